@@ -1,0 +1,3 @@
+"""Privacy accounting for nested sampling: the public interface."""
+
+__version__ = "0.1.0"

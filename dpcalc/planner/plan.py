@@ -1,0 +1,92 @@
+"""A training run as data: what is protected, how each phase samples and adds noise, and the budget."""
+
+from dataclasses import dataclass
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.errors import InputError
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.sampling.hierarchy import Hierarchy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A stretch of training with one sampling, one mechanism.
+
+    Attributes:
+        name: the user's word for it.
+        hierarchy: levels with the scheme of this phase.
+        mechanism: noise and clip norm.
+        clip: number of the level whose vectors are clipped, 0 (whole batch) to `hierarchy.depth`.
+        steps: noisy releases, >= 0.
+    """
+
+    name: str
+    hierarchy: Hierarchy
+    mechanism: Gaussian
+    clip: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        """Refuse a clipping level that does not exist and negative lengths."""
+        if not 0 <= self.clip <= self.hierarchy.depth:
+            raise InputError(f"clip: expected a level from 0 to {self.hierarchy.depth}, got {self.clip}")
+        if self.steps < 0:
+            raise InputError(f"steps: expected a whole number >= 0, got {self.steps}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a plan may cost.
+
+    Attributes:
+        epsilon: largest allowed epsilon, >= 0.
+        max_increase_pct: largest allowed rise against a base, in percent, or None.
+    """
+
+    epsilon: float
+    max_increase_pct: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A whole training run and the question asked of it.
+
+    Attributes:
+        name: the user's name for the run, or "".
+        phases: in training order; all with the same level names and counts.
+        unit: number of the protected level, 1 to depth.
+        adjacency: neighbouring relation.
+        delta: in (0, 1).
+        budget: or None.
+        method: accountant asked for, "auto" by default.
+    """
+
+    name: str = ""
+    phases: tuple[Phase, ...]
+    unit: int
+    adjacency: Adjacency
+    delta: float
+    budget: Budget | None = None
+    method: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not self.phases:
+            raise InputError("phases: expected at least one, got none")
+        if not 0 < self.delta < 1:
+            raise InputError(f"delta: expected a number between 0 and 1, both excluded, got {self.delta!r}")
+        shapes = {tuple((level.name, level.count) for level in phase.hierarchy.levels) for phase in self.phases}
+        if len(shapes) > 1:
+            raise InputError("phases: expected the same levels and counts in every phase; data are fixed")
+        if not 1 <= self.unit <= self.phases[0].hierarchy.depth:
+            raise InputError(f"unit: expected a level from 1 to {self.phases[0].hierarchy.depth}, got {self.unit}")
+
+    @property
+    def unit_name(self) -> str:
+        """The user's word for the protected level."""
+        return self.phases[0].hierarchy.level(self.unit).name
+
+    @property
+    def steps(self) -> int:
+        """Noisy releases in all."""
+        return sum(phase.steps for phase in self.phases)
