@@ -1,0 +1,106 @@
+"""Numbers as text, always to the safe side: bounds up, lower ends down, and never across a limit.
+
+A float is read as the shortest decimal that denotes it (`2.02`, not `2.0200000000000000177...`) and rounded exactly
+from there, so that the printed number, read back, is on the promised side of the float.
+"""
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+DIGITS = 3
+"""Significant digits of a number for people."""
+BARE_DIGITS = 6
+"""Significant digits of the one number of `--quiet`."""
+MOST_DIGITS = 17
+"""Significant digits that tell any two floats apart."""
+
+
+def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None = None) -> str:
+    """An upper bound as text that is never below it.
+
+    Args:
+        value: the number; `inf` prints as "inf".
+        digits: significant digits, 1 to 17.
+        apart_from: a limit the number is compared with. More digits are used until the rounding is smaller than the
+            distance to the limit, so that the text shows the verdict; equal numbers print alike.
+
+    Returns:
+        A decimal text; read back as a float it is at least `value`.
+
+    Raises:
+        ValueError: if `value` is NaN.
+
+    Example:
+        >>> rounded_up(0.946867)
+        '0.947'
+        >>> rounded_up(1.9999, apart_from=2.0), rounded_up(2.00001, apart_from=2.0)
+        ('1.9999', '2.00001')
+    """
+    if not math.isfinite(value):
+        return _infinite(value)
+    exact = _exact(value)
+    if apart_from is None or not math.isfinite(apart_from):
+        return _text(_rounded(exact, digits, ROUND_CEILING))
+    distance = abs(exact - _exact(apart_from))
+    candidates = (_rounded(exact, count, ROUND_CEILING) for count in range(digits, MOST_DIGITS + 1))
+    return _text(next(up for up in candidates if up == exact or up - exact < distance))
+
+
+def rounded_down(value: float, *, digits: int = DIGITS) -> str:
+    """A lower bound as text that is never above it.
+
+    Args:
+        value: the number; `inf` prints as "inf".
+        digits: significant digits, 1 to 17.
+
+    Returns:
+        A decimal text; read back as a float it is at most `value`.
+
+    Raises:
+        ValueError: if `value` is NaN.
+
+    Example:
+        >>> rounded_down(0.946867)
+        '0.946'
+    """
+    if not math.isfinite(value):
+        return _infinite(value)
+    return _text(_rounded(_exact(value), digits, ROUND_FLOOR))
+
+
+def as_given(value: float) -> str:
+    """A number the user wrote, unrounded.
+
+    Example:
+        >>> as_given(0.00001), as_given(2)
+        ('1e-05', '2.0')
+    """
+    return repr(float(value))
+
+
+def _infinite(value: float) -> str:
+    """Text of a number that is not finite; NaN is no answer."""
+    if math.isnan(value):
+        raise ValueError("expected a number to print, got NaN")
+    return "inf" if value > 0 else "-inf"
+
+
+def _exact(value: float) -> Decimal:
+    """The shortest decimal that denotes a float, exactly."""
+    return Decimal(repr(float(value)))
+
+
+def _rounded(exact: Decimal, digits: int, rounding: str) -> Decimal:
+    """A decimal with a number of significant digits, rounded in one direction."""
+    if not exact:
+        return Decimal(0)
+    quantum = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    rounded = exact.quantize(quantum, rounding=rounding)
+    if rounded.adjusted() > exact.adjusted():  # 9.999 became 10.00
+        rounded = rounded.quantize(quantum.scaleb(1))
+    return rounded
+
+
+def _text(number: Decimal) -> str:
+    """A decimal in ordinary notation where that is readable, else with an exponent."""
+    return format(number, "f") if -5 < number.adjusted() < 7 else format(number, "e")

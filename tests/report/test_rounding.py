@@ -1,0 +1,90 @@
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dpcalc.report.rounding import as_given, rounded_down, rounded_up
+
+POSITIVE = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
+DIGITS = st.integers(1, 17)
+
+
+def significant(text):
+    return len(Decimal(text).as_tuple().digits)
+
+
+@given(POSITIVE, DIGITS)
+@example(9.999, 3)
+@example(5e-324, 3)
+@example(1.7976931348623157e308, 17)
+def test_an_upper_bound_read_back_is_never_below(value, digits):
+    text = rounded_up(value, digits=digits)
+    assert float(text) >= value
+    assert Decimal(text) >= Decimal(repr(value))
+    assert significant(text) <= max(digits, 7)  # up to seven places are written out: 12400, not 1.24e+4
+
+
+@given(POSITIVE, DIGITS)
+def test_a_lower_end_read_back_is_never_above(value, digits):
+    text = rounded_down(value, digits=digits)
+    assert float(text) <= value
+    assert Decimal(text) <= Decimal(repr(value))
+
+
+@given(POSITIVE, DIGITS)
+def test_rounding_moves_less_than_one_unit_of_the_last_digit(value, digits):
+    down, up = Decimal(rounded_down(value, digits=digits)), Decimal(rounded_up(value, digits=digits))
+    exact = Decimal(repr(value))
+    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1) if exact else Decimal(1)
+    assert down <= exact <= up
+    assert up - exact < unit
+    assert exact - down < unit
+
+
+@given(POSITIVE, POSITIVE)
+@example(1.9999, 2.0)
+@example(2.00001, 2.0)
+@example(0.30000000000000004, 0.3)
+def test_the_text_shows_on_which_side_of_a_limit_a_number_is(value, limit):
+    shown = Decimal(rounded_up(value, apart_from=limit))
+    stated = Decimal(as_given(limit))
+    assert (shown < stated, shown == stated, shown > stated) == (value < limit, value == limit, value > limit)
+    assert shown - Decimal(repr(value)) <= abs(Decimal(repr(value)) - stated)
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [
+        (0.946867, "0.947", "0.946"),
+        (0.672157, "0.673", "0.672"),
+        (2.0, "2.00", "2.00"),
+        (9.999, "10.0", "9.99"),
+        (12345.6, "12400", "12300"),
+        (0.0, "0", "0"),
+        (1.2345e-7, "1.24e-7", "1.23e-7"),
+        (math.inf, "inf", "inf"),
+    ],
+)
+def test_three_digits(value, up, down):
+    assert (rounded_up(value), rounded_down(value)) == (up, down)
+
+
+def test_close_to_a_limit_there_are_more_digits():
+    assert rounded_up(1.9999, apart_from=2.0) == "1.9999"
+    assert rounded_up(2.00001, apart_from=2.0) == "2.00001"
+    assert rounded_up(1.5, apart_from=2.0) == "1.50"
+    assert rounded_up(1.5, apart_from=math.inf) == "1.50"
+
+
+@pytest.mark.parametrize("rounding", [rounded_up, rounded_down])
+def test_nan_is_no_answer(rounding):
+    with pytest.raises(ValueError, match="got NaN"):
+        rounding(math.nan)
+
+
+def test_numpy_floats_are_floats():
+    numpy = pytest.importorskip("numpy")
+    assert rounded_up(numpy.float64(0.946867)) == "0.947"
+    assert as_given(numpy.float64(2)) == "2.0"
