@@ -1,0 +1,151 @@
+"""Results as JSON: the format `dpcalc.result/1`, in which fields are only ever added.
+
+Floats are written in full; infinity is null beside `"finite": false`; NaN is never written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import dpcalc
+from dpcalc.guarantee import Guarantee, Row
+from dpcalc.report.gate_view import FileView, Finding, GateView, findings
+
+if TYPE_CHECKING:  # these load numpy, which `validate` does without
+    from dpcalc.config import Loaded
+    from dpcalc.planner.evaluate import Evaluation, PhaseSummary
+
+SCHEMA = "dpcalc.result/1"
+
+
+def evaluation_json(evaluation: Evaluation, loaded: Loaded) -> str:
+    """The output of `epsilon --json`."""
+    plan = loaded.plan
+    fields = {
+        "config": {"path": loaded.path, "name": plan.name},
+        "guarantee": _guarantee(evaluation.guarantee),
+        "alternatives": [_row(row) for row in evaluation.alternatives],
+        "steps": evaluation.steps,
+        "phases": [_phase(phase) for phase in evaluation.phases],
+        "budget": _budget(evaluation.guarantee.epsilon, None if plan.budget is None else plan.budget.epsilon),
+        "assumptions": list(evaluation.assumptions),
+        "notes": list(evaluation.notes),
+        "diagnostics": [_finding(diagnostic) for diagnostic in findings(loaded.diagnostics)],
+        "config_hash": loaded.config_hash,
+    }
+    return _document("epsilon", fields)
+
+
+def comparison_json(rows: Sequence[Row], loaded: Loaded) -> str:
+    """The output of `compare --json`."""
+    plan = loaded.plan
+    fields = {
+        "config": {"path": loaded.path, "name": plan.name},
+        "unit": plan.unit_name,
+        "adjacency": str(plan.adjacency),
+        "delta": plan.delta,
+        "steps": plan.steps,
+        "rows": [_row(row) for row in rows],
+        "diagnostics": [_finding(diagnostic) for diagnostic in findings(loaded.diagnostics)],
+        "config_hash": loaded.config_hash,
+    }
+    return _document("compare", fields)
+
+
+def gate_json(view: GateView) -> str:
+    """The output of `check --json` and `validate --json`."""
+    return _document(view.command, {"results": [_file(file) for file in view.files], "verdict": str(view.verdict)})
+
+
+def _document(command: str, fields: Mapping[str, object]) -> str:
+    """A whole output; the same input gives the same bytes."""
+    document = {"schema": SCHEMA, "version": dpcalc.__version__, "command": command, **fields}
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: float | None) -> float | None:
+    """A number, or None for infinity; NaN is left for `json` to refuse."""
+    return None if value is None or math.isinf(value) else value
+
+
+def _guarantee(guarantee: Guarantee) -> dict[str, object]:
+    """The (epsilon, delta) statement."""
+    return {
+        "epsilon": _finite(guarantee.epsilon),
+        "epsilon_lower": _finite(guarantee.epsilon_lower),
+        "tight": guarantee.tight,
+        "delta": guarantee.delta,
+        "kind": str(guarantee.kind),
+        "finite": guarantee.finite,
+        "unit": guarantee.unit,
+        "adjacency": str(guarantee.adjacency),
+        "group_size": guarantee.group_size,
+        "method": guarantee.method,
+        "bound": guarantee.bound,
+        "direction": guarantee.direction,
+    }
+
+
+def _row(row: Row) -> dict[str, object]:
+    """One line of a comparison; `finite` is null where the row does not apply."""
+    return {
+        "method": row.method,
+        "bound": row.bound,
+        "epsilon": _finite(row.epsilon),
+        "epsilon_lower": _finite(row.epsilon_lower),
+        "finite": None if row.epsilon is None else math.isfinite(row.epsilon),
+        "kind": str(row.kind),
+        "valid": row.valid,
+        "note": row.note,
+    }
+
+
+def _phase(phase: PhaseSummary) -> dict[str, object]:
+    """One phase; `inclusion` as the exact fraction."""
+    return {
+        "name": phase.name,
+        "steps": phase.steps,
+        "noise_multiplier": phase.noise_multiplier,
+        "clip": phase.clip,
+        "sampling": phase.sampling,
+        "inclusion": str(phase.inclusion),
+        "shift": phase.shift,
+        "distances": list(phase.distances),
+        "distances_swapped": list(phase.distances_swapped),
+    }
+
+
+def _budget(epsilon: float, limit: float | None) -> dict[str, object] | None:
+    """A limit and the part of it that is spent: null where that is no number."""
+    if limit is None:
+        return None
+    used = epsilon / limit if limit > 0 else 0.0 if epsilon == 0 else math.inf
+    return {"epsilon": limit, "used": _finite(used), "ok": epsilon <= limit}
+
+
+def _file(file: FileView) -> dict[str, object]:
+    """One file of a gate."""
+    limit = None if file.limit is None else file.limit.epsilon
+    return {
+        "path": file.path,
+        "verdict": str(file.verdict),
+        "guarantee": None if file.guarantee is None else _guarantee(file.guarantee),
+        "budget": None if file.guarantee is None else _budget(file.guarantee.epsilon, limit),
+        "findings": [_finding(finding) for finding in file.findings],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    """One finding."""
+    return {
+        "code": finding.code,
+        "level": str(finding.level),
+        "message": finding.message,
+        "hint": finding.hint,
+        "path": finding.path,
+        "line": finding.line,
+        "column": finding.column,
+    }

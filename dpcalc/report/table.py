@@ -1,0 +1,66 @@
+"""Views on a terminal: the only module that knows rich."""
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from dpcalc.report.view import ComparisonView, EvaluationView
+
+
+def evaluation_text(view: EvaluationView, *, width: int, styled: bool) -> str:
+    """An evaluation as a headline and labelled rows.
+
+    Args:
+        view: what to draw.
+        width: columns of the terminal.
+        styled: whether bold and dim are wanted; without them the text holds no escape sequences.
+
+    Returns:
+        Lines of at most `width` columns; nothing is cut, long text wraps.
+    """
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in view.sections:
+        grid.add_row(Text(label, style="dim"), Text(text))
+    return _drawn((Text(view.headline, style="bold"), Padding(grid, (0, 0, 0, 2))), width=width, styled=styled)
+
+
+def comparison_text(view: ComparisonView, *, width: int, styled: bool) -> str:
+    """A comparison as a table of numbers with the notes below it; arguments and result as for `evaluation_text`."""
+    *columns, _ = view.columns
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    notes = Table.grid(padding=(0, 2))
+    for column in columns:
+        title = "lower" if column == "epsilon_lower" else column
+        table.add_column(title, no_wrap=title in {"epsilon", "lower"}, overflow="fold")
+    for *cells, note in view.rows:
+        table.add_row(*(Text(cell) for cell in cells))
+        if note:
+            notes.add_row(Text(", ".join(cells[:2]), style="dim"), Text(note))
+    parts: list[RenderableType] = [Text(view.headline, style="bold"), table]
+    if notes.row_count:
+        parts += [Text("notes", style="bold"), notes]
+    return _drawn(parts, width=width, styled=styled)
+
+
+def _drawn(parts: Sequence[RenderableType], *, width: int, styled: bool) -> str:
+    """Rich's drawing of some parts as a string, without trailing blanks."""
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=styled,
+        color_system="standard" if styled else None,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())

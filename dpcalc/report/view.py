@@ -1,0 +1,278 @@
+"""A result as rows of text, made once and drawn by every format for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.guarantee import Guarantee, Kind, Row
+from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
+
+if TYPE_CHECKING:  # these load numpy, which `validate` and a closed gate do without
+    from dpcalc.planner.evaluate import Evaluation, PhaseSummary
+    from dpcalc.planner.plan import Budget, Plan
+
+RELATION = {
+    Kind.UPPER: "<=",
+    Kind.LOWER: ">=",
+    Kind.ESTIMATE: "~",
+    Kind.APPROXIMATION: "~",
+    Kind.AS_PUBLISHED: "=",
+}
+METHOD_NAMES = {
+    "pld": "PLD",
+    "rdp": "RDP",
+    "moments": "moments accountant",
+    "advanced": "advanced composition",
+    "basic": "basic composition",
+}
+LONGEST_FRACTION = 10**7
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationView:
+    """What a plan costs, in words.
+
+    Attributes:
+        headline: the (epsilon, delta) statement.
+        sections: (label, text) for people, in reading order.
+        facts: (key, text) with the names of the JSON output; a key repeats for each entry of a list.
+    """
+
+    headline: str
+    sections: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonView:
+    """Accountants and bounds side by side, in words.
+
+    Attributes:
+        headline: what is protected, at which delta.
+        columns: names of the columns, as in the JSON output.
+        rows: one text a column.
+    """
+
+    headline: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def evaluation_view(evaluation: Evaluation, plan: Plan, *, verbose: bool) -> EvaluationView:
+    """The rows of an evaluation.
+
+    Args:
+        evaluation: the answer.
+        plan: the question, for its name and budget.
+        verbose: whether to add what only few readers need: the deciding direction, every alternative.
+
+    Returns:
+        The view; upper bounds rounded up, lower ends down.
+    """
+    return EvaluationView(
+        headline=_headline(evaluation.guarantee, plan.budget),
+        sections=tuple(_sections(evaluation, plan, verbose=verbose)),
+        facts=tuple(_facts(evaluation, plan)),
+    )
+
+
+def comparison_view(rows: Sequence[Row], plan: Plan) -> ComparisonView:
+    """The rows of a comparison."""
+    unit, delta = visible(plan.unit_name), as_given(plan.delta)
+    return ComparisonView(
+        headline=f"one {unit}, {plan.adjacency}, delta = {delta}, {plan.steps} steps",
+        columns=("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note"),
+        rows=tuple(
+            (
+                row.method,
+                row.bound,
+                "n/a" if row.epsilon is None else _epsilon(row.epsilon, row.kind),
+                "" if row.epsilon_lower is None else rounded_down(row.epsilon_lower),
+                str(row.kind),
+                _truth(row.valid),
+                visible(row.note),
+            )
+            for row in rows
+        ),
+    )
+
+
+def bare_epsilon(evaluation: Evaluation) -> str:
+    """The one number of `--quiet`: six significant digits, never below the bound, "inf" when there is none."""
+    return rounded_up(evaluation.guarantee.epsilon, digits=BARE_DIGITS)
+
+
+def used(epsilon: float, limit: float) -> str:
+    """The part of a budget that is spent, in percent, on the true side of 100 %."""
+    if not math.isfinite(epsilon):
+        return "no finite epsilon"
+    if epsilon == limit:
+        return "100% used"
+    if limit == 0:
+        return "none allowed"
+    percent = 100 * epsilon / limit
+    if percent == 100.0:  # apart by less than a float can tell
+        return f"just {'over' if epsilon > limit else 'under'} 100% used"
+    return f"{rounded_up(percent, apart_from=100.0)}% used"
+
+
+def _epsilon(value: float, kind: Kind) -> str:
+    """An epsilon rounded to the side its kind is safe on."""
+    return rounded_down(value) if kind is Kind.LOWER else rounded_up(value)
+
+
+def _headline(guarantee: Guarantee, budget: Budget | None) -> str:
+    """The statement in one line."""
+    delta = as_given(guarantee.delta)
+    if not guarantee.finite:
+        return f"epsilon is infinite: no guarantee at delta = {delta}"
+    epsilon = rounded_up(guarantee.epsilon, apart_from=None if budget is None else budget.epsilon)
+    words = [f"epsilon {RELATION[guarantee.kind]} {epsilon}"]
+    if guarantee.kind is not Kind.UPPER:
+        words.append(f"({guarantee.kind})")
+    if guarantee.epsilon_lower is not None:
+        words.append(f"(an actual data set costs {rounded_down(guarantee.epsilon_lower)})")
+    return "   ".join([*words, f"delta = {delta}"])
+
+
+def _sections(evaluation: Evaluation, plan: Plan, *, verbose: bool) -> Iterable[tuple[str, str]]:
+    """The labelled rows below the headline."""
+    guarantee = evaluation.guarantee
+    if plan.name:
+        yield "run", visible(plan.name)
+    yield "protects", f"{_protected(guarantee)}, {guarantee.adjacency}"
+    for phase in evaluation.phases:
+        yield "sampling", _of_phase(phase, evaluation, _sampling(phase))
+    for phase in evaluation.phases:
+        yield "training", _of_phase(phase, evaluation, _training(phase))
+    yield "bound", _bound(evaluation)
+    yield "accountant", _accountant(evaluation)
+    if verbose:
+        yield from _details(evaluation)
+    if evaluation.assumptions:
+        yield "assumes", "; ".join(visible(one) for one in evaluation.assumptions)
+    if plan.budget is not None:
+        exceeded = "" if guarantee.epsilon <= plan.budget.epsilon else ": exceeded"
+        yield "budget", f"{as_given(plan.budget.epsilon)}, {used(guarantee.epsilon, plan.budget.epsilon)}{exceeded}"
+
+
+def _details(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
+    """Rows of the verbose output."""
+    guarantee = evaluation.guarantee
+    if guarantee.direction:
+        yield "direction", guarantee.direction
+    yield "tight", _truth(guarantee.tight)
+    for phase in evaluation.phases:
+        yield "shift", _of_phase(phase, evaluation, f"{phase.shift} clip norms")
+    for row in evaluation.alternatives:
+        yield "alternative", _alternative(row)
+
+
+def _of_phase(phase: PhaseSummary, evaluation: Evaluation, text: str) -> str:
+    """A text about a phase, with its name where there are several."""
+    return text if len(evaluation.phases) == 1 else f"{visible(phase.name)}: {text}"
+
+
+def _protected(guarantee: Guarantee) -> str:
+    """What two neighbouring data sets differ in."""
+    unit = visible(guarantee.unit)
+    return f"one {unit}" if guarantee.group_size == 1 else f"{guarantee.group_size} units together ({unit})"
+
+
+def _sampling(phase: PhaseSummary) -> str:
+    """How a step draws, and how likely it meets the protected unit."""
+    return f"{visible(phase.sampling)}; inclusion {_fraction(phase.inclusion)}"
+
+
+def _training(phase: PhaseSummary) -> str:
+    """Length and noise of a phase."""
+    noise = as_given(phase.noise_multiplier)
+    clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
+    return f"{phase.steps} steps, noise multiplier {noise}, clipped: {clip}"
+
+
+def _fraction(number: Fraction) -> str:
+    """An exact probability, in full where that is short."""
+    if number.denominator <= LONGEST_FRACTION:
+        return str(number)
+    return f"about {rounded_up(float(number))}"
+
+
+def _bound(evaluation: Evaluation) -> str:
+    """The one-step bound, and what a published one would print."""
+    distances = dict.fromkeys(_distances(phase) for phase in evaluation.phases)
+    words = [f"{evaluation.guarantee.bound}, distances {' and '.join(distances)}"]
+    for row in evaluation.alternatives:
+        if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
+            remark = "" if row.valid else " (not valid here)"
+            words.append(f"{row.bound} as published would say {_epsilon(row.epsilon, row.kind)}{remark}")
+    return "; ".join(words)
+
+
+def _distances(phase: PhaseSummary) -> str:
+    """The distances of a phase, both ways where they differ."""
+    if not phase.distances:
+        return "none"
+    one_way = ", ".join(map(str, phase.distances))
+    if phase.distances == phase.distances_swapped:
+        return one_way
+    return f"{one_way} (the other way {', '.join(map(str, phase.distances_swapped))})"
+
+
+def _accountant(evaluation: Evaluation) -> str:
+    """The accountant, and what the other valid ones say of the same bound."""
+    guarantee = evaluation.guarantee
+    words = [METHOD_NAMES.get(guarantee.method, guarantee.method)]
+    words += [
+        f"{METHOD_NAMES.get(row.method, row.method)} would give {_epsilon(row.epsilon, row.kind)}"
+        for row in evaluation.alternatives
+        if row.valid and row.epsilon is not None and math.isfinite(row.epsilon)
+        if row.bound == guarantee.bound and row.method != guarantee.method
+    ]
+    return "; ".join(words)
+
+
+def _alternative(row: Row) -> str:
+    """One line of a comparison in words."""
+    value = "does not apply" if row.epsilon is None else _epsilon(row.epsilon, row.kind)
+    validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
+    note = f": {visible(row.note)}" if row.note else ""
+    return f"{row.method}, {row.bound}: {value} ({validity}){note}"
+
+
+def _facts(evaluation: Evaluation, plan: Plan) -> Iterable[tuple[str, str]]:
+    """The same as `key: value` pairs for scripts and logs."""
+    guarantee, budget = evaluation.guarantee, plan.budget
+    limit = None if budget is None else budget.epsilon
+    yield "name", visible(plan.name)
+    yield "epsilon", rounded_up(guarantee.epsilon, apart_from=limit)
+    yield "epsilon_lower", "" if guarantee.epsilon_lower is None else rounded_down(guarantee.epsilon_lower)
+    yield "tight", _truth(guarantee.tight)
+    yield "delta", as_given(guarantee.delta)
+    yield "kind", str(guarantee.kind)
+    yield "finite", _truth(guarantee.finite)
+    yield "unit", visible(guarantee.unit)
+    yield "adjacency", str(guarantee.adjacency)
+    yield "group_size", str(guarantee.group_size)
+    yield "method", guarantee.method
+    yield "bound", guarantee.bound
+    yield "direction", guarantee.direction
+    yield "steps", str(evaluation.steps)
+    for phase in evaluation.phases:
+        yield "phases", f"{visible(phase.name)}: {_training(phase)}; {_sampling(phase)}"
+    yield from (("alternatives", _alternative(row)) for row in evaluation.alternatives)
+    yield from (("assumptions", visible(one)) for one in evaluation.assumptions)
+    if budget is not None:
+        yield "budget.epsilon", as_given(budget.epsilon)
+        yield "budget.used", used(guarantee.epsilon, budget.epsilon).removesuffix(" used")
+        yield "budget.ok", _truth(guarantee.epsilon <= budget.epsilon)
+
+
+def _truth(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one
+    """A truth value as a word."""
+    return "yes" if value else "no"

@@ -1,0 +1,134 @@
+"""Whole outputs over fixed results. After a wanted change run with DPCALC_GOLDEN=write and read the difference."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
+from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, stopped
+from dpcalc.report import FORMATS
+from dpcalc.report.gate_view import gate_view
+from dpcalc.report.table import comparison_text, evaluation_text
+from dpcalc.report.text import comparison_lines, evaluation_lines
+from dpcalc.report.view import comparison_view, evaluation_view
+
+from .samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
+
+GOLDEN = Path(__file__).parent / "golden"
+
+BUDGET = Limit(epsilon=2.0, source="budget.epsilon")
+TOO_MUCH = replace(GUARANTEE, epsilon=2.0134, epsilon_lower=2.0133)
+UNKNOWN_KEY = Diagnostic(
+    code="DPC101",
+    severity=Severity.ERROR,
+    message="unknown key `l2_norm_clip` in `mechanism`",
+    hint="dpcalc calls this `max_grad_norm`",
+    path="broken.yaml",
+    line=9,
+    column=3,
+    width=12,
+    source_line="  l2_norm_clip: 1.0",
+)
+ASSUMED = Diagnostic(code="DPC204", severity=Severity.NOTE, message="adjacency: add-remove is assumed", path="ok.yaml")
+LARGE_DELTA = replace(ASSUMED, code="DPC203", severity=Severity.WARNING, message="delta is at least 1/units")
+RESULTS = (
+    Result(
+        path="ok.yaml",
+        verdict=Verdict.PASSED,
+        guarantee=GUARANTEE,
+        limit=BUDGET,
+        diagnostics=(ASSUMED, LARGE_DELTA),
+    ),
+    Result(
+        path="over.yaml",
+        verdict=Verdict.FAILED,
+        guarantee=TOO_MUCH,
+        limit=BUDGET,
+        problems=(Problem(code="DPC301", severity=Severity.ERROR, mark=(14, 19)),),
+    ),
+    Result(
+        path="narrow.yaml",
+        verdict=Verdict.FAILED,
+        guarantee=replace(GUARANTEE, epsilon=2.00001),
+        limit=replace(BUDGET, source="--max-epsilon"),
+        problems=(Problem(code="DPC301", severity=Severity.ERROR),),
+    ),
+    Result(
+        path="infinite.yaml",
+        verdict=Verdict.FAILED,
+        guarantee=INFINITE.guarantee,
+        problems=(
+            Problem(code="DPC205", severity=Severity.ERROR),
+            Problem(code="DPC304", severity=Severity.WARNING),
+        ),
+    ),
+    stopped("broken.yaml", ConfigError([UNKNOWN_KEY])),
+    stopped("-", ZeroDivisionError("division by zero")),
+    Result(
+        path=f"{HOSTILE}.yaml",
+        verdict=Verdict.PASSED,
+        guarantee=replace(GUARANTEE, unit=HOSTILE),
+        problems=(Problem(code="DPC304", severity=Severity.WARNING),),
+    ),
+)
+HOSTILE_PLAN = replace(PLAN, name=HOSTILE)
+SEEN = (Severity.ERROR, Severity.WARNING)
+
+
+def drawn(evaluation, plan=PLAN, *, verbose=False):
+    return evaluation_view(evaluation, plan, verbose=verbose)
+
+
+OUTPUTS = {
+    "epsilon_terminal.txt": lambda: evaluation_text(drawn(EVALUATION), width=80, styled=False),
+    "epsilon_terminal_styled.txt": lambda: evaluation_text(drawn(EVALUATION), width=80, styled=True),
+    "epsilon_terminal_verbose.txt": lambda: evaluation_text(drawn(EVALUATION, verbose=True), width=80, styled=False),
+    "epsilon_terminal_infinite.txt": lambda: evaluation_text(drawn(INFINITE), width=80, styled=False),
+    "epsilon_terminal_phases.txt": lambda: evaluation_text(drawn(TWO_PHASES), width=80, styled=False),
+    "epsilon_terminal_hostile.txt": lambda: evaluation_text(drawn(EVALUATION, HOSTILE_PLAN), width=80, styled=False),
+    "epsilon_plain.txt": lambda: evaluation_lines(drawn(EVALUATION)),
+    "epsilon_plain_infinite.txt": lambda: evaluation_lines(drawn(INFINITE)),
+    "compare_terminal.txt": lambda: comparison_text(comparison_view(ROWS, PLAN), width=80, styled=False),
+    "compare_plain.txt": lambda: comparison_lines(comparison_view(ROWS, PLAN)),
+    "check_text.txt": lambda: FORMATS["text"](gate_view("check", RESULTS, levels=SEEN)),
+    "check_text_verbose.txt": lambda: FORMATS["text"](gate_view("check", RESULTS[:1], levels=Severity)),
+    "check_json.txt": lambda: FORMATS["json"](gate_view("check", RESULTS, levels=SEEN)),
+    "validate_text.txt": lambda: FORMATS["text"](
+        gate_view("validate", (Result(path="ok.yaml", verdict=Verdict.PASSED), RESULTS[4]), levels=SEEN)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_golden(name):
+    if os.environ.get("DPCALC_GOLDEN") == "write":
+        (GOLDEN / name).write_text(OUTPUTS[name](), encoding="utf-8")
+    assert OUTPUTS[name]() == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_every_golden_file_is_used():
+    assert {path.name for path in GOLDEN.iterdir()} == set(OUTPUTS)
+
+
+@pytest.mark.parametrize("name", [name for name in OUTPUTS if "terminal" in name])
+def test_nothing_on_a_terminal_is_cut_or_wider_than_it(name):
+    text = (GOLDEN / name).read_text(encoding="utf-8").replace("\x1b[0m", "").replace("\x1b[1m", "")
+    assert all(len(line.replace("\x1b[2m", "")) <= 80 for line in text.splitlines())
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("name", [name for name in OUTPUTS if "styled" not in name])
+def test_only_styled_output_holds_escape_sequences(name):
+    text = (GOLDEN / name).read_text(encoding="utf-8")
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_terminal_loses_no_digit(width):
+    text = comparison_text(comparison_view(ROWS, PLAN), width=width, styled=False)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert "…" not in text
+    assert {"0.947", "0.946", "1.24", "inf", "0.500", "n/a"} <= set(text.split())
