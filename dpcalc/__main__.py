@@ -1,1 +1,17 @@
 """Entry point of the `dpcalc` command."""
+
+import sys
+
+from dpcalc.cli.app import run
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # a closed one is None
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # the real streams have it
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Running a command, and the one place where an exception becomes an exit code."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+import os
+import traceback
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import dpcalc
+from dpcalc.cli.answer import Answer, aside, say
+from dpcalc.errors import ConvergenceError, InputError
+
+FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
+
+
+@runtime_checkable
+class UsageError(Protocol):
+    """An error of Typer's parser, told by its shape: its class has another home in every version."""
+
+    def show(self) -> None:
+        """Write usage and message to standard error."""
+
+    def format_message(self) -> str:
+        """Only the message."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Args:
+        arguments: the words after `dpcalc`.
+
+    Returns:
+        The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone.
+        Only a command's own answer is 0 or 1, never an exception.
+    """
+    try:
+        answer = _answer(arguments)
+        say(answer)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return READER_GONE
+    except Exception as error:  # noqa: BLE001  a crash must not look like the answer "no"
+        return _failed(error)
+    return answer.code
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong and choose the exit code."""
+    if os.environ.get("DPCALC_TRACEBACK"):
+        aside("".join(traceback.format_exception(error)).rstrip())
+    if isinstance(error, UsageError):
+        error.show()
+        return FIX_INPUT
+    message, code = _diagnosis(error)
+    aside(message)
+    return code
+
+
+def _diagnosis(error: Exception) -> tuple[str, int]:
+    """An error in the user's words, and its exit code; nothing is imported, a broken installation ends here too."""
+    text = "\n".join(map(_plain, str(error).split("\n")))
+    hint = "\n  = no number was computed; DPCALC_TRACEBACK=1 shows where it happened"
+    match error:
+        case InputError():
+            located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
+            return text if located else f"error: {text}", FIX_INPUT
+        case ConvergenceError():
+            return f"error[DPC901]: {text}{hint}", NO_VERDICT
+        case _:
+            return f"error[DPC999]: internal error: {type(error).__name__}: {text}{hint}", NO_VERDICT
+
+
+def _plain(line: str) -> str:
+    """A line with everything that could steer a terminal spelled out."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+
+
+def _answer(arguments: Sequence[str]) -> Answer:
+    """The answer of the command that some words name."""
+    if list(arguments) == ["--version"]:  # asked often, by scripts: nothing is imported for it
+        return Answer(text=f"dpcalc {dpcalc.__version__}\n")
+
+    import typer
+
+    from dpcalc.cli.commands import application
+
+    command = typer.main.get_command(application())
+    try:
+        outcome = command.main(args=list(arguments), prog_name="dpcalc", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except SystemExit as stop:  # Typer leaves so when the reader of its help is gone, and after shell completion
+        if stop.code:
+            raise BrokenPipeError from None
+        return Answer(text="")
+    if isinstance(outcome, Answer):
+        return outcome
+    return Answer(text="", code=FIX_INPUT if outcome == 1 else int(outcome or 0))  # help, Ctrl-C; its 1 is not our "no"

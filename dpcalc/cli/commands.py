@@ -1,0 +1,43 @@
+"""The Typer application: every command by its name."""
+
+from typing import Annotated
+
+import typer
+
+import dpcalc
+from dpcalc.cli import check, compare, epsilon, validate
+from dpcalc.cli.terminal import styled
+
+
+def application() -> typer.Typer:
+    """All commands; markup in the help only where escape sequences are welcome, which Typer itself does not ask."""
+    commands = typer.Typer(
+        name="dpcalc",
+        help="Compute, compare and gate the privacy budget of training runs, nested sampling included.",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich" if styled() else None,
+    )
+    commands.callback()(root)
+    commands.command(epilog=epsilon.EXAMPLE)(epsilon.epsilon)
+    commands.command(epilog=compare.EXAMPLE)(compare.compare)
+    commands.command(epilog=check.EXAMPLE)(check.check)
+    commands.command(epilog=validate.EXAMPLE)(validate.validate)
+    return commands
+
+
+def _tell_version(asked: bool) -> None:  # noqa: FBT001  Typer calls it so
+    """Print the version and leave."""
+    if asked:
+        typer.echo(f"dpcalc {dpcalc.__version__}")
+        raise typer.Exit
+
+
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of dpcalc itself."""

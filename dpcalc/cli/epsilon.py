@@ -1,0 +1,50 @@
+"""`dpcalc epsilon`: what a config costs."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.terminal import on_terminal, styled, width
+
+EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
+
+
+def epsilon(  # noqa: PLR0913  one parameter an option
+    config: options.Config = None,
+    *,
+    assignments: options.Assignments = None,
+    method: Annotated[options.Method | None, typer.Option(help="The accountant.", show_default=False)] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> Answer:
+    """Tell what a training run costs.
+
+    The epsilon is proved for every data set.
+    """
+    path = options.named(config)
+
+    from dpcalc.config import load
+    from dpcalc.planner.evaluate import evaluate
+    from dpcalc.report.json import evaluation_json
+    from dpcalc.report.text import evaluation_lines
+    from dpcalc.report.view import bare_epsilon, evaluation_view
+
+    loaded = load(path, assignments=assignments or ())
+    evaluation = evaluate(loaded.plan, method=None if method is None else str(method))
+    asides = remarks(loaded.diagnostics, evaluation.notes, quiet=quiet)
+    if as_json:
+        return Answer(text=evaluation_json(evaluation, loaded), asides=asides)
+    if quiet:
+        return Answer(text=f"{bare_epsilon(evaluation)}\n", asides=asides)
+    view = evaluation_view(evaluation, loaded.plan, verbose=verbose)
+    if not on_terminal():
+        return Answer(text=evaluation_lines(view), asides=asides)
+
+    from dpcalc.report.table import evaluation_text
+
+    return Answer(text=evaluation_text(view, width=width(), styled=styled()), asides=asides)
