@@ -4,15 +4,14 @@ A float is read as the shortest decimal that denotes it (`2.02`, not `2.02000000
 from there, so that the printed number, read back, is on the promised side of the float.
 """
 
+import itertools
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 DIGITS = 3
 """Significant digits of a number for people."""
 BARE_DIGITS = 6
 """Significant digits of the one number of `--quiet`."""
-MOST_DIGITS = 17
-"""Significant digits that tell any two floats apart."""
 
 
 def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None = None) -> str:
@@ -20,7 +19,7 @@ def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None =
 
     Args:
         value: the number; `inf` prints as "inf".
-        digits: significant digits, 1 to 17.
+        digits: significant digits, >= 1.
         apart_from: a limit the number is compared with. More digits are used until the rounding is smaller than the
             distance to the limit, so that the text shows the verdict; equal numbers print alike.
 
@@ -38,12 +37,9 @@ def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None =
     """
     if not math.isfinite(value):
         return _infinite(value)
-    exact = _exact(value)
     if apart_from is None or not math.isfinite(apart_from):
-        return _text(_rounded(exact, digits, ROUND_CEILING))
-    distance = abs(exact - _exact(apart_from))
-    candidates = (_rounded(exact, count, ROUND_CEILING) for count in range(digits, MOST_DIGITS + 1))
-    return _text(next(up for up in candidates if up == exact or up - exact < distance))
+        return _text(_rounded(_exact(value), digits, ROUND_CEILING))
+    return _text(_apart(_exact(value), _exact(apart_from), digits))
 
 
 def rounded_down(value: float, *, digits: int = DIGITS) -> str:
@@ -51,7 +47,7 @@ def rounded_down(value: float, *, digits: int = DIGITS) -> str:
 
     Args:
         value: the number; `inf` prints as "inf".
-        digits: significant digits, 1 to 17.
+        digits: significant digits, >= 1.
 
     Returns:
         A decimal text; read back as a float it is at most `value`.
@@ -66,6 +62,24 @@ def rounded_down(value: float, *, digits: int = DIGITS) -> str:
     if not math.isfinite(value):
         return _infinite(value)
     return _text(_rounded(_exact(value), digits, ROUND_FLOOR))
+
+
+def percent_up(part: float, whole: float) -> str:
+    """A part in percent of the whole, rounded up, on the true side of 100.
+
+    Args:
+        part: finite, >= 0.
+        whole: finite, > 0.
+
+    Returns:
+        A decimal text without a sign for percent; "100" only if both are equal.
+
+    Example:
+        >>> percent_up(1.0, 3.0), percent_up(1.9999, 2.0)
+        ('33.4', '99.995')
+    """
+    percent = Context(prec=50, rounding=ROUND_CEILING).divide(100 * _exact(part), _exact(whole))
+    return _text(_apart(percent, Decimal(100), DIGITS))
 
 
 def as_given(value: float) -> str:
@@ -99,6 +113,13 @@ def _rounded(exact: Decimal, digits: int, rounding: str) -> Decimal:
     if rounded.adjusted() > exact.adjusted():  # 9.999 became 10.00
         rounded = rounded.quantize(quantum.scaleb(1))
     return rounded
+
+
+def _apart(exact: Decimal, limit: Decimal, digits: int) -> Decimal:
+    """A decimal rounded up by less than its distance to a limit; one that equals the limit stays as it is."""
+    distance = abs(exact - limit)
+    candidates = (_rounded(exact, count, ROUND_CEILING) for count in itertools.count(digits))
+    return next(up for up in candidates if up == exact or up - exact < distance)
 
 
 def _text(number: Decimal) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
 from dpcalc.guarantee import Guarantee, Kind, Row
-from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
+from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
 
 if TYPE_CHECKING:  # these load numpy, which `validate` and a closed gate do without
     from dpcalc.planner.evaluate import Evaluation, PhaseSummary
@@ -115,10 +115,7 @@ def used(epsilon: float, limit: float) -> str:
         return "100% used"
     if limit == 0:
         return "none allowed"
-    percent = 100 * epsilon / limit
-    if percent == 100.0:  # apart by less than a float can tell
-        return f"just {'over' if epsilon > limit else 'under'} 100% used"
-    return f"{rounded_up(percent, apart_from=100.0)}% used"
+    return f"{percent_up(epsilon, limit)}% used"
 
 
 def _epsilon(value: float, kind: Kind) -> str:

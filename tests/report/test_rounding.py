@@ -1,11 +1,12 @@
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpcalc.report.rounding import as_given, rounded_down, rounded_up
+from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 POSITIVE = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
 DIGITS = st.integers(1, 17)
@@ -88,3 +89,13 @@ def test_numpy_floats_are_floats():
     numpy = pytest.importorskip("numpy")
     assert rounded_up(numpy.float64(0.946867)) == "0.947"
     assert as_given(numpy.float64(2)) == "2.0"
+
+
+@given(POSITIVE, st.floats(min_value=1e-300, max_value=1e300))
+@example(math.nextafter(3.0, 0), 3.0)
+@example(math.nextafter(3.0, 4), 3.0)
+@example(0.1 + 0.2, 0.3)
+def test_percent_is_on_the_true_side_of_100(part, whole):
+    shown = Decimal(percent_up(part, whole))
+    assert (shown < 100, shown == 100, shown > 100) == (part < whole, part == whole, part > whole)
+    assert Fraction(shown) >= 100 * Fraction(repr(part)) / Fraction(repr(whole))

@@ -1,0 +1,146 @@
+import json
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from dpcalc.config.diagnostics import Diagnostic, Severity
+from dpcalc.report.json import comparison_json, evaluation_json
+
+from .samples import EVALUATION, GUARANTEE, INFINITE, PLAN, ROWS
+
+NOTED = Diagnostic(
+    code="DPC204",
+    severity=Severity.NOTE,
+    message="add-remove is assumed",
+    hint="say it",
+    path="a.yaml",
+    line=3,
+    column=1,
+)
+
+
+def loaded(plan=PLAN):
+    return SimpleNamespace(plan=plan, path="a.yaml", diagnostics=(NOTED,), config_hash="0123abcd")
+
+
+def parsed(text):
+    def refuse(constant):
+        pytest.fail(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_epsilon_has_the_fields_of_the_contract():
+    document = parsed(evaluation_json(EVALUATION, loaded()))
+    assert document == {
+        "schema": "dpcalc.result/1",
+        "version": "0.1.0",
+        "command": "epsilon",
+        "config": {"path": "a.yaml", "name": "clinic-maml"},
+        "guarantee": {
+            "epsilon": 0.946867,
+            "epsilon_lower": GUARANTEE.epsilon_lower,
+            "tight": True,
+            "delta": 1e-5,
+            "kind": "upper",
+            "finite": True,
+            "unit": "example",
+            "adjacency": "add-remove",
+            "group_size": 1,
+            "method": "pld",
+            "bound": "one-step bound",
+            "direction": "D||D'",
+        },
+        "alternatives": document["alternatives"],
+        "steps": 10_000,
+        "phases": [
+            {
+                "name": "main",
+                "steps": 10_000,
+                "noise_multiplier": 6.0,
+                "clip": "task",
+                "sampling": "32 of 1200 tasks, then 5 of 20 examples, fixed size, redrawn every step",
+                "inclusion": "1/150",
+                "shift": 0,
+                "distances": [2, 2],
+                "distances_swapped": [2, 2],
+            }
+        ],
+        "budget": {"epsilon": 2.0, "used": 0.946867 / 2, "ok": True},
+        "assumptions": ["the sampler really draws so", "noise on the sum, fixed divisor"],
+        "notes": ["Opacus would print 2.38: it assumes Poisson"],
+        "diagnostics": [
+            {
+                "code": "DPC204",
+                "level": "note",
+                "message": "add-remove is assumed",
+                "hint": "say it",
+                "path": "a.yaml",
+                "line": 3,
+                "column": 1,
+            }
+        ],
+        "config_hash": "0123abcd",
+    }
+
+
+def test_compare_has_the_fields_of_the_contract():
+    document = parsed(comparison_json(ROWS, loaded()))
+    assert set(document) == {
+        "schema",
+        "version",
+        "command",
+        "config",
+        "unit",
+        "adjacency",
+        "delta",
+        "steps",
+        "rows",
+        "diagnostics",
+        "config_hash",
+    }
+    assert document["rows"][0] == {
+        "method": "pld",
+        "bound": "one-step bound",
+        "epsilon": 0.946867,
+        "epsilon_lower": 0.946857,
+        "finite": True,
+        "kind": "upper",
+        "valid": True,
+        "note": "",
+    }
+    by_name = {(row["method"], row["bound"]): (row["epsilon"], row["finite"]) for row in document["rows"]}
+    assert by_name["basic", "one-step bound"] == (None, False)  # infinite
+    assert by_name["opacus", "Poisson"] == (None, None)  # does not apply
+
+
+def test_infinity_is_null_and_not_finite():
+    document = parsed(evaluation_json(INFINITE, loaded()))
+    assert document["guarantee"]["epsilon"] is None
+    assert document["guarantee"]["finite"] is False
+    assert document["budget"] == {"epsilon": 2.0, "used": None, "ok": False}
+
+
+def test_floats_are_written_in_full():
+    exact = 0.1 + 0.2
+    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=exact))
+    assert parsed(evaluation_json(evaluation, loaded()))["guarantee"]["epsilon"] == exact
+
+
+def test_nan_is_never_written():
+    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=math.nan))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        evaluation_json(evaluation, loaded())
+
+
+def test_without_a_budget_there_is_none():
+    assert parsed(evaluation_json(EVALUATION, loaded(replace(PLAN, budget=None))))["budget"] is None
+
+
+@pytest.mark.parametrize(("epsilon", "used", "ok"), [(0.0, 0.0, True), (0.5, None, False)])
+def test_a_budget_of_nothing(epsilon, used, ok):
+    plan = replace(PLAN, budget=replace(PLAN.budget, epsilon=0.0))
+    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=epsilon))
+    assert parsed(evaluation_json(evaluation, loaded(plan)))["budget"] == {"epsilon": 0.0, "used": used, "ok": ok}

@@ -1,0 +1,71 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from dpcalc.guarantee import Kind
+from dpcalc.report.view import bare_epsilon, evaluation_view, used
+
+from .samples import EVALUATION, GUARANTEE, INFINITE, PLAN
+
+
+def drawn(*, plan=PLAN, verbose=False, **changes):
+    return evaluation_view(replace(EVALUATION, guarantee=replace(GUARANTEE, **changes)), plan, verbose=verbose)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "limit", "text"),
+    [
+        (0.946867, 2.0, "47.4% used"),
+        (2.0, 2.0, "100% used"),
+        (1.9999, 2.0, "99.995% used"),
+        (2.00001, 2.0, "100.0005% used"),
+        (5.0, 2.0, "250% used"),
+        (math.inf, 2.0, "no finite epsilon"),
+        (0.0, 0.0, "100% used"),
+        (0.1, 0.0, "none allowed"),
+    ],
+)
+def test_the_part_of_a_budget_that_is_used(epsilon, limit, text):
+    assert used(epsilon, limit) == text
+
+
+def test_the_headline_shows_the_verdict():
+    assert drawn(epsilon=1.9999).headline.startswith("epsilon <= 1.9999 ")
+    assert drawn(epsilon=1.9999, plan=replace(PLAN, budget=None)).headline.startswith("epsilon <= 2.00 ")
+
+
+def test_an_exceeded_budget_is_called_so():
+    assert dict(drawn(epsilon=2.1).sections)["budget"] == "2.0, 105% used: exceeded"
+    assert dict(drawn(epsilon=2.1).facts)["budget.ok"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("kind", "beginning"),
+    [
+        (Kind.ESTIMATE, "epsilon ~ 0.947   (estimate)"),
+        (Kind.LOWER, "epsilon >= 0.947   (lower)"),
+        (Kind.AS_PUBLISHED, "epsilon = 0.947   (as-published)"),
+    ],
+)
+def test_what_is_no_upper_bound_is_not_printed_as_one(kind, beginning):
+    assert drawn(kind=kind).headline.startswith(beginning)
+
+
+def test_a_group_is_named():
+    assert dict(drawn(group_size=3).sections)["protects"] == "3 units together (example), add-remove"
+
+
+def test_no_draws_no_distances():
+    phase = replace(EVALUATION.phases[0], distances=(), distances_swapped=())
+    view = evaluation_view(replace(EVALUATION, phases=(phase,), alternatives=()), PLAN, verbose=False)
+    assert dict(view.sections)["bound"] == "one-step bound, distances none"
+
+
+@pytest.mark.parametrize(("epsilon", "text"), [(0.9468671, "0.946868"), (2.0, "2.00000"), (0.0, "0")])
+def test_the_bare_number_is_never_below(epsilon, text):
+    assert bare_epsilon(replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=epsilon))) == text
+
+
+def test_the_bare_number_may_be_infinite():
+    assert bare_epsilon(INFINITE) == "inf"
