@@ -1,0 +1,64 @@
+"""A hash of what a plan means, for lock files and change reports."""
+
+import hashlib
+import json
+from fractions import Fraction
+
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import Fixed, Poisson
+
+
+def fingerprint(plan: Plan) -> str:
+    """SHA-256 of everything that the guarantee, its reading and its budget depend on.
+
+    Args:
+        plan: the plan.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Note:
+        The names of the run and of its phases are labels and do not count. Fields are listed one by one:
+        a field that a later version adds must stay out of the hash while it has its default, so that
+        a lock file outlives an update.
+    """
+    budget = plan.budget
+    content = {
+        "phases": [_phase(phase) for phase in plan.phases],
+        "unit": plan.unit,
+        "adjacency": plan.adjacency.value,
+        "delta": plan.delta.hex(),
+        "method": plan.method,
+        "budget": budget and {"epsilon": budget.epsilon.hex(), "max_increase_pct": _hex(budget.max_increase_pct)},
+    }
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _phase(phase: Phase) -> dict[str, object]:
+    """What one phase means."""
+    return {
+        "levels": [_level(level) for level in phase.hierarchy.levels],
+        "mechanism": phase.mechanism.name,
+        "noise_multiplier": phase.mechanism.noise_multiplier.hex(),
+        "max_grad_norm": phase.mechanism.max_grad_norm.hex(),
+        "clip": phase.clip,
+        "steps": phase.steps,
+    }
+
+
+def _level(level: Level) -> dict[str, object]:
+    """What one level means; rates as exact fractions."""
+    scheme = level.scheme
+    amount: int | str | None = None
+    if isinstance(scheme, Fixed):
+        amount = scheme.size
+    elif isinstance(scheme, Poisson):
+        amount = str(Fraction(scheme.probability))
+    return {"name": level.name, "count": level.count, "scheme": scheme.name, "amount": amount}
+
+
+def _hex(number: float | None) -> str | None:
+    """A float without rounding."""
+    return None if number is None else float(number).hex()

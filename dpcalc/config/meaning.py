@@ -1,0 +1,200 @@
+"""What sections say about each other: levels that exist, amounts that fit, one statement for one thing."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import prod
+
+from dpcalc.config import scalars
+from dpcalc.config.diagnostics import Diagnostic, Severity
+from dpcalc.config.messages import NOT_YET
+from dpcalc.config.nodes import USER_KEY, Node, Scalar, Section, entry
+from dpcalc.config.schema import BATCH, Data, FixedDraw, PoissonDraw
+from dpcalc.config.sections import RunSections, Sections
+from dpcalc.config.source import error, finding
+from dpcalc.config.vocabulary import nearest
+
+MAX_RECORDS = 10**18
+
+
+def contradictions(found: Sections) -> Iterator[Diagnostic]:
+    """Errors that no section shows by itself.
+
+    Args:
+        found: the sections; those that are wrong in themselves are None and are not looked at.
+
+    Yields:
+        The errors.
+    """
+    if found.data:
+        yield from _levels(found.root, found.data)
+    yield from _privacy(found)
+    for run in found.runs:
+        yield from _one_length(run)
+        if found.data:
+            yield from _draws(run, found.data)
+            yield from _clip(run, found.data)
+    yield from _phase_names(found)
+
+
+def remarks(found: Sections) -> Iterator[Diagnostic]:
+    """Warnings and notes on a file without errors.
+
+    Args:
+        found: the sections, all right.
+
+    Yields:
+        What the reader of the result must know.
+    """
+    root, data, privacy = found.root, found.data, found.privacy
+    section = root.entries.get("privacy")
+    if data is None or privacy is None or section is None:
+        return
+    if privacy.adjacency is None:
+        hint = "add `adjacency: add-remove`, or replace-one or zero-out"
+        yield finding(Severity.NOTE, "DPC204", section.anchor, "adjacency not stated, add-remove assumed", hint)
+    names = [level.name for level in data.levels]
+    depth = names.index(privacy.unit) + 1 if privacy.unit else 1
+    units = prod(level.count for level in data.levels[:depth])
+    delta = entry(section, "delta")
+    if delta is not None and privacy.delta * units >= 1:
+        message = f"delta is at least 1 / {units}, the number of protected units ({names[depth - 1]})"
+        hint = "such a delta allows publishing a whole unit; choose one well below"
+        yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)
+    for run in found.runs:
+        noise = entry(run.run.sections.entries.get("mechanism"), "noise_multiplier")
+        if run.mechanism and run.mechanism.noise_multiplier == 0 and noise is not None:
+            message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
+            yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
+
+
+def _levels(root: Section, data: Data) -> Iterator[Diagnostic]:
+    """Names that differ and sizes that exist."""
+    names = [level.name for level in data.levels]
+    levels = entry(entry(root, "data"), "levels")
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            node = _at(levels, index, "name")
+            yield error("DPC105", node.anchor, f"two levels are called `{name}`", "give each level its own name")
+    if prod(level.count for level in data.levels) > MAX_RECORDS:
+        node = _at(levels, len(names) - 1, "count")
+        yield error("DPC106", node.anchor, f"more than {MAX_RECORDS:.0e} records in all", "check the counts")
+
+
+def _privacy(found: Sections) -> Iterator[Diagnostic]:
+    """A unit that exists, and a group of one."""
+    privacy, section = found.privacy, found.root.entries.get("privacy")
+    if privacy is None or section is None:
+        return
+    group = entry(section, "group_size")
+    if privacy.group_size > 1 and group is not None:
+        yield error("DPC104", group.anchor, f"a group_size above 1 {NOT_YET}", "write 1")
+    if found.data is None:
+        return
+    names = tuple(level.name for level in found.data.levels)
+    unit = entry(section, "unit")
+    if unit is None and len(names) > 1:
+        message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
+        yield error("DPC103", section.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
+    elif unit is not None and privacy.unit not in names:
+        yield _unknown_level(unit, names)
+
+
+def _draws(run: RunSections, data: Data) -> Iterator[Diagnostic]:
+    """Draws of levels that exist, of no more than there is, and a scheme for the outermost level."""
+    sampling = run.run.sections.entries.get("sampling")
+    if not isinstance(sampling, Section):
+        return
+    names = tuple(level.name for level in data.levels)
+    strangers = [key for key in sampling.entries if key not in names and not key.startswith(USER_KEY)]
+    if run.sampling is not None:
+        for key in strangers:
+            node = sampling.entries[key]
+            near = nearest(key, names)
+            hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(names)}"
+            yield error("DPC108", node.key or node.anchor, f"`{sampling.path}.{key}`: there is no level `{key}`", hint)
+        if names[0] not in sampling.entries and not strangers:
+            message = f"`{sampling.path}.{names[0]}` is missing: how the outermost level is drawn is never assumed"
+            yield error("DPC103", sampling.anchor, message, f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`")
+    for level in data.levels:
+        draw = sampling.entries.get(level.name)
+        yield from _one_rate(draw, run)
+        for key in ("size", "expected"):
+            yield from _fits(entry(draw, key), level.count, level.name)
+
+
+def _one_rate(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
+    """A Poisson draw states its rate once."""
+    scheme = entry(draw, "scheme")
+    if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or scheme.text != "poisson":
+        return
+    rate, expected = draw.entries.get("rate"), draw.entries.get("expected")
+    if rate and expected:
+        yield _conflict(draw, "rate", "expected")
+    elif not rate and not expected and run.sampling is not None:
+        message = f"`{draw.path}` needs `rate` or `expected`"
+        yield error("DPC103", draw.anchor, message, "`expected` is the average number drawn: rate = expected / count")
+
+
+def _fits(amount: Node | None, count: int, level: str) -> Iterator[Diagnostic]:
+    """No draw holds more than there is."""
+    number = scalars.value(amount) if isinstance(amount, Scalar) else None
+    if amount is not None and isinstance(number, Fraction) and number > count:
+        message = f"`{amount.path}` is {scalars.describe(amount)}, more than the count {count} of level `{level}`"
+        yield error("DPC106", amount.anchor, message, "check both numbers; `scheme: all` draws everything")
+
+
+def _one_length(run: RunSections) -> Iterator[Diagnostic]:
+    """Training states its length once."""
+    training = run.run.sections.entries.get("training")
+    if not isinstance(training, Section):
+        return
+    steps, epochs = training.entries.get("steps"), training.entries.get("epochs")
+    if steps and epochs:
+        yield _conflict(training, "steps", "epochs")
+    elif not steps and not epochs and run.training is not None:
+        yield error("DPC103", training.anchor, f"`{training.path}` needs `steps` or `epochs`", "e.g. `steps: 10_000`")
+
+
+def _clip(run: RunSections, data: Data) -> Iterator[Diagnostic]:
+    """Clipping at a level that exists."""
+    names = tuple(level.name for level in data.levels)
+    clip = entry(run.run.sections.entries.get("mechanism"), "clip")
+    if run.mechanism and clip is not None and run.mechanism.clip not in (*names, BATCH):
+        yield _unknown_level(clip, (*names, BATCH))
+
+
+def _phase_names(found: Sections) -> Iterator[Diagnostic]:
+    """Phases that can be told apart."""
+    seen: set[str] = set()
+    for run in found.runs:
+        name = entry(run.run.at, "name") if run.run.path else None
+        if not isinstance(name, Scalar):
+            continue
+        if name.text in seen:
+            yield error("DPC105", name.anchor, f"two phases are called `{name.text}`", "give each phase its own name")
+        seen.add(name.text)
+
+
+def _unknown_level(node: Node, names: tuple[str, ...]) -> Diagnostic:
+    """A name that is no level."""
+    word = node.text if isinstance(node, Scalar) else ""
+    near = nearest(word, names)
+    hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(names)}"
+    return error("DPC108", node.anchor, f"`{node.path}` must name a level, got {scalars.describe(node)}", hint)
+
+
+def _conflict(section: Section, first: str, second: str) -> Diagnostic:
+    """Two keys that say the same thing; the later one is marked."""
+    keys = [key for key in section.entries if key in {first, second}]
+    node = section.entries[keys[-1]]
+    message = f"`{first}` and `{second}` in `{section.path}` both say the same thing"
+    return error("DPC107", node.key or node.anchor, message, "keep one of them")
+
+
+def _at(levels: Node | None, index: int, key: str) -> Node:
+    """A key of a list item that the model has already found there."""
+    item = levels.items[index] if levels is not None and not isinstance(levels, (Scalar, Section)) else None
+    found = entry(item, key)
+    if found is None:
+        raise LookupError(f"data.levels[{index}].{key}: expected a validated level, got nothing")
+    return found

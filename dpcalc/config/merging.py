@@ -1,0 +1,187 @@
+"""Phases inherit from the top level and `--set` overrides: one deep merge for both."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dpcalc.config.diagnostics import Diagnostic
+from dpcalc.config.forms import BATCH_SIZE, level_names, long_data, long_phases, long_run, with_amounts
+from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
+from dpcalc.config.references import Assignment
+from dpcalc.config.source import error
+
+RUN_KEYS = ("sampling", "mechanism", "training")
+_AMOUNTS = frozenset({"size", "rate", "expected", BATCH_SIZE})
+_EXCLUSIVE = (frozenset({"steps", "epochs"}), _AMOUNTS)
+_TAKES = {
+    "fixed": frozenset({"size", BATCH_SIZE}),
+    "poisson": frozenset({"rate", "expected", BATCH_SIZE}),
+    "all": frozenset[str](),
+}
+_OF_ANY_TYPE = frozenset({"type", "clip", "max_grad_norm"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The sections one phase is made of, inherited ones included.
+
+    Attributes:
+        at: the phase's entry, or the whole file.
+        path: "phases[0]", or "" for a file without phases.
+        sections: `sampling`, `mechanism`, `training` as far as they are given.
+    """
+
+    at: Section
+    path: str
+    sections: Section
+
+
+def long_form(root: Section, assignments: Sequence[Assignment]) -> tuple[Section, tuple[Diagnostic, ...]]:
+    """The file with `--set` applied and every short form written out.
+
+    Args:
+        root: the file as written.
+        assignments: what to set, in order.
+
+    Returns:
+        The long form, and an error for each assignment that leads nowhere.
+    """
+    problems: list[Diagnostic] = []
+    root = long_data(root)
+    # The levels decide what a short form means, so they are settled first.
+    for item in sorted(assignments, key=lambda item: item.keys[0] != "data"):
+        names = level_names(root)
+        found = _assigned(long_phases(root, names) if item.keys[0] != "data" else root, item, names)
+        if isinstance(found, Section):
+            root = long_data(found)
+        else:
+            problems.append(found)
+    return long_phases(root, level_names(root)), tuple(problems)
+
+
+def runs(root: Section) -> tuple[Run, ...]:
+    """One run for each phase, merged over the top level; the top level itself in a file without phases.
+
+    Args:
+        root: the file in its long form.
+    """
+    phases = root.entries.get("phases")
+    if phases is None:
+        return (base_run(root),)
+    items = phases.items if isinstance(phases, Items) else ()
+    base = _sections(root)
+    return tuple(
+        Run(at=phase, path=f"phases[{index}]", sections=_finished(merged(base, _sections(phase))))
+        for index, phase in enumerate(items)
+        if isinstance(phase, Section)
+    )
+
+
+def base_run(root: Section) -> Run:
+    """What the top level alone says."""
+    return Run(at=root, path="", sections=_finished(_sections(root)))
+
+
+def merged(base: Section, over: Section) -> Section:
+    """A deep merge; naming one of an exclusive set drives the inherited others out.
+
+    Args:
+        base: what is inherited.
+        over: what is said anew; its lists and words replace inherited ones as a whole.
+
+    Returns:
+        The merged section, at the place of `over`.
+    """
+    entries = dict(_kept(base, over))
+    for key, value in over.entries.items():
+        before = entries.get(key)
+        if isinstance(before, Section) and isinstance(value, Section):
+            value = merged(before, value)  # noqa: PLW2901 - the same value, completed
+        entries[key] = value
+    return replace(over, entries=entries)
+
+
+def without_effect(assignments: Sequence[Assignment], used: Sequence[Node]) -> Iterator[Diagnostic]:
+    """An error for every assignment that something more specific overrides.
+
+    Args:
+        assignments: what was set.
+        used: the trees that the plan is built from.
+
+    Yields:
+        The errors.
+    """
+    alive = {id(node) for tree in used for _, node in walk(tree, "")}
+    for item in assignments:
+        words = [node for _, node in walk(item.value, "") if isinstance(node, Scalar)]
+        if str(item.keys[0]).startswith(USER_KEY) or any(id(word) in alive for word in words):
+            continue
+        message = f"setting `{item.path}` has no effect: something else overrides it"
+        hint = "a phase's own value wins: set it there, e.g. `--set phases[0].training.steps=1000`"
+        yield error("DPC107", item.marks[0], message, hint)
+
+
+def _sections(run: Section) -> Section:
+    """The mergeable part of a file or phase."""
+    return replace(run, entries={key: run.entries[key] for key in RUN_KEYS if key in run.entries})
+
+
+def _finished(sections: Section) -> Section:
+    """Merged sections with the batch size where the merged scheme wants it."""
+    entries = {key: with_amounts(value) if key == "sampling" else value for key, value in sections.entries.items()}
+    return replace(sections, entries=entries)
+
+
+def _kept(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
+    """What of an inherited section stays beside what is said anew."""
+    gone = {key for group in _EXCLUSIVE if group & over.entries.keys() for key in group}
+    scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
+    if isinstance(scheme, Scalar) and scheme.text in _TAKES:
+        gone |= _AMOUNTS - _TAKES[scheme.text]
+    inherited = base.entries.get("type")
+    before = inherited.text if isinstance(inherited, Scalar) else "gaussian"
+    if isinstance(mechanism, Scalar) and mechanism.text != before:
+        gone |= base.entries.keys() - _OF_ANY_TYPE
+    yield from ((key, value) for key, value in base.entries.items() if key not in gone)
+
+
+def _assigned(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Node | Diagnostic:
+    """The file with one value set, or why that cannot be."""
+    keys, marks = item.keys, item.marks
+    levels = entry(entry(root, "data"), "levels")
+    if keys == ("data", "examples") and isinstance(levels, Items):
+        if len(levels.items) != 1:
+            message = f"`data.examples` sets the only level, and these data have {len(levels.items)}"
+            return error("DPC107", marks[-1], message, "set `data.levels[0].count`")
+        keys, marks = ("data", "levels", 0, "count"), (marks[0], marks[1], marks[1], marks[1])
+    return _placed(root, replace(item, keys=keys, marks=marks), names)
+
+
+def _placed(node: Node, item: Assignment, names: tuple[str, ...] | None) -> Node | Diagnostic:
+    """A tree with one value merged in at a path."""
+    if not item.keys:
+        return item.value
+    if isinstance(node, Section) and not any(isinstance(key, int) for key in item.keys):
+        return merged(node, long_run(_overlay(node, item), names))
+    head, rest = item.keys[0], replace(item, keys=item.keys[1:], marks=item.marks[1:])
+    if isinstance(head, int) and isinstance(node, Items) and head < len(node.items):
+        below = _placed(node.items[head], rest, names)
+        if isinstance(below, Diagnostic):
+            return below
+        return replace(node, items=(*node.items[:head], below, *node.items[head + 1 :]))
+    child = entry(node, str(head))
+    if isinstance(head, int) or child is None or not isinstance(node, Section):
+        shown = f"[{head}]" if isinstance(head, int) else f"`{head}`"
+        return error("DPC103", item.marks[0], f"there is no {shown} to set", "list items are numbered from [0]")
+    below = _placed(child, rest, names)
+    return below if isinstance(below, Diagnostic) else replace(node, entries={**node.entries, str(head): below})
+
+
+def _overlay(base: Section, item: Assignment) -> Section:
+    """An assignment as the section that would say it, standing where the file's own sections stand."""
+    head, rest = str(item.keys[0]), replace(item, keys=item.keys[1:], marks=item.marks[1:])
+    below = item.value
+    if rest.keys:
+        child = base.entries.get(head)
+        fresh = Section(entries={}, mark=item.marks[0], key=item.marks[0], path=join(base.path, head))
+        below = _overlay(child if isinstance(child, Section) else fresh, rest)
+    return replace(base, entries={head: below})

@@ -1,0 +1,114 @@
+"""The marked tree: what a file says, where every word stands, and no meaning yet."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dpcalc.config.source import Mark
+
+USER_KEY = "x-"  # keys with this beginning are the user's own
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Scalar:
+    """One word.
+
+    Attributes:
+        text: as written, quotes and escapes resolved.
+        plain: whether it was written without quotes.
+        mark: where it is.
+        key: where its key is, None inside lists.
+        path: dotted path as written, "data.levels[0].count".
+    """
+
+    text: str
+    plain: bool
+    mark: Mark
+    key: Mark | None
+    path: str
+
+    @property
+    def anchor(self) -> Mark:
+        """Where a message about the value points: the key when nothing is written there."""
+        return self.key if self.key and not self.text else self.mark
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Items:
+    """A list.
+
+    Attributes:
+        items: its items.
+        mark: where it begins.
+        key: where its key is, None inside lists.
+        path: dotted path as written.
+    """
+
+    items: "tuple[Node, ...]"
+    mark: Mark
+    key: Mark | None
+    path: str
+
+    @property
+    def anchor(self) -> Mark:
+        """Where a message about the list as a whole points."""
+        return self.key or self.mark
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Section:
+    """A mapping.
+
+    Attributes:
+        entries: values by key, in the order of the file.
+        mark: where it begins.
+        key: where its own key is, None inside lists and at the top.
+        path: dotted path as written, "" at the top.
+    """
+
+    entries: "Mapping[str, Node]"
+    mark: Mark
+    key: Mark | None
+    path: str
+
+    @property
+    def anchor(self) -> Mark:
+        """Where a message about the mapping as a whole points."""
+        return self.key or self.mark
+
+
+Node = Scalar | Items | Section
+
+
+def join(path: str, key: str) -> str:
+    """A dotted path one key longer.
+
+    Example:
+        >>> join("privacy", "delta"), join("", "privacy")
+        ('privacy.delta', 'privacy')
+    """
+    return f"{path}.{key}" if path else key
+
+
+def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
+    """Every node below and including one, the user's own sections left out.
+
+    Args:
+        node: where to begin.
+        path: what to call that place.
+
+    Yields:
+        The path from there and the node.
+    """
+    yield path, node
+    if isinstance(node, Items):
+        for index, item in enumerate(node.items):
+            yield from walk(item, f"{path}[{index}]")
+    elif isinstance(node, Section):
+        for key, value in node.entries.items():
+            if not key.startswith(USER_KEY):
+                yield from walk(value, join(path, key))
+
+
+def entry(node: Node | None, key: str) -> Node | None:
+    """The value of a key, None when the node is no mapping or lacks it."""
+    return node.entries.get(key) if isinstance(node, Section) else None

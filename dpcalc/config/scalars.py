@@ -1,0 +1,106 @@
+"""What a single word means: our own rules, because YAML 1.1 reads `010` as 8 and `1e-5` as a text."""
+
+import re
+from fractions import Fraction
+
+from dpcalc.config.nodes import Items, Node, Scalar, Section
+
+MAX_DIGITS = 80
+MAX_EXPONENT = 400
+
+_DIGITS = r"[0-9]+(?:_[0-9]+)*"
+_NUMBER = re.compile(
+    rf"[-+]?(?:(?:0|[1-9][0-9]*(?:_[0-9]+)*)(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE](?P<exponent>[-+]?[0-9]+))?"
+)
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_SHOWN = 60
+
+Value = str | bool | Fraction | None
+
+
+def value(scalar: Scalar) -> Value:
+    """The meaning of a word.
+
+    Args:
+        scalar: the word.
+
+    Returns:
+        An exact number, a truth value, None for an empty or null word, else the text.
+
+    Note:
+        Quoted words are always texts. Numbers are decimal: digits with single underscores between them, a
+        point, an exponent. Anything else that looks like a number (`010`, `0x1f`, `1/256`, `.inf`) is a text
+        here, and an error where a number is due.
+    """
+    if not scalar.plain:
+        return scalar.text
+    if scalar.text in _NULL:
+        return None
+    if scalar.text in _TRUTH:
+        return _TRUTH[scalar.text]
+    return number(scalar.text) if not out_of_reach(scalar) else scalar.text
+
+
+def number(text: str) -> Fraction | str:
+    """The exact value of a decimal number, or the text itself if it is none."""
+    return Fraction(text.replace("_", "")) if _NUMBER.fullmatch(text) else text
+
+
+def out_of_reach(scalar: Scalar) -> str:
+    """Why a number cannot be taken exactly in reasonable time, "" when it can or is no number."""
+    if not scalar.plain:
+        return ""
+    if _INFINITY.fullmatch(scalar.text):
+        return "numbers must be finite"
+    found = _NUMBER.fullmatch(scalar.text)
+    if not found:
+        return ""
+    if len(scalar.text) > MAX_DIGITS:
+        return f"numbers may have at most {MAX_DIGITS} characters"
+    exponent = found["exponent"] or "0"
+    return f"exponents may be at most {MAX_EXPONENT}" if abs(int(exponent)) > MAX_EXPONENT else ""
+
+
+def describe(node: Node) -> str:
+    """A value as a message names it: "the string '1e4x'", "the number 1.5", "a list"."""
+    if isinstance(node, Section):
+        return "a mapping"
+    if isinstance(node, Items):
+        return "a list"
+    shown = node.text if len(node.text) <= _SHOWN else node.text[:_SHOWN] + "..."
+    meaning = value(node)
+    if meaning is None:
+        return "nothing"
+    if isinstance(meaning, bool):
+        return f"`{shown}`"
+    return f"the number {shown}" if isinstance(meaning, Fraction) else f"the string '{shown}'"
+
+
+def number_hint(node: Node) -> str:
+    """How to write what was probably meant where a number is due, or ""."""
+    if not isinstance(node, Scalar):
+        return ""
+    text = node.text.strip()[:MAX_DIGITS]
+    if not node.plain and _NUMBER.fullmatch(text):
+        return "remove the quotes"
+    if re.fullmatch(r"[-+]?0[0-9_]+", text, re.ASCII):
+        return f"leading zero: YAML 1.1 reads this as octal; write {text.lstrip('-+').lstrip('0_') or '0'}"
+    if re.fullmatch(r"0[xob][0-9a-fA-F]+", text):
+        return f"write it in decimal: {_decimal(text)}"
+    if re.fullmatch(r"[0-9.]+\s*/\s*[0-9.]+", text):
+        return "write a decimal number; for a Poisson draw `expected` gives an exact rate of expected/count"
+    if re.fullmatch(r"[0-9.]+\s*%", text):
+        return "write a plain number: 1% is 0.01"
+    if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", text):
+        return f"write {text.replace(',', '_')}"
+    return ""
+
+
+def _decimal(text: str) -> str:
+    """A hexadecimal, octal or binary number in decimal, as far as it is one."""
+    try:
+        return str(int(text, 0))
+    except ValueError:
+        return "digits 0 to 9 only"

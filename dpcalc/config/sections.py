@@ -1,0 +1,200 @@
+"""Every section of a file as its model; one bad section hides no other."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dpcalc.config.diagnostics import Diagnostic
+from dpcalc.config.forms import BATCH_SIZE, is_short, level_names
+from dpcalc.config.merging import Run, base_run, runs
+from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
+from dpcalc.config.nodes import USER_KEY, Items, Section, entry
+from dpcalc.config.schema import (
+    KEYS,
+    SAMPLING,
+    Accounting,
+    AllDraw,
+    Budget,
+    Data,
+    FixedDraw,
+    Mechanism,
+    Model,
+    PoissonDraw,
+    Privacy,
+    Training,
+)
+from dpcalc.config.source import error
+
+MAX_PHASES = 1000
+Draw = FixedDraw | PoissonDraw | AllDraw
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSections:
+    """One phase, its sections as models where they are right.
+
+    Attributes:
+        run: the tree it comes from.
+        sampling: draws by level, or None.
+        mechanism: the model, or None.
+        training: the model, or None.
+    """
+
+    run: Run
+    sampling: dict[str, Draw] | None
+    mechanism: Mechanism | None
+    training: Training | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sections:
+    """The whole file, its sections as models where they are right.
+
+    Attributes:
+        root: the file in its long form.
+        data: the model, or None.
+        privacy: the model, or None.
+        accounting: the model, or None.
+        budget: the model, or None; None also where the file has none.
+        runs: one for each phase.
+    """
+
+    root: Section
+    data: Data | None
+    privacy: Privacy | None
+    accounting: Accounting | None
+    budget: Budget | None
+    runs: tuple[RunSections, ...]
+
+
+def sections(root: Section) -> tuple[Sections, tuple[Diagnostic, ...]]:
+    """The models of a file in its long form.
+
+    Args:
+        root: the file.
+
+    Returns:
+        What is right, and an error for everything that is not.
+    """
+    reader = _Reader(root)
+    reader.unknown(root)
+    reader.label(root)
+    reader.phases(root)
+    data = reader.model(Data, root, "data")
+    if "phases" in root.entries:
+        reader.inherited(base_run(root))
+    found = Sections(
+        root=root,
+        data=data,
+        runs=tuple(reader.run(run) for run in runs(root)),
+        privacy=reader.model(Privacy, root, "privacy"),
+        accounting=reader.model(Accounting, root, "accounting") if "accounting" in root.entries else Accounting(),
+        budget=reader.model(Budget, root, "budget") if "budget" in root.entries else None,
+    )
+    return found, tuple(reader.problems)
+
+
+class _Reader:
+    """Validates section by section and keeps the errors."""
+
+    def __init__(self, root: Section) -> None:
+        """Start without errors."""
+        self.problems: list[Diagnostic] = []
+        self._names = level_names(root)
+
+    def model(self, model: type[M], parent: Section, key: str) -> M | None:
+        """A required section as its model."""
+        node = parent.entries.get(key)
+        if node is None:
+            self.problems.append(missing(parent, key))
+            return None
+        value, problems = validated(model, node)
+        self.problems.extend(problems)
+        return value
+
+    def run(self, run: Run) -> RunSections:
+        """The sections of one phase."""
+        return RunSections(
+            run=run,
+            sampling=self._sampling(run),
+            mechanism=self.model(Mechanism, run.sections, "mechanism"),
+            training=self._training(run),
+        )
+
+    def inherited(self, run: Run) -> None:
+        """The top level of a file with phases: what is wrong in it, not what the phases must add."""
+        reader = _Reader(Section(entries={}, mark=run.at.mark, key=None, path=""))
+        reader._names = self._names
+        reader.run(run)
+        self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
+
+    def label(self, section: Section) -> None:
+        """The name of a run or phase."""
+        name = section.entries.get("name")
+        if name is not None:
+            self.problems.extend(label_problem(name))
+
+    def unknown(self, section: Section) -> None:
+        """Keys that a file or phase does not have."""
+        allowed = KEYS["phases[]" if section.path else ""]
+        for key, value in section.entries.items():
+            if key in allowed or key.startswith(USER_KEY):
+                continue
+            if section.path and key in KEYS[""]:
+                message = f"`{key}` cannot change between phases"
+                self.problems.append(error("DPC104", value.key or value.anchor, message, "move it to the top level"))
+            else:
+                self.problems.append(unknown_key(section, key, value))
+
+    def phases(self, root: Section) -> None:
+        """The list of phases itself."""
+        phases = root.entries.get("phases")
+        if phases is None:
+            return
+        if not isinstance(phases, Items):
+            self.problems.append(unexpected(phases, "a list of phases"))
+            return
+        if not 1 <= len(phases.items) <= MAX_PHASES:
+            message = f"`phases` must hold 1 to {MAX_PHASES} phases, got {len(phases.items)}"
+            self.problems.append(error("DPC106", phases.anchor, message))
+        for phase in phases.items:
+            if isinstance(phase, Section):
+                self.unknown(phase)
+                self.label(phase)
+            else:
+                self.problems.append(unexpected(phase, "a mapping"))
+
+    def _sampling(self, run: Run) -> dict[str, Draw] | None:
+        """The draws by level."""
+        node = run.sections.entries.get("sampling")
+        names = self._names
+        if node is None:
+            self.problems.append(missing(run.sections, "sampling"))
+            return None
+        if isinstance(node, Section) and "episodes" in node.entries and "episodes" not in (names or ()):
+            self.problems.append(unknown_key(node, "episodes", node.entries["episodes"]))
+            return None
+        if names and len(names) > 1 and is_short(node, names):
+            message = f"`{node.path}` describes a single draw, but the data have {len(names)} levels ({', '.join(names)})"
+            hint = f"name the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
+            self.problems.append(error("DPC107", node.anchor, message, hint))
+            return None
+        value, problems = adapted(SAMPLING, node)
+        self.problems.extend(problems)
+        return value
+
+    def _training(self, run: Run) -> Training | None:
+        """The length; a batch size left over here has no level to belong to."""
+        node = run.sections.entries.get("training")
+        size = entry(node, BATCH_SIZE)
+        if not isinstance(node, Section) or size is None:
+            return self.model(Training, run.sections, "training")
+        names = self._names or ()
+        if len(names) > 1:
+            message = f"`batch_size` is for data with one level, and these have {len(names)} ({', '.join(names)})"
+            hint = f"write `size` or `expected` in `sampling.{names[0]}`"
+            self.problems.append(error("DPC107", size.key or size.anchor, message, hint))
+        rest = {key: value for key, value in node.entries.items() if key != BATCH_SIZE}
+        value, problems = validated(Training, Section(entries=rest, mark=node.mark, key=node.key, path=node.path))
+        self.problems.extend(problems)
+        return value

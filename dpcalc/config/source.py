@@ -1,0 +1,214 @@
+"""Reading a file that somebody else wrote: bounded, never waiting, text only."""
+
+import codecs
+import os
+import re
+import stat
+import sys
+from dataclasses import dataclass, field
+
+from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity, excerpt
+
+MAX_BYTES = 256 * 1024
+STDIN = "<stdin>"
+_ALLOWED = r"\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
+_FORBIDDEN = re.compile(f"[^{_ALLOWED}]")  # also the separators that YAML and editors count differently as lines
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Source:
+    """A text with the name the user knows it by.
+
+    Attributes:
+        path: file name as given, "<stdin>" or "--set #1".
+        text: the whole text, without byte order mark.
+        lines: its lines.
+    """
+
+    path: str
+    text: str = field(repr=False)
+    lines: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Mark:
+    """A place in a source.
+
+    Attributes:
+        source: where it is.
+        line: 1-based.
+        column: 1-based, in characters.
+        width: characters from there, at least 1, within the line.
+    """
+
+    source: Source
+    line: int
+    column: int
+    width: int = 1
+
+
+def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
+    """A diagnostic of any severity with the line it is about.
+
+    Args:
+        severity: how much it matters.
+        code: rule code.
+        mark: the place.
+        message: one sentence.
+        hint: what to do.
+
+    Returns:
+        The diagnostic, ready to print.
+    """
+    lines = mark.source.lines
+    line = lines[mark.line - 1] if mark.line <= len(lines) else ""
+    shown, caret, width = excerpt(line, mark.column, mark.width)
+    return Diagnostic(
+        code=code,
+        severity=severity,
+        message=message,
+        hint=hint,
+        path=mark.source.path,
+        line=mark.line,
+        column=mark.column,
+        width=width,
+        source_line=shown,
+        caret=caret,
+    )
+
+
+def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
+    """An error at a place; the arguments are those of `finding`."""
+    return finding(Severity.ERROR, code, mark, message, hint)
+
+
+def read(path: str) -> bytes:
+    """The bytes of a regular file or, for "-", of standard input.
+
+    Args:
+        path: file name, or "-".
+
+    Returns:
+        At most `MAX_BYTES` bytes.
+
+    Raises:
+        ConfigError: nothing is there, it is no regular file, it cannot be read or it is too large.
+
+    Note:
+        A named pipe or a device is refused without waiting for it: a gate must not hang.
+    """
+    try:
+        data = _read_stdin() if path == "-" else _read_file(path)
+    except FileNotFoundError:
+        raise whole_file(path, "DPC100", "no such file", "check the name and the directory you are in") from None
+    except (OSError, ValueError) as cause:
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
+        raise whole_file(path, "DPC100", f"cannot be read: {reason}", "") from None
+    if len(data) > MAX_BYTES:
+        raise _too_large(path)
+    return data
+
+
+def decode(data: bytes, path: str) -> Source:
+    """UTF-8 text, with or without byte order mark.
+
+    Args:
+        data: the bytes.
+        path: the name for messages.
+
+    Returns:
+        The source.
+
+    Raises:
+        ConfigError: the bytes are not UTF-8 or hold characters that no YAML file may hold.
+    """
+    body = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        return source_of(body.decode("utf-8"), path)
+    except UnicodeDecodeError as cause:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8") from None
+        offset = cause.start + len(data) - len(body)
+        readable = _source(body.decode("utf-8", errors="replace"), path)
+        mark = _mark_at(readable, body[: cause.start].decode("utf-8"))
+        message = f"byte 0x{data[offset]:02x} at offset {offset} is not UTF-8"
+        raise ConfigError([error("DPC100", mark, message, "save the file as UTF-8")]) from None
+
+
+def source_of(text: str, path: str) -> Source:
+    """A text as a source, after the checks that a file gets.
+
+    Args:
+        text: the text.
+        path: the name for messages.
+
+    Returns:
+        The source.
+
+    Raises:
+        ConfigError: too large, or characters that no YAML file may hold.
+    """
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="surrogatepass")) > MAX_BYTES:
+        raise _too_large(path)
+    source = _source(text, path)
+    found = _FORBIDDEN.search(source.text)
+    if found:
+        message = f"character U+{ord(found.group()):04X} is not allowed in a YAML file"
+        hint = "is this a binary file?" if found.group() == "\0" else "remove it; in double quotes it can be escaped"
+        raise ConfigError([error("DPC100", _mark_at(source, source.text[: found.start()]), message, hint)])
+    return source
+
+
+def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
+    """An error that has no line.
+
+    Args:
+        path: the file, "-" for standard input.
+        code: rule code.
+        message: one sentence.
+        hint: what to do.
+
+    Returns:
+        The exception, to be raised by the caller.
+    """
+    name = STDIN if path == "-" else path
+    return ConfigError([Diagnostic(code=code, severity=Severity.ERROR, message=message, hint=hint, path=name)])
+
+
+def _read_stdin() -> bytes:
+    """Standard input, one byte more than allowed at most."""
+    if sys.stdin is None:
+        raise OSError("standard input is closed")
+    return sys.stdin.buffer.read(MAX_BYTES + 1)
+
+
+def _read_file(path: str) -> bytes:
+    """A regular file, one byte more than allowed at most."""
+    # Without O_NONBLOCK opening a named pipe waits for a writer; O_BINARY exists on Windows only.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise whole_file(path, "DPC100", "is not a regular file", "give a file, or `-` for standard input")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _too_large(path: str) -> ConfigError:
+    """The size limit was hit."""
+    message = f"is larger than {MAX_BYTES // 1024} KiB"
+    return whole_file(path, "DPC111", message, "a config is a few lines: is this the right file?")
+
+
+def _source(text: str, path: str) -> Source:
+    """A source without any check."""
+    text = text.removeprefix("\ufeff")
+    return Source(path, text, tuple(_LINE_BREAK.split(text)))
+
+
+def _mark_at(source: Source, before: str) -> Mark:
+    """The place that follows a beginning of the text."""
+    lines = _LINE_BREAK.split(before)
+    return Mark(source, len(lines), len(lines[-1]) + 1)

@@ -1,0 +1,162 @@
+"""Words users bring along: names of other tools, keys dpcalc will know one day, and misspellings."""
+
+import re
+from dataclasses import dataclass
+
+from dpcalc.config.schema import KEYS
+
+# Names in Opacus, TF-Privacy, JAX-Privacy, federated frameworks and papers; the right side is ours.
+_SYNONYMS = {
+    "mechanism.max_grad_norm": "l2_norm_clip l2_clip_norm clipping_norm clip_norm clipping_threshold clipping_bound "
+    "clip_bound max_norm grad_norm central_privacy_clipping_bound l2_norm_bound sensitivity",
+    "mechanism.noise_multiplier": "sigma noise_parameter noise_scale noise noise_mult noise_level stddev z",
+    "mechanism.clip": "clip_level clipping clip_per",
+    "mechanism.type": "mechanism_type kind distribution",
+    "sampling.rate": "sample_rate sampling_rate sampling_prob sampling_probability subsampling_rate q probability",
+    "sampling.expected": "clients_per_round cohort_size expected_batch_size lot_size users_per_round expected_size",
+    "sampling.size": "meta_batch_size truncated_batch_size tasks_per_batch number",
+    "sampling.scheme": "sampler sampling_method method_of_sampling",
+    "training.batch_size": "logical_batch_size global_batch_size train_batch_size",
+    "training.epochs": "num_epochs max_epochs n_epochs train_epochs num_train_epochs",
+    "training.steps": "iterations train_steps num_steps max_steps total_steps total_rounds rounds num_rounds n_steps "
+    "num_iterations num_updates central_num_iterations max_train_steps compositions",
+    "data.levels": "hierarchy nesting",
+    "data.examples": "number_of_examples num_examples train_size dataset_size population num_records records n_samples",
+    "data.levels[].count": "max_examples_per_user examples_per_user_per_batch max_elements_per_user number_of",
+    "privacy.delta": "target_delta",
+    "privacy.adjacency": "neighbors neighbours neighboring neighbouring neighboring_relation neighbouring_relation "
+    "relation adjacency_relation dp_type",
+    "privacy.unit": "privacy_unit protect protects unit_of_privacy",
+    "privacy.group_size": "group group_privacy",
+    "accounting.method": "accountant",
+    "budget.epsilon": "target_epsilon max_epsilon central_epsilon epsilon_budget eps target_eps",
+}
+_CANONICAL = {synonym: ours for ours, words in _SYNONYMS.items() for synonym in words.split()}
+_VALUES = {
+    "adjacency": {
+        "add-remove": "add-or-remove add-or-remove-one unbounded add remove zero-in",
+        "replace-one": "replace substitute substitution swap swap-one bounded change-one",
+        "zero-out": "replace-special zeroing zero zero-one-out",
+    },
+    "scheme": {"poisson": "bernoulli", "fixed": "uniform without-replacement wor fixed-size", "all": "full full-batch none"},
+    "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
+    "type": {"gaussian": "normal gauss"},
+}
+_NOT_YET_KEYS = {
+    "": {"requires": "`requires`"},
+    "data": {"tree": "`data.tree` (unequal sizes)"},
+    "data.levels[]": {"min": "a varying size (`min`)", "max": "a varying size (`max`)"},
+    "sampling": {"episodes": "`sampling.episodes` (constructed tasks)", "redraw_every": "`redraw_every`"},
+    "sampling.*": {"redraw_every": "`redraw_every`"},
+    "mechanism": {"also": "`mechanism.also` (a second Gaussian on the same sample)"},
+}
+_NOT_YET_VALUES = {
+    "scheme": ("with-replacement", "shuffle"),
+    "type": ("laplace", "randomized-response", "approximate-dp", "zcdp", "pate-lnmax", "pate-gnmax"),
+    "method": ("inversion", "gdp", "optimal"),
+}
+ADVICE = {
+    "shuffle": "a shuffled order amplifies nothing that dpcalc could prove here; state a scheme your sampler really runs",
+    "with-replacement": "use `fixed` or `poisson`, and a sampler that really draws so",
+    "min": "every parent must hold the same `count` for now",
+    "max": "every parent must hold the same `count` for now",
+    "tree": "state `levels` with equal sizes",
+    "redraw_every": "without it every step draws anew; a number for that does not cover draws that are held",
+    "requires": "delete it, or keep it as `x-requires`",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """What may have been meant.
+
+    Attributes:
+        hint: the sentence for the user, or "".
+        key: the last part of the key that was meant, or "".
+    """
+
+    hint: str = ""
+    key: str = ""
+
+
+def kind(path: str) -> str:
+    """The kind of section a path leads to, as in `schema.KEYS`.
+
+    Example:
+        >>> kind("phases[3].sampling.task"), kind("data.levels[0]"), kind("phases[2]")
+        ('sampling.*', 'data.levels[]', 'phases[]')
+    """
+    general = re.sub(r"\[[0-9]+\]", "[]", path)
+    general = general.removeprefix("phases[].")
+    return "sampling.*" if general.startswith("sampling.") else general
+
+
+def unsupported_key(section: str, key: str) -> str:
+    """The name of a planned feature behind a key, "" when there is none.
+
+    Args:
+        section: kind of section.
+        key: a key that the schema does not have.
+
+    Returns:
+        Words for the sentence "... is not supported by this version of dpcalc".
+    """
+    return _NOT_YET_KEYS.get(section, {}).get(key, "")
+
+
+def unsupported_value(key: str, text: str) -> bool:
+    """Whether a value of `scheme`, `type` or `method` is planned, and not there yet."""
+    return text in _NOT_YET_VALUES.get(key, ())
+
+
+def key_suggestion(section: str, key: str) -> Suggestion:
+    """What an unknown key may have meant.
+
+    Args:
+        section: kind of section it stands in.
+        key: the key.
+
+    Returns:
+        A hint and the key that was meant, both "" when nothing is near.
+    """
+    ours = _CANONICAL.get(key.lower().replace("-", "_"))
+    if ours:
+        place, _, name = ours.rpartition(".")
+        here = name in KEYS.get(section, ()) and place.split(".")[0] == section.split(".")[0]
+        return Suggestion(hint=f"dpcalc calls this `{name if here else ours}`", key=name)
+    here_keys = KEYS.get(section, ())
+    near = nearest(key, here_keys)
+    if near:
+        return Suggestion(hint=f"did you mean `{near}`?", key=near)
+    homes = [place for place, keys in KEYS.items() if key in keys and place not in {"", "phases[]", "sampling.*"}]
+    if homes:
+        return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key)
+    allowed = ", ".join(here_keys)
+    return Suggestion(hint=f"allowed here: {allowed}; your own data may stand under `x-...` keys" if allowed else "")
+
+
+def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
+    """A hint for a word that is none of the allowed ones.
+
+    Args:
+        key: the key whose value it is.
+        text: the value.
+        allowed: the allowed values.
+
+    Returns:
+        The hint, or "".
+    """
+    word = text.lower().replace("_", "-")
+    for ours, others in _VALUES.get(key, {}).items():
+        if word in others.split():
+            return f"dpcalc calls this `{ours}`"
+    near = nearest(word, allowed)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def nearest(word: str, choices: tuple[str, ...]) -> str:
+    """The choice most like a word, "" when none is like it."""
+    import difflib  # noqa: PLC0415 - only needed once something is wrong
+
+    found = difflib.get_close_matches(word[:64], choices, n=1, cutoff=0.6)
+    return found[0] if found else ""

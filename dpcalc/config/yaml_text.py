@@ -1,0 +1,198 @@
+"""YAML text to marked tree: PyYAML's pure scanner under limits, our own reading of what it finds.
+
+The C scanner crashes the interpreter on deep nesting, so it is never used. Nothing is constructed
+from tags. Aliases and `<<` are resolved here; cycles and explosions end here.
+"""
+
+from collections.abc import Iterator
+
+import yaml
+
+from dpcalc.config.diagnostics import ConfigError, Diagnostic
+from dpcalc.config.nodes import Items, Node, Scalar, Section, join
+from dpcalc.config.source import Mark, Source, error
+
+MAX_EVENTS = 20_000
+MAX_DEPTH = 50
+
+# PyYAML's complaint contains the left side; the right side is what we say and advise.
+_SENTENCES = (
+    ("'\\t'", "a tab cannot indent YAML", "use spaces"),
+    ("found undefined alias", "the alias has no anchor before it", "define it with `&name` further up"),
+    ("found duplicate anchor", "the same anchor is defined twice", "give the second one another name"),
+    ("expected a single document", "a second document begins", "one document per file: remove the `---`"),
+    ("mapping values are not allowed", "a `:` is not expected", "check the indentation, or quote a text that holds `: `"),
+    ("could not find expected ':'", "a `:` is missing after a key", "write `key: value` with a space after the colon"),
+    ("unexpected end of stream", "the quote is never closed", "close it on the same line"),
+    ("<stream end>", "the text ends inside a list or mapping", "close every `[` and `{`"),
+    ("expected ',' or '}'", "a `,` or `}` is missing in the mapping that begins here", ""),
+    ("expected ',' or ']'", "a `,` or `]` is missing in the list that begins here", ""),
+    ("expected <block end>", "the indentation does not fit the lines above", "give entries of one mapping one indentation"),
+    ("cannot start any token", "a value cannot begin with this character", "quote it"),
+    ("unknown escape character", "unknown escape in a double-quoted text", "use single quotes, or double the backslash"),
+    ("found undefined tag handle", "tags are not allowed", "remove the `!...`"),
+)
+
+
+def parse(source: Source) -> tuple[Node, tuple[Diagnostic, ...]]:
+    """The marked tree of a YAML text.
+
+    Args:
+        source: the text.
+
+    Returns:
+        The tree, and errors that leave a tree to look at: duplicate keys, tags, keys that are no words.
+
+    Raises:
+        ConfigError: no tree at all: bad syntax, nothing inside, too deep, too many parts, a cycle.
+    """
+    loader = _BoundedLoader(source)
+    try:
+        root = loader.get_single_node()
+    except ConfigError:
+        raise
+    except yaml.MarkedYAMLError as cause:
+        raise ConfigError([_syntax(cause, source)]) from None
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
+        mark = Mark(source, loader.line + 1, 1)
+        raise ConfigError([error("DPC100", mark, "this cannot be read as YAML", "look for escapes or `%` lines")]) from None
+    finally:
+        loader.dispose()
+    if root is None:
+        raise ConfigError([error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")])
+    placer = _Placer(source)
+    tree = placer.place(root, "", None)
+    return tree, (*loader.problems, *placer.problems)
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    """PyYAML's composer that counts while it reads, so that a small hostile file ends early."""
+
+    def __init__(self, source: Source) -> None:
+        """Start at the beginning of a text."""
+        super().__init__(source.text)
+        self.source = source
+        self.problems: list[Diagnostic] = []
+        self._events = 0
+        self._nesting = 0
+
+    def get_event(self) -> yaml.Event | None:
+        """The next event, after the limits and the tags were looked at."""
+        event: yaml.Event | None = super().get_event()
+        if event is None:
+            return None
+        self._events += 1
+        self._nesting += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        mark = _mark(self.source, event)
+        if self._events > MAX_EVENTS:
+            raise _too_many(mark)
+        if self._nesting > MAX_DEPTH:
+            raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
+        if getattr(event, "tag", None) is not None:
+            self.problems.append(error("DPC100", mark, "tags are not allowed", "remove the `!...`"))
+        return event
+
+
+class _Placer:
+    """Copies PyYAML's graph into our tree: aliases expanded, `<<` merged, every node with its path."""
+
+    def __init__(self, source: Source) -> None:
+        """Start with nothing placed."""
+        self.source = source
+        self.problems: list[Diagnostic] = []
+        self._open: list[int] = []
+        self._placed = 0
+
+    def place(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
+        """One node with everything below it."""
+        mark = _mark(self.source, node)
+        self._placed += 1
+        if self._placed > MAX_EVENTS:
+            raise _too_many(mark)
+        if id(node) in self._open:
+            raise ConfigError([error("DPC111", key or mark, "an alias contains itself", "write the value out")])
+        if len(self._open) > MAX_DEPTH:
+            raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
+        if isinstance(node, yaml.ScalarNode):
+            return Scalar(text=node.value, plain=not node.style, mark=mark, key=key, path=path)
+        self._open.append(id(node))
+        placed: Node
+        if isinstance(node, yaml.SequenceNode):
+            items = tuple(self.place(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
+            placed = Items(items=items, mark=mark, key=key, path=path)
+        else:
+            placed = Section(entries=self._entries(node, path), mark=mark, key=key, path=path)
+        self._open.pop()
+        return placed
+
+    def _entries(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
+        """The entries of a mapping: its own ones, then what `<<` adds."""
+        own: dict[str, Node] = {}
+        merged: dict[str, Node] = {}
+        seen: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            mark = _mark(self.source, key_node)
+            if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
+                self.problems.append(error("DPC102", mark, "a key must be a word", "write `key: value`"))
+                continue
+            name = str(key_node.value)
+            if name in seen:
+                message = f"duplicate key `{name}` (first at line {seen[name]})"
+                hint = "YAML would silently keep the last one; delete one of them"
+                self.problems.append(error("DPC105", mark, message, hint))
+                continue
+            seen[name] = mark.line
+            if name == "<<" and not key_node.style:
+                merged.update(self._merged(value_node, path, mark))
+            else:
+                own[name] = self.place(value_node, join(path, name), mark)
+        return {**merged, **own}
+
+    def _merged(self, node: yaml.Node, path: str, mark: Mark) -> dict[str, Node]:
+        """The entries behind a `<<`: one mapping, or a list whose earlier mappings win."""
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        result: dict[str, Node] = {}
+        for mapping in reversed(sources):
+            placed = self.place(mapping, path, mark)
+            if isinstance(placed, Section):
+                result.update(placed.entries)
+            else:
+                self.problems.append(error("DPC102", mark, "`<<` takes a mapping", "merge an alias such as `<<: *base`"))
+        return result
+
+
+def _mark(source: Source, node: yaml.Node | yaml.Event) -> Mark:
+    """The place of something PyYAML found; several lines count as the first."""
+    start, end = node.start_mark, node.end_mark
+    line = source.lines[start.line] if start.line < len(source.lines) else ""
+    stop = end.column if end.line == start.line else len(line)
+    return Mark(source, start.line + 1, start.column + 1, max(1, stop - start.column))
+
+
+def _too_many(mark: Mark) -> ConfigError:
+    """The limit on parts was hit, by writing or by aliases."""
+    message = f"more than {MAX_EVENTS} keys and values, aliases written out"
+    return ConfigError([error("DPC111", mark, message, "a config is a few lines: is this the right file?")])
+
+
+def _syntax(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
+    """PyYAML's complaint in our words."""
+    text = " ".join(_complaints(cause))
+    message, hint = text, ""
+    for part, sentence, advice in _SENTENCES:
+        if part in text:
+            message, hint = sentence, advice
+            break
+    # What is never closed is found missing at the end of the file; the reader needs its beginning.
+    unclosed = "end of stream" in text or "expected ','" in text
+    place = (cause.context_mark if unclosed else None) or cause.problem_mark or cause.context_mark
+    mark = Mark(source, place.line + 1, place.column + 1) if place else Mark(source, 1, 1)
+    return error("DPC100", mark, message, hint)
+
+
+def _complaints(cause: yaml.MarkedYAMLError) -> Iterator[str]:
+    """The parts of PyYAML's complaint that it filled in."""
+    for part in (cause.problem, cause.context):
+        if part:
+            yield str(part)
