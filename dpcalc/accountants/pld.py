@@ -1,0 +1,181 @@
+"""Privacy loss distributions: certified upper and lower ends of epsilon.
+
+Per direction: find the order t that gives the best moment bound, tilt by e^{t loss}, put each different
+step on a lattice fine enough for its number of copies, and raise it to that power in rounds of 16. After a
+round the loss is wider, so the lattice is widened with it: the cost grows like the logarithm of the
+number of steps. All that is cut, wrapped or rounded is added to (upper) or taken from (lower) delta.
+Sources: Koskela, Jälkö, Honkela 2020 (1906.03049); Gopi, Lee, Wutschitz 2021 (2106.02848); Doroshenko et
+al. 2022 (2207.04380).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.accountants.conversion import Moments, best_order, log_peak
+from dpcalc.curves.discretize import Cells, Rounding, cells, coarsened, inflation, lattice, round_down, round_up
+from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_pmf import LossPmf, compose, powers, trimmed
+from dpcalc.errors import ConvergenceError
+from dpcalc.numerics.convolve import UNIT_ROUNDOFF
+
+Array = NDArray[np.float64]
+
+ROUND = 16  # copies composed before the lattice is widened
+NEGLECTED = 1e-6  # share of delta spent on losses so rare that they are called infinite
+RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
+
+
+@dataclass(frozen=True)
+class Side:
+    """How to err.
+
+    Attributes:
+        rounding: coarsening of a lattice.
+        sign: +1 if the errors carried along are added to delta, -1 if taken from it.
+    """
+
+    rounding: Rounding
+    sign: int
+
+
+UPPER = Side(rounding=round_up, sign=1)
+LOWER = Side(rounding=round_down, sign=-1)
+
+
+def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
+    """Certified ends of epsilon of one direction.
+
+    Args:
+        counts: steps of one direction and how often each occurs.
+        delta: in (0, 1).
+        sides: which ends, e.g. (UPPER, LOWER).
+
+    Returns:
+        epsilon >= 0 of each side: UPPER is never below, LOWER never above the exact value.
+
+    Raises:
+        ConvergenceError: if no certified number could be had.
+    """
+    if not counts:
+        return tuple(0.0 for _ in sides)
+    steps = sum(counts.values())
+    neglect = NEGLECTED * delta / (4 * steps)  # two ends of at most two segments
+    kept = delta * (1 - NEGLECTED)
+    bound, tilt, moments = best_order(counts, delta=kept, neglect=neglect)
+    if bound <= 0:
+        return tuple(0.0 for _ in sides)
+    budget = RELATIVE_WIDTH * max(tilt * bound, 1.0)
+    starts = _starts(counts, moments, tilt, budget, neglect)
+    slack = _slack(starts, tilt)
+    return tuple(
+        min(bound, _epsilon(_composed(starts, budget, side), kept if side is UPPER else delta, side, slack))
+        for side in sides
+    )
+
+
+def _starts(
+    counts: dict[LossCurve, int], moments: Moments, tilt: float, budget: float, neglect: float
+) -> list[tuple[Cells, int]]:
+    """(cells, log moment at the tilt, copies) of each different step."""
+    share = budget / (2 * len(counts))
+    starts = []
+    for (curve, count), (one, _) in zip(counts.items(), moments.parts, strict=True):
+        log_norm = float(one.cumulants(np.array([tilt]))[0][0])
+        starts.append((cells(curve, tilt=tilt, log_norm=log_norm, copies=count, budget=share, neglect=neglect), count))
+    return starts
+
+
+def _composed(starts: list[tuple[Cells, int]], budget: float, side: Side) -> LossPmf:
+    """The whole run on one lattice."""
+    share = budget / (2 * len(starts))
+    total: LossPmf | None = None
+    for cut, count in starts:
+        part = _power(lattice(cut, side.rounding), count, share, side.rounding)
+        total = part if total is None else trimmed(_merge(total, part, side.rounding))
+    if total is None:
+        raise ConvergenceError("composition: expected at least one step, got none")
+    return total
+
+
+def _merge(a: LossPmf, b: LossPmf, rounding: Rounding) -> LossPmf:
+    """The composition of two losses, on the wider of their lattices."""
+    level = max(a.level, b.level)
+    return compose(coarsened(a, level - a.level, rounding), coarsened(b, level - b.level, rounding))
+
+
+def _power(one: LossPmf, count: int, budget: float, rounding: Rounding) -> LossPmf:
+    """`count` copies of one loss, digit by digit in base ROUND, the lattice widened after each round."""
+    rest: LossPmf | None = None
+    rounds = max(1, math.ceil(math.log(count, ROUND)))
+    while count >= 4 * ROUND:
+        count, digit = divmod(count, ROUND)
+        power, *extra = powers(one, (ROUND, digit) if digit else (ROUND,))
+        for part in extra:
+            rest = trimmed(part) if rest is None else trimmed(_merge(rest, trimmed(part), rounding))
+        one = _widened(trimmed(power), count, budget / rounds, rounding)
+    if count > 1:
+        one = trimmed(powers(one, (count,))[0])
+    return one if rest is None else _merge(rest, one, rounding)
+
+
+def _widened(pmf: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:
+    """On the widest lattice that costs less than `budget` in the log of the composed tilted mass."""
+    doublings = 0
+    while True:
+        block = 2 << doublings
+        residues = np.pad(pmf.mass, (0, -pmf.mass.size % block)).reshape(-1, block).sum(axis=0)
+        if copies * inflation(residues, pmf.tilt, pmf.spacing * block) > budget or block > pmf.mass.size:
+            return coarsened(pmf, doublings, rounding)
+        doublings += 1
+
+
+def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> float:
+    """Where delta(epsilon), with all errors on the side asked for, crosses `delta`; inf if it never does.
+
+    Between two lattice points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
+    """
+    losses = pmf.losses
+    scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, 690.0))
+    plain, error = pmf.mass * scale, side.sign * _error(pmf) * scale
+
+    def delta_at(k: int) -> float:
+        return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
+
+    above, below, step = int(np.argmax(pmf.mass)), losses.size - 1, 1
+    if delta_at(below) > delta:
+        return math.inf if side is UPPER else 0.0
+    while above > 0 and delta_at(above) <= delta:
+        below, above, step = above, max(0, above - step), 2 * step
+    if delta_at(above) <= delta:
+        return max(0.0, float(losses[0])) if side is UPPER else 0.0
+    while below - above > 1:
+        middle = (above + below) // 2
+        above, below = (middle, below) if delta_at(middle) > delta else (above, middle)
+    rest = float(plain[below:].sum())
+    discounted = float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
+    inside = math.log((rest + float(error[above]) - delta) / discounted)
+    return max(0.0, float(losses[above]) + min(max(inside, 0.0), pmf.spacing))
+
+
+def _error(pmf: LossPmf) -> float:
+    """Bound on the error of sum_l mass(l) e^{-t(l - epsilon)} (1 - e^{epsilon - l})_+ from what was lost and rounded.
+
+    The weights are at most w(t) (conversion.log_peak); the square of their 2-norm is at most
+    1 / (2t (2t + 1) (t + 1) spacing) + 2 w(t)^2.
+    """
+    t = pmf.tilt
+    peak = math.exp(float(log_peak(np.array([t]))[0]))
+    norm = math.sqrt(1 / (2 * t * (2 * t + 1) * (t + 1) * pmf.spacing) + 2 * peak**2)
+    return pmf.lost * peak + pmf.noise * norm
+
+
+def _slack(starts: list[tuple[Cells, int]], tilt: float) -> float:
+    """Bound on the log of what misplaced cell ends and the rounding of each step's numbers can change, all copies."""
+    total = 0.0
+    for cut, count in starts:
+        spread = float((cut.mass * np.abs(cut.edges[:-1])).sum()) * math.ldexp(1.0, cut.level)
+        total += count * (32 * UNIT_ROUNDOFF * (1 + tilt * spread) + tilt * cut.overshoot)
+    return total

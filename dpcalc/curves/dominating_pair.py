@@ -1,0 +1,157 @@
+"""A pair (P, Q) of Gaussian mixtures on the line, and pieces of the line on which its loss is read."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixturePair:
+    """P = sum_i p_i N(c_i, sigma^2) against Q = sum_i q_i N(c_i, sigma^2).
+
+    The privacy loss at y is log P(y)/Q(y); it is computed from the exact weight differences p_i - q_i,
+    so that it keeps its digits where P and Q nearly agree.
+
+    Attributes:
+        centers: c_i, increasing, in clip norms.
+        weights_p: p_i, summing to 1.
+        weights_q: q_i, summing to 1.
+        differences: p_i - q_i, rounded once from the exact values.
+        deviation: sigma > 0, the noise multiplier.
+    """
+
+    centers: tuple[float, ...]
+    weights_p: tuple[float, ...]
+    weights_q: tuple[float, ...]
+    differences: tuple[float, ...]
+    deviation: float
+
+    @classmethod
+    def of(cls, p: dict[int, Fraction], q: dict[int, Fraction], *, deviation: float) -> "MixturePair":
+        """The pair with exact weights given by center.
+
+        Args:
+            p: weight of N(center) in P, by center; zero weights are dropped.
+            q: likewise in Q.
+            deviation: sigma > 0.
+
+        Raises:
+            InputError: if the weights do not sum to 1 or sigma is not positive.
+        """
+        if sum(p.values()) != 1 or sum(q.values()) != 1 or not deviation > 0:
+            raise InputError(f"mixture: expected weights that sum to 1 and sigma > 0, got {p}, {q}, {deviation}")
+        centers = sorted(c for c in {*p, *q} if p.get(c, 0) or q.get(c, 0))
+        zero = Fraction(0)
+        return cls(
+            centers=tuple(float(c) for c in centers),
+            weights_p=tuple(float(p.get(c, zero)) for c in centers),
+            weights_q=tuple(float(q.get(c, zero)) for c in centers),
+            differences=tuple(float(p.get(c, zero) - q.get(c, zero)) for c in centers),
+            deviation=deviation,
+        )
+
+    @property
+    def swapped(self) -> "MixturePair":
+        """(Q, P)."""
+        return MixturePair(
+            centers=self.centers,
+            weights_p=self.weights_q,
+            weights_q=self.weights_p,
+            differences=tuple(-d for d in self.differences),
+            deviation=self.deviation,
+        )
+
+    @property
+    def mirrored(self) -> "MixturePair":
+        """The same pair with the line turned around."""
+        return MixturePair(
+            centers=tuple(-c for c in reversed(self.centers)),
+            weights_p=self.weights_p[::-1],
+            weights_q=self.weights_q[::-1],
+            differences=self.differences[::-1],
+            deviation=self.deviation,
+        )
+
+    def lower_quantile(self, mass: float) -> float:
+        """A point, as far right as can be told, below which P holds at most `mass` > 0."""
+        low = self.centers[0] - 40 * self.deviation
+        high = self.centers[-1] + 40 * self.deviation
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = sum(
+                p * math.erfc((c - middle) / (self.deviation * math.sqrt(2))) / 2
+                for c, p in zip(self.centers, self.weights_p, strict=True)
+            )
+            low, high = (middle, high) if below <= mass else (low, middle)
+        return low
+
+    @property
+    def span(self) -> float:
+        """Largest distance between two centers."""
+        return self.centers[-1] - self.centers[0]
+
+    @property
+    def max_loss(self) -> float:
+        """Upper bound of the loss: log of the largest p_i / q_i; infinite where some q_i is 0."""
+        pairs = zip(self.weights_p, self.weights_q, strict=True)
+        ratio = max((p / q if q else math.inf) for p, q in pairs if p)
+        return math.log(ratio) if ratio < math.inf else math.inf
+
+    @property
+    def segments(self) -> tuple["Segment", ...]:
+        """The whole line in one piece."""
+        return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
+
+    def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
+        """Log density of P and privacy loss.
+
+        Args:
+            y: points, any shape.
+
+        Returns:
+            (log P(y), log P(y)/Q(y)), natural logarithms, both of the shape of `y`.
+        """
+        exponents = [(c * y - c * c / 2) / self.deviation**2 for c in self.centers]
+        log_p, _ = _scaled_sum(exponents, self.weights_p)
+        log_q, top = _scaled_sum(exponents, self.weights_q)
+        gap = sum(
+            d * np.exp(np.minimum(e - top, 700.0)) for d, e in zip(self.differences, exponents, strict=True) if d
+        )
+        relative = gap / np.exp(log_q - top)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            near = np.log1p(relative)
+        loss = np.where(np.abs(relative) < 1, near, log_p - log_q)
+        base = y * y / (2 * self.deviation**2) + math.log(self.deviation * math.sqrt(2 * math.pi))
+        return log_p - base, loss
+
+
+def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Array, Array]:
+    """(log sum_i w_i e^{x_i}, max_i x_i over positive weights)."""
+    used = [(w, e) for w, e in zip(weights, exponents, strict=True) if w]
+    top = used[0][1]
+    for _, exponent in used[1:]:
+        top = np.maximum(top, exponent)
+    total = sum(w * np.exp(e - top) for w, e in used)
+    return np.log(total) + top, top
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """The part y < high of the line, with the loss of one pair.
+
+    Attributes:
+        pair: whose density P and loss are read.
+        high: right end, inf for the whole line.
+        max_loss: upper bound of the loss on the segment.
+    """
+
+    pair: MixturePair
+    high: float
+    max_loss: float

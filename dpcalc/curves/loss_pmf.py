@@ -1,0 +1,151 @@
+"""A composed privacy loss on a lattice, tilted so that the tail that decides epsilon is in the middle.
+
+With t the tilt and h = 2^level the spacing, entry i stands for loss (start + i) h and holds
+p(loss) e^{t loss - log_norm}: entries sum to about 1, FFT round-off is relative to what matters, and a
+delta of 1e-30 keeps its digits. Spacings are powers of two, so that any two lattices nest exactly.
+
+Every error is carried along: `lost` bounds the tilted mass that is missing or misplaced (tails, wrapped
+tails), `noise` the 2-norm of the round-off. An upper end adds them, a lower end subtracts them.
+
+Validity: delta(epsilon) = sum_l p(l) (1 - e^{epsilon - l})_+ is linear in p, and composing is convolving,
+so replacing one factor p by p' with delta_p <= delta_p' at every real epsilon keeps the order for the
+whole convolution.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.errors import ConvergenceError
+from dpcalc.numerics.convolve import convolve, cyclic_powers, fast_size
+
+Array = NDArray[np.float64]
+
+_LOG_TAIL = math.log(1e-13)
+_MOST_ENTRIES = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossPmf:
+    """Tilted masses on a lattice.
+
+    Attributes:
+        tilt: t > 0.
+        level: spacing is 2.0 ** level.
+        start: lattice index of the first entry.
+        mass: tilted masses, >= 0, sum about 1, shape (n,).
+        log_norm: log of the factor taken out.
+        lost: bound on the tilted mass missing from, or wrongly in, `mass`.
+        noise: bound on the 2-norm of the error of `mass`.
+    """
+
+    tilt: float
+    level: int
+    start: int
+    mass: Array
+    log_norm: float
+    lost: float = 0.0
+    noise: float = 0.0
+
+    @property
+    def spacing(self) -> float:
+        """Distance of neighbouring losses."""
+        return math.ldexp(1.0, self.level)
+
+    @property
+    def losses(self) -> Array:
+        """The loss of each entry, exact."""
+        return (self.start + np.arange(self.mass.size)) * self.spacing
+
+    def normalized(self) -> "LossPmf":
+        """The same measure with entries that sum to 1."""
+        total = float(self.mass.sum())
+        return replace(
+            self,
+            mass=self.mass / total,
+            log_norm=self.log_norm + math.log(total),
+            lost=self.lost / total,
+            noise=self.noise / total,
+        )
+
+
+def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
+    """Self-compositions of one loss, several counts from one transform; counts >= 1.
+
+    Each window holds all but a tilted mass of 1e-13 at either end, by Chernoff bounds.
+
+    Raises:
+        ConvergenceError: if the lattice would not fit in memory.
+    """
+    windows = [_window(pmf, count) for count in counts]
+    size = fast_size(max(high - low + 1 for low, high in windows))
+    if size > _MOST_ENTRIES:
+        raise ConvergenceError(f"privacy loss lattice: expected at most {_MOST_ENTRIES} entries, needs {size}")
+    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
+    total = float(pmf.mass.sum())
+    composed = []
+    for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True):
+        lost = count * pmf.lost * max(1.0, total) ** (count - 1) + 4 * math.exp(_LOG_TAIL)
+        composed.append(
+            replace(
+                pmf,
+                start=low,
+                mass=np.maximum(np.roll(result, -low), 0.0),
+                log_norm=count * pmf.log_norm,
+                lost=lost,
+                noise=float(noise) + count * pmf.noise,
+            )
+        )
+    return composed
+
+
+def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
+    """Lattice indices outside which the `count`-fold sum has tilted mass below 1e-13 at either end.
+
+    Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
+    """
+    index = np.arange(pmf.mass.size)
+    mean = float((pmf.mass * index).sum())
+    deviation = math.sqrt(max(float((pmf.mass * (index - mean) ** 2).sum()), 1.0))
+    bins = max(1, min(pmf.mass.size // 1024, int(deviation / 16)))
+    binned = np.pad(pmf.mass, (0, -pmf.mass.size % bins)).reshape(-1, bins).sum(axis=1)
+    used = np.flatnonzero(binned)
+    log_mass, left, right = np.log(binned[used]), bins * used - mean, bins * used + (bins - 1) - mean
+    u = (2.0 ** np.arange(-7, 6) / (deviation * math.sqrt(count)))[:, None]
+    high = (count * _log_sum(log_mass + u * right) - _LOG_TAIL) / u[:, 0]
+    low = (count * _log_sum(log_mass - u * left) - _LOG_TAIL) / u[:, 0]
+    center = count * (mean + pmf.start)
+    return math.floor(center - low.min()), math.ceil(center + high.min())
+
+
+def _log_sum(exponents: Array) -> Array:
+    """log sum exp over the last axis."""
+    top = exponents.max(axis=-1)
+    total: Array = top + np.log(np.exp(exponents - top[..., None]).sum(axis=-1))
+    return total
+
+
+def compose(a: LossPmf, b: LossPmf) -> LossPmf:
+    """The sum of two independent losses on one lattice; both must have the same tilt and level."""
+    mass, noise = convolve(a.mass, b.mass)
+    return LossPmf(
+        tilt=a.tilt,
+        level=a.level,
+        start=a.start + b.start,
+        mass=np.maximum(mass, 0.0),
+        log_norm=a.log_norm + b.log_norm,
+        lost=a.lost + b.lost + a.lost * b.lost,
+        noise=noise + a.noise + b.noise,
+    )
+
+
+def trimmed(pmf: LossPmf) -> LossPmf:
+    """Without the ends that hold less than a tilted mass of 1e-15; what is cut is counted as lost."""
+    below = np.cumsum(pmf.mass)
+    total = float(below[-1])
+    first = int(np.searchsorted(below, 1e-15 * total))
+    last = int(np.searchsorted(below, total * (1 - 1e-15))) + 1
+    cut = float(pmf.mass[:first].sum() + pmf.mass[last:].sum())
+    return replace(pmf, start=pmf.start + first, mass=pmf.mass[first:last], lost=pmf.lost + cut)

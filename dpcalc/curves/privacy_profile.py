@@ -1,0 +1,120 @@
+"""The profile of a one-step bound whose two directions come from different pairs ("glued signs").
+
+For epsilon >= 0 direction D||D' has the profile of its own pair, direction D'||D that of the other;
+for epsilon < 0 a direction takes delta(epsilon) = 1 - e^epsilon + e^epsilon delta_other(-epsilon),
+which every pair of data sets satisfies exactly. As a loss distribution: losses > 0 from the own pair,
+losses < 0 from the swapped other pair, the rest of the mass at 0.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpcalc.curves.dominating_pair import MixturePair, Segment
+
+
+def _phi(x: float) -> float:
+    """Standard normal distribution function."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class GluedProfile:
+    """Upper bound on delta(epsilon) of one step, one direction, for every real epsilon.
+
+    Both pairs have the form eta N(0) + M against eta N(shift) + M with a common part M on centers >= 0,
+    so {P > e^eps Q} is a half-line y < t(eps) for every eps >= 0 and ends at shift/2 for eps = 0.
+
+    Attributes:
+        own: the pair of this direction.
+        other: the pair of the opposite direction.
+        shift: s > 0.
+    """
+
+    own: MixturePair
+    other: MixturePair
+    shift: float
+
+    @property
+    def swapped(self) -> "GluedProfile":
+        """The opposite direction."""
+        return GluedProfile(own=self.other, other=self.own, shift=self.shift)
+
+    @property
+    def deviation(self) -> float:
+        """Sigma, common to both pairs."""
+        return self.own.deviation
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Losses > 0 of the own pair, losses < 0 of the other; what is left of the mass has loss 0."""
+        edge = self.shift / 2
+        return (
+            Segment(pair=self.own, high=edge, max_loss=self.own.max_loss),
+            Segment(pair=self.other.swapped, high=edge, max_loss=0.0),
+        )
+
+    def delta(self, epsilon: float) -> float:
+        """delta(epsilon), any real epsilon: an upper bound, in [0, 1]."""
+        if epsilon < 0:
+            return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * _half_line_delta(self.other, self.shift, -epsilon))
+        return _half_line_delta(self.own, self.shift, epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-13."""
+        if self.delta(0.0) <= delta:
+            return 0.0
+        low, high = 0.0, 1.0
+        while self.delta(high) > delta:
+            low, high = high, 2 * high
+        while high - low > 1e-13 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
+        return high
+
+
+def _half_line_delta(pair: MixturePair, shift: float, epsilon: float) -> float:
+    """H_{e^epsilon}(P||Q) = P(y < t) - e^epsilon Q(y < t) at the root t of the loss, epsilon >= 0.
+
+    Written as eta [Phi(t) - e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j), so that the common
+    part costs no digits.
+    """
+    if epsilon >= pair.max_loss:
+        return 0.0
+    root, total = _root(pair, shift, epsilon), 0.0
+    for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
+        below = _phi((root - center) / pair.deviation)
+        if below:
+            total += below * difference - (q * -math.expm1(-epsilon) * math.exp(epsilon + math.log(below)))
+    return min(1.0, max(0.0, total))
+
+
+def _root(pair: MixturePair, shift: float, epsilon: float) -> float:
+    """Where the loss falls to epsilon >= 0, by bisection on y < shift/2."""
+    high = shift / 2
+    if epsilon == 0:
+        return high
+    step = pair.deviation
+    low = high - step
+    while _loss(pair, low) < epsilon:
+        step *= 2
+        low -= step
+        if step > 1e9 * pair.deviation:
+            return -math.inf
+    while high - low > 1e-14 * (abs(low) + pair.deviation):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _loss(pair, middle) < epsilon else (middle, high)
+    return low
+
+
+def _loss(pair: MixturePair, y: float) -> float:
+    """log P(y)/Q(y) at one point, in plain floats."""
+    exponents = [(c * y - c * c / 2) / pair.deviation**2 for c in pair.centers]
+    top = max(e for e, q in zip(exponents, pair.weights_q, strict=True) if q)
+    q_sum = sum(q * math.exp(min(e - top, 700.0)) for e, q in zip(exponents, pair.weights_q, strict=True))
+    gap = sum(d * math.exp(min(e - top, 700.0)) for e, d in zip(exponents, pair.differences, strict=True))
+    if gap > -q_sum and abs(gap) < 1e290:
+        return math.log1p(gap / q_sum)
+    above = max(e for e, p in zip(exponents, pair.weights_p, strict=True) if p)
+    p_sum = sum(p * math.exp(e - above) for e, p in zip(exponents, pair.weights_p, strict=True))
+    return math.log(p_sum) + above - math.log(q_sum) - top
