@@ -57,12 +57,12 @@ def hockey_stick(p, q, sigma, epsilons):
     return np.maximum(found, 0.0)
 
 
-def _grid(p, q, sigma):
+def _grid(p, q, sigma, tail=TAIL):
     lowest = min(p.means.min(), q.means.min())
     highest = max(p.means.max(), q.means.max())
     # exp(spread y / sigma^2) is the steepest factor in any ratio of two components
     step = min(sigma / 12, sigma**2 / (5 * max(highest - lowest, 1e-9)))
-    start, stop = lowest - TAIL * sigma, highest + TAIL * sigma
+    start, stop = lowest - tail * sigma, highest + tail * sigma
     return np.linspace(start, stop, int(np.ceil((stop - start) / step)) + 1)
 
 
@@ -141,7 +141,7 @@ def hockey_stick_mpmath(p, q, sigma, epsilon, digits=50):
     def ratio(points):
         return log_density(floats[0], sigma, points) - log_density(floats[1], sigma, points)
 
-    grid = _grid(*floats, sigma)
+    grid = _grid(*floats, sigma, tail=60)  # where a crossing may leave less than any float64 sum can see
     grid, values = _with_turning_points(ratio, grid, ratio(grid), np.array([float(epsilon)]))
     roots, starts_above = crossings(ratio, grid, values, float(epsilon))
     with mpmath.workdps(digits):
@@ -152,8 +152,15 @@ def hockey_stick_mpmath(p, q, sigma, epsilon, digits=50):
         edges = [-mpmath.inf, *refined, mpmath.inf]
         total = mpmath.mpf(0)
         for low, high in list(itertools.pairwise(edges))[0 if starts_above else 1 :: 2]:
-            total += sum(w * (mpmath.ncdf(high, c, sigma) - mpmath.ncdf(low, c, sigma)) for w, c in terms)
+            total += sum(w * _mass_mpmath(c, sigma, low, high) for w, c in terms)
         return total
+
+
+def _mass_mpmath(mean, sigma, low, high):
+    """The larger distribution function would lose the mass of a far right tail: mirror it."""
+    if low > mean:
+        low, high = 2 * mean - high, 2 * mean - low
+    return mpmath.ncdf(high, mean, sigma) - mpmath.ncdf(low, mean, sigma)
 
 
 def _exact(number):
