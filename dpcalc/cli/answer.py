@@ -1,5 +1,6 @@
 """What a command hands back to be written."""
 
+import errno
 import os
 import sys
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ def say(answer: Answer) -> None:
             any more, so that the interpreter's own flush at the end cannot fail a second time.
     """
     if answer.text:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "standard output is closed")
         try:
             sys.stdout.write(answer.text)
             sys.stdout.flush()

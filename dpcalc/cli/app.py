@@ -1,10 +1,11 @@
 """Running a command, and the one place where an exception becomes an exit code."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
+import io
 import os
 import traceback
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TextIO, runtime_checkable
 
 import dpcalc
 from dpcalc.cli.answer import Answer, aside, say
@@ -17,8 +18,8 @@ FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 class UsageError(Protocol):
     """An error of Typer's parser, told by its shape: its class has another home in every version."""
 
-    def show(self) -> None:
-        """Write usage and message to standard error."""
+    def show(self, file: TextIO | None = None) -> None:
+        """Write usage and message."""
 
     def format_message(self) -> str:
         """Only the message."""
@@ -50,26 +51,26 @@ def _failed(error: Exception) -> int:
     """Say what went wrong and choose the exit code."""
     if os.environ.get("DPCALC_TRACEBACK"):
         aside("".join(traceback.format_exception(error)).rstrip())
-    if isinstance(error, UsageError):
-        error.show()
-        return FIX_INPUT
     message, code = _diagnosis(error)
-    aside(message)
+    aside("\n".join(map(_plain, message.split("\n"))))
     return code
 
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
     """An error in the user's words, and its exit code; nothing is imported, a broken installation ends here too."""
-    text = "\n".join(map(_plain, str(error).split("\n")))
     hint = "\n  = no number was computed; DPCALC_TRACEBACK=1 shows where it happened"
     match error:
         case InputError():
             located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
-            return text if located else f"error: {text}", FIX_INPUT
+            return str(error) if located else f"error: {error}", FIX_INPUT
         case ConvergenceError():
-            return f"error[DPC901]: {text}{hint}", NO_VERDICT
+            return f"error[DPC901]: {error}{hint}", NO_VERDICT
+        case UsageError():
+            usage = io.StringIO()
+            error.show(usage)
+            return usage.getvalue().rstrip(), FIX_INPUT
         case _:
-            return f"error[DPC999]: internal error: {type(error).__name__}: {text}{hint}", NO_VERDICT
+            return f"error[DPC999]: internal error: {type(error).__name__}: {error}{hint}", NO_VERDICT
 
 
 def _plain(line: str) -> str:

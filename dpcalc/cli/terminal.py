@@ -7,7 +7,7 @@ import sys
 
 def on_terminal() -> bool:
     """Whether a person reads standard output."""
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def styled() -> bool:

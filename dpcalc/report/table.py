@@ -41,7 +41,7 @@ def comparison_text(view: ComparisonView, *, width: int, styled: bool) -> str:
     for *cells, note in view.rows:
         table.add_row(*(Text(cell) for cell in cells))
         if note:
-            notes.add_row(Text(", ".join(cells[:2]), style="dim"), Text(note))
+            notes.add_row(Text(", ".join(filter(None, cells[:2])), style="dim"), Text(note))
     parts: list[RenderableType] = [Text(view.headline, style="bold"), table]
     if notes.row_count:
         parts += [Text("notes", style="bold"), notes]

@@ -1,0 +1,75 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dpcalc.cli.app import run
+
+from . import stand_in
+
+STAND_IN = Path(stand_in.__file__)
+CONFIG = """\
+version: 1
+name: {name}
+data: {{examples: 60_000}}
+sampling: {{scheme: poisson}}
+mechanism: {{type: gaussian, noise_multiplier: 1.1, max_grad_norm: 1.0}}
+training: {{batch_size: 256, steps: {steps}}}
+privacy: {{unit: example, adjacency: add-remove, delta: 1e-5}}
+{budget}
+"""
+STEERING = ("NO_COLOR", "FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS", "TERM", "COLUMNS", "DPCALC_TRACEBACK")
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a config and return its path."""
+
+    def written(*, steps=500, budget="budget: {epsilon: 2.0}", name="clinic", file="a.yaml"):
+        path = tmp_path / file
+        path.write_text(CONFIG.format(steps=steps, budget=budget, name=name), encoding="utf-8")
+        return str(path)
+
+    return written
+
+
+@pytest.fixture
+def dpcalc(monkeypatch, capsys):
+    """Run a command in this process."""
+    for name in STEERING:
+        monkeypatch.delenv(name, raising=False)
+    stand_in.install(monkeypatch.setattr)
+
+    def ran(*arguments):
+        capsys.readouterr()
+        code = run(arguments)
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return ran
+
+
+def environment(**changes):
+    """This process's environment without what steers colours, plus changes."""
+    return {name: value for name, value in os.environ.items() if name not in STEERING} | changes
+
+
+@pytest.fixture
+def process():
+    """Run a command in a process of its own."""
+
+    def ran(*arguments, env=None, **options):
+        return subprocess.run(
+            [sys.executable, STAND_IN, *arguments],
+            env=environment(**(env or {})),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            **options,
+        )
+
+    return ran

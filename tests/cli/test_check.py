@@ -1,0 +1,173 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from .stand_in import CRASHING, INFINITE, NOT_A_NUMBER, STUCK
+
+
+def test_all_within_budget(dpcalc, config):
+    path = config()
+    ended = dpcalc("check", path)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == f"{path}: passed, epsilon 0.500 of 2.0, 25.0% used\nchecked 1 file: 1 passed\n"
+
+
+def test_over_budget_is_found_where_the_budget_stands(dpcalc, config):
+    path = config(steps=2020)
+    ended = dpcalc("check", path)
+    assert ended.code == 1
+    message = "epsilon 2.02 exceeds the budget 2.0 (unit example, delta 1e-05)"
+    assert f"{path}:8:10: error[DPC301]: {message}\n" in ended.out
+    assert ended.out.endswith("checked 1 file: 1 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("steps", "budget", "code"),
+    [
+        (1999, "budget: {epsilon: 2.0}", 0),
+        (2000, "budget: {epsilon: 2.0}", 0),
+        (2001, "budget: {epsilon: 2.0}", 1),
+        (INFINITE, "budget: {epsilon: 2.0}", 1),
+        (INFINITE, "", 1),
+        (NOT_A_NUMBER, "budget: {epsilon: 2.0}", 3),
+        (NOT_A_NUMBER, "", 3),
+        (CRASHING, "budget: {epsilon: 2.0}", 3),
+        (STUCK, "budget: {epsilon: 2.0}", 3),
+        (500, "budget: {epsilon: two}", 2),
+        (500, "", 0),
+    ],
+)
+def test_exit_codes(dpcalc, config, steps, budget, code):
+    assert dpcalc("check", config(steps=steps, budget=budget)).code == code
+
+
+@pytest.mark.parametrize(
+    ("steps", "code"),
+    [((500, 5000), 1), ((5000, "x"), 2), (("x", CRASHING), 3), ((STUCK, 5000, 500), 3), ((CRASHING, 500), 3)],
+)
+def test_several_files_the_worst_decides_and_all_are_told(dpcalc, config, steps, code):
+    paths = [config(steps=one, file=f"{number}.yaml") for number, one in enumerate(steps)]
+    ended = dpcalc("check", *paths)
+    assert ended.code == code
+    verdicts = [line for line in ended.out.splitlines() if line.split(": ")[0] in paths]
+    assert len(verdicts) >= len(paths)
+    assert f"checked {len(paths)} files: " in ended.out
+
+
+@pytest.mark.parametrize(("steps", "code"), [(500, 0), (5000, 0), ("x", 2), (CRASHING, 3)])
+def test_exit_zero_forgives_only_no(dpcalc, config, steps, code):
+    assert dpcalc("check", config(steps=steps), "--exit-zero").code == code
+
+
+def test_nothing_to_check(dpcalc):
+    ended = dpcalc("check")
+    assert (ended.code, ended.out) == (2, "")
+    assert "nothing to check" in ended.err
+    allowed = dpcalc("check", "--allow-empty")
+    assert (allowed.code, allowed.out) == (0, "checked 0 files\n")
+
+
+def test_a_missing_budget(dpcalc, config):
+    path = config(budget="")
+    ended = dpcalc("check", path)
+    assert ended.code == 0
+    assert "warning[DPC304]" in ended.out
+    required = dpcalc("check", path, "--require-budget")
+    assert required.code == 1
+    assert "error[DPC304]" in required.out
+
+
+def test_the_strictest_limit(dpcalc, config):
+    path = config()
+    assert dpcalc("check", path, "--max-epsilon", "0.5").code == 0
+    ended = dpcalc("check", path, "--max-epsilon", "0.4")
+    assert ended.code == 1
+    assert "exceeds --max-epsilon 0.4 " in ended.out
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "two", ""])
+def test_a_limit_is_a_finite_number(dpcalc, config, text):
+    ended = dpcalc("check", config(), "--max-epsilon", text)
+    assert ended.code == 2
+    assert "--max-epsilon: expected a finite number >= 0" in ended.err
+
+
+def test_json(dpcalc, config):
+    path = config(steps=2020)
+    for option in (["--json"], ["--report", "json"]):
+        ended = dpcalc("check", path, *option)
+        document = json.loads(ended.out)
+        assert ended.code == 1
+        assert set(document) == {"schema", "version", "command", "results", "verdict"}
+        assert document["verdict"] == "failed"
+        (result,) = document["results"]
+        assert (result["path"], result["verdict"]) == (path, "failed")
+        assert result["guarantee"]["epsilon"] == 2.02
+        (finding,) = result["findings"]
+        assert (finding["code"], finding["level"], finding["line"], finding["column"]) == ("DPC301", "error", 8, 10)
+
+
+def test_a_report_in_a_file_and_text_on_standard_output(dpcalc, config, tmp_path):
+    report = tmp_path / "report.json"
+    ended = dpcalc("check", config(steps=2020), "--report", f"json={report}")
+    assert ended.code == 1
+    assert ended.out.endswith("checked 1 file: 1 failed\n")
+    assert json.loads(report.read_text(encoding="utf-8"))["verdict"] == "failed"
+
+
+def test_a_report_that_cannot_be_written(dpcalc, config, tmp_path):
+    path = config(steps=2020)
+    ended = dpcalc("check", path, "--report", f"json={tmp_path}", "--report", "text")
+    assert ended.code == 2
+    assert f"--report json={tmp_path}: cannot write it" in ended.err
+    assert ended.out.endswith("checked 1 file: 1 failed\n")
+
+
+@pytest.mark.parametrize("options", [("--json", "--report", "text"), ("--report", "text", "--report", "json=-")])
+def test_two_reports_cannot_share_standard_output(dpcalc, config, options):
+    ended = dpcalc("check", config(), *options)
+    assert (ended.code, ended.out) == (2, "")
+    assert "at most one on standard output" in ended.err
+
+
+def test_an_unknown_format(dpcalc, config):
+    ended = dpcalc("check", config(), "--report", "xml=report.xml")
+    assert ended.code == 2
+    assert "expected one of text, json, got `xml`" in ended.err
+
+
+def test_a_name_of_a_file_cannot_steer_a_terminal(dpcalc, config):
+    path = config(file="\x1b[31m[bold]\u202e.yaml")
+    assert Path(path).exists()
+    ended = dpcalc("check", path)
+    assert ended.code == 0
+    assert "\x1b" not in ended.out
+    assert "\\x1b[31m[bold]\\u202e.yaml: passed" in ended.out
+
+
+def test_a_crash_of_one_file_is_told_in_short(dpcalc, config, monkeypatch):
+    path = config(steps=CRASHING)
+    ended = dpcalc("check", path)
+    assert "error[DPC999]: internal error: ZeroDivisionError: division \\x1b[31m by zero" in ended.out
+    assert "DPCALC_TRACEBACK=1" in ended.out
+    assert ended.err == ""
+    monkeypatch.setenv("DPCALC_TRACEBACK", "1")
+    assert "Traceback" in dpcalc("check", path).err
+
+
+def test_validate(dpcalc, config):
+    good, bad = config(), config(steps="x", file="b.yaml")
+    ended = dpcalc("validate", good, bad)
+    assert ended.code == 2
+    assert ended.out.startswith(f"{good}: passed\n{bad}: invalid\n{bad}:6:")
+    assert ended.out.endswith("read 2 files: 1 invalid, 1 passed\n")
+    assert dpcalc("validate", good).code == 0
+    assert [one["verdict"] for one in json.loads(dpcalc("validate", good, bad, "--json").out)["results"]] == [
+        "passed",
+        "invalid",
+    ]
+
+
+def test_validate_needs_files(dpcalc):
+    assert dpcalc("validate").code == 2

@@ -1,0 +1,120 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from .stand_in import INFINITE
+
+
+def test_plain_lines_off_a_terminal(dpcalc, config):
+    ended = dpcalc("epsilon", config())
+    lines = dict(line.split(": ", 1) for line in ended.out.splitlines())
+    assert ended.code == 0
+    assert lines["epsilon"] == "0.500"
+    assert lines["delta"] == "1e-05"
+    assert lines["method"] == "pld"
+    assert lines["steps"] == "500"
+    assert lines["budget.used"] == "25.0%"
+    assert ended.err == "note: Opacus would print the same\n"
+
+
+def test_json(dpcalc, config):
+    path = config()
+    ended = dpcalc("epsilon", path, "--json")
+    document = json.loads(ended.out)
+    assert ended.code == 0
+    assert document["schema"] == "dpcalc.result/1"
+    assert document["config"]["path"] == path
+    assert document["guarantee"]["epsilon"] == 0.5
+    assert document["budget"] == {"epsilon": 2.0, "used": 0.25, "ok": True}
+    assert len(document["config_hash"]) > 20
+
+
+def test_quiet_is_one_bare_number_and_silence(dpcalc, config):
+    ended = dpcalc("epsilon", config(steps=1234), "-q")
+    assert (ended.code, ended.out, ended.err) == (0, "1.23400\n", "")
+
+
+def test_infinite_is_an_answer(dpcalc, config):
+    path = config(steps=INFINITE)
+    assert dpcalc("epsilon", path).code == 0
+    assert dpcalc("epsilon", path, "-q").out == "inf\n"
+    document = json.loads(dpcalc("epsilon", path, "--json").out)
+    assert (document["guarantee"]["epsilon"], document["guarantee"]["finite"]) == (None, False)
+
+
+def test_over_budget_is_an_answer(dpcalc, config):
+    assert dpcalc("epsilon", config(steps=5000)).code == 0
+
+
+def test_set_overrides_and_may_repeat(dpcalc, config):
+    ended = dpcalc("epsilon", config(), "--set", "training.steps=700", "--set", "budget.epsilon=0.7", "--json")
+    document = json.loads(ended.out)
+    assert (document["steps"], document["budget"]["epsilon"]) == (700, 0.7)
+
+
+@pytest.mark.parametrize("method", ["auto", "pld", "rdp", "moments", "advanced", "basic"])
+def test_methods(dpcalc, config, method):
+    ended = dpcalc("epsilon", config(), "--method", method)
+    assert ended.code == 0
+    assert f"\nmethod: {'pld' if method == 'auto' else method}\n" in ended.out
+
+
+def test_an_unknown_method_is_a_usage_error(dpcalc, config):
+    ended = dpcalc("epsilon", config(), "--method", "magic")
+    assert (ended.code, ended.out) == (2, "")
+    assert "moments" in ended.err
+
+
+def test_verbose_says_more_on_a_terminal_only(dpcalc, config):
+    path = config()
+    assert dpcalc("epsilon", path, "-v").out == dpcalc("epsilon", path).out
+
+
+def test_standard_input(process, config):
+    with Path(config()).open(encoding="utf-8") as file:
+        ended = process("epsilon", "-", "-q", stdin=file)
+    assert (ended.returncode, ended.stdout) == (0, "0.500000\n")
+
+
+def test_names_cannot_steer_a_terminal(dpcalc, config):
+    ended = dpcalc("epsilon", config(name='"red \\e[31m \\u202e"'))
+    assert (ended.code, ended.out) == (2, "")
+    assert "\x1b" not in ended.err
+    assert "red \\x1b[31m \\u202e" in ended.err
+
+
+def test_compare_plain(dpcalc, config):
+    ended = dpcalc("compare", config())
+    assert ended.code == 0
+    blocks = ended.out.split("\n\n")
+    assert [block.splitlines()[0] for block in blocks] == ["method: pld", "method: rdp", "method: gdp"]
+    assert "note: does [not] apply\n" in blocks[2]
+
+
+def test_compare_json(dpcalc, config):
+    document = json.loads(dpcalc("compare", config(), "--json").out)
+    assert [row["epsilon"] for row in document["rows"]] == [0.5, 1.0, None]
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare"])
+def test_a_config_is_required(dpcalc, command):
+    ended = dpcalc(command)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: no config: expected the path of a config file")
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare", "check", "validate"])
+def test_a_missing_file(dpcalc, command, tmp_path):
+    path = str(tmp_path / "none.yaml")
+    ended = dpcalc(command, path)
+    assert ended.code == 2
+    assert path in (ended.err if command in {"epsilon", "compare"} else ended.out)
+
+
+def test_errors_of_a_file_are_all_told_on_standard_error(dpcalc, config):
+    path = config(budget="budgets: {epsilon: 2.0}\nextra: 1")
+    ended = dpcalc("epsilon", path)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{path}:8:1: error[DPC101]" in ended.err
+    assert f"{path}:9:1: error[DPC101]" in ended.err

@@ -1,0 +1,215 @@
+"""Exit codes and streams of the real process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpcalc as package
+from dpcalc.cli import app
+from dpcalc.cli.app import run
+
+from .conftest import STAND_IN, environment
+from .stand_in import CRASHING, NOT_A_NUMBER, SLOW, STUCK
+
+HEAVY = {"numpy", "scipy", "pydantic", "rich", "yaml", "typer", "click"}
+
+
+def test_version_imports_nothing_heavy():
+    program = "import sys; from dpcalc.__main__ import main\ntry: main()\nfinally: print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    version, modules = ended.stdout.splitlines()
+    assert ended.returncode == 0
+    assert version == f"dpcalc {package.__version__}"
+    assert not HEAVY & set(modules.split())
+
+
+def test_validate_computes_nothing(config):
+    program = "import sys; from dpcalc.cli.app import run; run(sys.argv[1:]); print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "validate", config()], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ": passed" in ended.stdout
+    assert not {"numpy", "scipy", "rich"} & set(ended.stdout.splitlines()[-1].split())
+
+
+def test_version_is_also_an_ordinary_option(dpcalc):
+    assert dpcalc("--version", "epsilon").out == f"dpcalc {package.__version__}\n"
+
+
+@pytest.mark.parametrize("steps", [CRASHING, STUCK, NOT_A_NUMBER])
+@pytest.mark.parametrize("option", ["--json", "-q"])
+def test_no_verdict(dpcalc, config, steps, option):
+    ended = dpcalc("epsilon", config(steps=steps), option)
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("error[DPC901]" if steps == STUCK else "error[DPC999]: internal error: ")
+    assert "DPCALC_TRACEBACK=1" in ended.err
+    assert "Traceback" not in ended.err
+    assert "\x1b" not in ended.err
+
+
+def test_a_traceback_on_demand(dpcalc, config, monkeypatch):
+    monkeypatch.setenv("DPCALC_TRACEBACK", "1")
+    ended = dpcalc("epsilon", config(steps=CRASHING))
+    assert ended.code == 3
+    assert "Traceback" in ended.err
+
+
+def test_a_broken_installation_is_no_verdict(dpcalc, config, monkeypatch):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    ended = dpcalc("epsilon", config())
+    assert ended.code == 3
+    assert "ModuleNotFoundError" in ended.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--what",), ("what",), ("epsilon", "--what"), ("epsilon", "a", "b"), ("check", "--max-epsilon"), ()]
+)
+def test_usage_errors(dpcalc, arguments):
+    ended = dpcalc(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Error: " in ended.err or "Usage: dpcalc" in ended.err
+
+
+@pytest.mark.parametrize("command", [(), ("epsilon",), ("compare",), ("check",), ("validate",)])
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_shows_an_example(dpcalc, command, option):
+    ended = dpcalc(*command, option)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("Usage: dpcalc")
+    assert "\x1b" not in ended.out
+    if command:
+        assert f"Example: dpcalc {command[0]} " in ended.out
+
+
+def test_typers_own_failures_are_not_our_no(monkeypatch):
+    typer = pytest.importorskip("typer")
+
+    def stopping(error):
+        def answer():
+            raise error
+
+        application = typer.Typer()
+        application.command()(answer)
+        return lambda: application
+
+    for error, code in [(typer.Exit(1), 2), (typer.Exit(0), 0), (typer.Abort(), 130), (KeyboardInterrupt(), 130)]:
+        monkeypatch.setattr("dpcalc.cli.commands.application", stopping(error))
+        assert run([]) == code
+
+
+def test_an_answer_of_a_process(process, config):
+    ended = process("check", config(steps=2020))
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "DPC301" in ended.stdout
+
+
+def test_colours_are_not_forced_into_a_pipe(process, config):
+    env = {"GITHUB_ACTIONS": "1", "FORCE_COLOR": "1"}
+    for arguments in (("--help",), ("epsilon", config())):
+        ended = process(*arguments, env=env)
+        assert ended.returncode == 0
+        assert "\x1b" not in ended.stdout + ended.stderr
+    ended = process("epsilon", "--what", env=env)
+    assert ended.returncode == 2
+    assert "\x1b" not in ended.stdout + ended.stderr
+
+
+def _gone(*arguments, env=None):
+    """Exit code and standard error of a command whose reader is gone before it speaks."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ended = subprocess.run(
+            [sys.executable, STAND_IN, *arguments],
+            env=environment(**(env or {})),
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [("epsilon", "--help"), ("--version",), ("--version", "x")])
+def test_the_reader_of_an_answer_is_gone(arguments):
+    assert _gone(*arguments) == (141, "")
+
+
+def test_the_reader_of_a_verdict_is_gone(config, tmp_path):
+    report = tmp_path / "report.json"
+    assert _gone("check", config(steps=2020), "--report", f"json={report}") == (141, "")
+    assert report.exists()
+
+
+def test_the_reader_of_an_error_is_gone():
+    reader, writer = os.pipe()
+    os.close(reader)
+    for arguments in (("--what",), ("epsilon",)):
+        ended = subprocess.run(
+            [sys.executable, STAND_IN, *arguments],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=writer,
+            timeout=60,
+            check=False,
+        )
+        assert (ended.returncode, ended.stdout) == (2, b"")
+    os.close(writer)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 3), ("2>&-", 1), (">&- 2>&-", 3)])
+def test_closed_streams(config, closed, code):
+    command = f'"{sys.executable}" "{STAND_IN}" check "{config(steps=2020)}" {closed}'
+    assert subprocess.run(command, shell=True, env=environment(), timeout=60, check=False).returncode == code  # noqa: S602
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_a_full_disk_is_no_verdict(config):
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, STAND_IN, "epsilon", config(), "-q"],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == 3
+    assert ended.stderr.count("\n") == 2
+    assert "No space left" in ended.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_ctrl_c(config):
+    with subprocess.Popen(
+        [sys.executable, STAND_IN, "epsilon", config(steps=SLOW)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stderr.readline() == "computing\n"
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out, err) == (130, "", "")
+
+
+def test_letters_that_the_stream_does_not_know(process, config):
+    ended = process("epsilon", config(name="klinik-ä"), env={"PYTHONIOENCODING": "ascii"})
+    assert ended.returncode == 0
+    assert "name: klinik-\\xe4\n" in ended.stdout
+
+
+def test_the_exit_codes_of_the_contract():
+    assert (app.FIX_INPUT, app.NO_VERDICT, app.INTERRUPTED, app.READER_GONE) == (2, 3, 130, 141)

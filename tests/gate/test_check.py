@@ -1,0 +1,228 @@
+import itertools
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
+from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
+from dpcalc.gate import check as gate
+from dpcalc.gate.check import Limits, check
+from dpcalc.gate.verdict import Verdict, worst
+from dpcalc.guarantee import Guarantee, Kind
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import Fixed
+
+LEVELS = Hierarchy(levels=(Level(name="example", count=100, scheme=Fixed(size=10)),))
+
+
+def plan(*, steps=1, budget=2.0, name="", method="auto"):
+    phase = Phase(name="main", hierarchy=LEVELS, mechanism=Gaussian(noise_multiplier=1.0), clip=1, steps=steps)
+    return Plan(
+        name=name,
+        phases=(phase,),
+        unit=1,
+        adjacency=Adjacency.ADD_REMOVE,
+        delta=1e-5,
+        budget=None if budget is None else Budget(epsilon=budget),
+        method=method,
+    )
+
+
+def answer(epsilon, kind=Kind.UPPER):
+    return Guarantee(
+        epsilon=epsilon,
+        delta=1e-5,
+        kind=kind,
+        unit="example",
+        adjacency=Adjacency.ADD_REMOVE,
+        method="pld",
+        bound="one-step bound",
+    )
+
+
+@pytest.fixture
+def files(monkeypatch):
+    """Plans or errors by path, in place of files."""
+    known = {}
+
+    def load(path, *, assignments):
+        del assignments
+        if isinstance(known[path], Exception):
+            raise known[path]
+        return SimpleNamespace(plan=known[path], path=path, diagnostics=(), mark=lambda key: (7, len(key)))
+
+    monkeypatch.setattr(gate, "load", load)
+    return known
+
+
+@pytest.fixture
+def costs(monkeypatch):
+    """Guarantees or errors by number of steps, in place of an accountant; `asked` lists the questions."""
+    known = SimpleNamespace(by_steps={}, asked=[])
+
+    def cost_of(question, *, method):
+        known.asked.append((question, method))
+        cost = known.by_steps[question.steps]
+        if isinstance(cost, BaseException):
+            raise cost
+        return cost
+
+    monkeypatch.setattr(gate, "cost_of", cost_of)
+    return known
+
+
+@pytest.fixture
+def result(files, costs):
+    """The result for one plan with one cost."""
+
+    def of(cost, *, limits=None, budget=2.0):
+        files["a.yaml"] = plan(budget=budget)
+        costs.by_steps[1] = cost
+        (only,) = check(["a.yaml"], limits=limits or Limits())
+        return only
+
+    return of
+
+
+def found(result):
+    return [(problem.code, problem.severity) for problem in result.problems]
+
+
+def test_within_the_budget(result):
+    passed = result(answer(1.9))
+    assert (passed.verdict, found(passed)) == (Verdict.PASSED, [])
+    assert passed.limit.epsilon == 2.0
+
+
+def test_the_comparison_is_unrounded(result):
+    assert result(answer(2.0)).verdict is Verdict.PASSED
+    over = result(answer(math.nextafter(2.0, 3)))
+    assert over.verdict is Verdict.FAILED
+    assert [(problem.code, problem.mark) for problem in over.problems] == [("DPC301", (7, len("budget.epsilon")))]
+
+
+@pytest.mark.parametrize(
+    ("budget", "max_epsilon", "limit", "source"),
+    [
+        (2.0, 1.0, 1.0, "--max-epsilon"),
+        (2.0, 3.0, 2.0, "budget.epsilon"),
+        (2.0, 2.0, 2.0, "budget.epsilon"),
+        (None, 1.0, 1.0, "--max-epsilon"),
+    ],
+)
+def test_the_strictest_limit_holds(result, budget, max_epsilon, limit, source):
+    failed = result(answer(2.5), budget=budget, limits=Limits(max_epsilon=max_epsilon))
+    assert failed.verdict is Verdict.FAILED
+    assert (failed.limit.epsilon, failed.limit.source) == (limit, source)
+    assert found(failed) == [("DPC301", Severity.ERROR)]
+
+
+def test_a_limit_from_the_command_line_has_no_place_in_the_file(result):
+    assert result(answer(2.5), limits=Limits(max_epsilon=1.0)).problems[0].mark is None
+
+
+@pytest.mark.parametrize("budget", [2.0, None])
+def test_infinite_fails_with_and_without_a_budget(result, budget):
+    failed = result(answer(math.inf), budget=budget)
+    assert failed.verdict is Verdict.FAILED
+    assert ("DPC205", Severity.ERROR) in found(failed)
+
+
+@pytest.mark.parametrize("cost", [answer(math.nan), answer(-0.1), answer(0.1, Kind.ESTIMATE), answer(0.1, Kind.LOWER)])
+@pytest.mark.parametrize("budget", [2.0, None])
+def test_what_is_no_upper_bound_is_no_verdict(result, cost, budget):
+    undecided = result(cost, budget=budget)
+    assert (undecided.verdict, found(undecided)) == (Verdict.UNDECIDED, [("DPC999", Severity.ERROR)])
+
+
+def test_a_budget_that_is_not_a_number_passes_nothing(result):
+    assert result(answer(0.1), budget=math.nan).verdict is Verdict.FAILED
+
+
+def test_a_missing_budget_is_a_warning(result):
+    passed = result(answer(1.0), budget=None)
+    assert (passed.verdict, found(passed)) == (Verdict.PASSED, [("DPC304", Severity.WARNING)])
+
+
+def test_a_missing_budget_fails_where_one_is_required(result):
+    required = Limits(require_budget=True)
+    failed = result(answer(1.0), budget=None, limits=required)
+    assert (failed.verdict, found(failed)) == (Verdict.FAILED, [("DPC304", Severity.ERROR)])
+    both = result(answer(1.0), budget=None, limits=replace(required, max_epsilon=5.0))
+    assert both.verdict is Verdict.FAILED
+
+
+def test_a_limit_from_the_command_line_stands_in_for_a_budget(result):
+    assert found(result(answer(1.0), budget=None, limits=Limits(max_epsilon=5.0))) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "code"),
+    [
+        (ConvergenceError("did not converge"), Verdict.UNDECIDED, "DPC901"),
+        (UnsupportedError("not for shuffling"), Verdict.INVALID, "DPC104"),
+        (RecursionError("too deep"), Verdict.UNDECIDED, "DPC999"),
+        (MemoryError(), Verdict.UNDECIDED, "DPC999"),
+        (NotImplementedError(), Verdict.UNDECIDED, "DPC999"),
+    ],
+)
+def test_an_exception_is_never_yes_or_no(result, error, verdict, code):
+    stopped = result(error)
+    assert (stopped.verdict, found(stopped)) == (verdict, [(code, Severity.ERROR)])
+    assert stopped.cause is error
+
+
+def test_ctrl_c_is_not_swallowed(result):
+    with pytest.raises(KeyboardInterrupt):
+        result(KeyboardInterrupt())
+
+
+def test_a_bad_file_hides_no_other(files, costs):
+    wrong = Diagnostic(
+        code="DPC101", severity=Severity.ERROR, message="unknown key", path="wrong.yaml", line=1, column=1
+    )
+    files.update(
+        {
+            "wrong.yaml": ConfigError([wrong]),
+            "over.yaml": plan(steps=2),
+            "stuck.yaml": plan(steps=3),
+            "fine.yaml": plan(steps=1),
+            "-": InputError("empty"),
+        }
+    )
+    costs.by_steps = {1: answer(1.0), 2: answer(3.0), 3: ConvergenceError("stuck")}
+    results = check(["wrong.yaml", "over.yaml", "stuck.yaml", "fine.yaml", "-"], limits=Limits())
+    assert [(one.path, one.verdict) for one in results] == [
+        ("wrong.yaml", Verdict.INVALID),
+        ("over.yaml", Verdict.FAILED),
+        ("stuck.yaml", Verdict.UNDECIDED),
+        ("fine.yaml", Verdict.PASSED),
+        ("<stdin>", Verdict.INVALID),
+    ]
+    assert results[0].diagnostics == (wrong,)
+
+
+def test_equal_plans_are_computed_once_whatever_their_name_budget_and_method(files, costs):
+    files.update({"a": plan(name="a", budget=0.5), "b": plan(name="b", budget=2.0, method="rdp"), "c": plan(steps=2)})
+    costs.by_steps = {1: answer(1.0), 2: answer(1.5)}
+    verdicts = [one.verdict for one in check(["a", "b", "c", "a"], limits=Limits())]
+    assert verdicts == [Verdict.FAILED, Verdict.PASSED, Verdict.PASSED, Verdict.FAILED]
+    assert [(question.steps, method) for question, method in costs.asked] == [(1, "pld"), (2, "pld")]
+
+
+@pytest.mark.parametrize("max_epsilon", [-1.0, math.nan, math.inf])
+def test_a_limit_is_a_finite_number(max_epsilon):
+    with pytest.raises(InputError, match="--max-epsilon: expected a finite number >= 0"):
+        Limits(max_epsilon=max_epsilon)
+
+
+def test_the_worst_of_several():
+    order = [Verdict.PASSED, Verdict.FAILED, Verdict.INVALID, Verdict.UNDECIDED]
+    assert worst([]) is Verdict.PASSED
+    for better, other in itertools.pairwise(order):
+        assert worst([other, better]) is worst([better, other]) is other
