@@ -29,13 +29,32 @@ def test_version_imports_nothing_heavy():
     assert not HEAVY & set(modules.split())
 
 
-def test_validate_computes_nothing(config):
+def imported_by(*arguments):
+    """Modules that a command has imported when it ends, and what it printed."""
     program = "import sys; from dpcalc.cli.app import run; run(sys.argv[1:]); print(*sys.modules)"
     ended = subprocess.run(
-        [sys.executable, "-c", program, "validate", config()], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    assert ": passed" in ended.stdout
-    assert not {"numpy", "scipy", "rich"} & set(ended.stdout.splitlines()[-1].split())
+    *printed, modules = ended.stdout.splitlines()
+    return set(modules.split()), printed
+
+
+def test_validate_computes_nothing(config):
+    modules, printed = imported_by("validate", config())
+    assert printed[-1] == "read 1 file: 1 passed"
+    assert not {"numpy", "scipy", "rich", "dpcalc.planner.evaluate"} & modules
+
+
+def test_epsilon_off_a_terminal_starts_without_what_is_slow_to_import(config):
+    modules, _ = imported_by("epsilon", config())
+    assert "dpcalc.planner.evaluate" in modules
+    slow = {"scipy.stats", "scipy.optimize", "scipy.integrate", "scipy.signal", "matplotlib", "rich"}
+    assert not slow & modules
 
 
 def test_version_is_also_an_ordinary_option(dpcalc):
