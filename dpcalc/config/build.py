@@ -4,6 +4,7 @@ from fractions import Fraction
 from math import ceil
 
 from dpcalc.adjacency import Adjacency
+from dpcalc.config import schema
 from dpcalc.config.diagnostics import ConfigError
 from dpcalc.config.nodes import Scalar, entry
 from dpcalc.config.schema import BATCH, MAX_COUNT, Data, FixedDraw, PoissonDraw, Training
@@ -34,7 +35,6 @@ def build(found: Sections) -> Plan:
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
-    budget = found.budget
     try:
         return Plan(
             name=_text(entry(found.root, "name")),
@@ -42,17 +42,21 @@ def build(found: Sections) -> Plan:
             unit=names.index(privacy.unit) + 1 if privacy.unit else 1,
             adjacency=privacy.adjacency or Adjacency.ADD_REMOVE,
             delta=float(privacy.delta),
-            budget=budget
-            and Budget(
-                epsilon=float(budget.epsilon),
-                max_increase_pct=None if budget.max_increase_pct is None else float(budget.max_increase_pct),
-            ),
+            budget=_budget(found.budget),
             method=accounting.method,
         )
     except ConfigError:
         raise
     except InputError as cause:
         raise whole_file(found.root.mark.source.path, "DPC106", str(cause), "") from cause
+
+
+def _budget(budget: schema.Budget | None) -> Budget | None:
+    """What the plan may cost, if the file says so."""
+    if budget is None:
+        return None
+    rise = budget.max_increase_pct
+    return Budget(epsilon=float(budget.epsilon), max_increase_pct=None if rise is None else float(rise))
 
 
 def _phase(run: RunSections, number: int, data: Data) -> Phase:

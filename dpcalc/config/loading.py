@@ -20,6 +20,7 @@ from dpcalc.config.yaml_text import parse
 from dpcalc.planner.plan import Plan
 
 VERSION = 1
+MAX_INHERITED = 50_000  # phases times what each inherits: a small file must not make much work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +99,13 @@ def _loaded(source: Source, texts: Sequence[str]) -> Loaded:
     if not isinstance(tree, Section):
         raise ConfigError([*syntax, unexpected(tree, "a mapping of keys")])
     settings, unreadable = read_assignments(texts)
-    root, lost = long_form(tree, settings)
+    root, settings, lost = long_form(tree, settings)
     foreign = tuple(_foreign(root))
     if foreign:
         raise ConfigError(foreign)
     holes = tuple(unresolved(root))
     found, wrong = sections(root)
-    faults = (*_version(root), *wrong, *contradictions(found), *lost, *without_effect(settings, _used(root)))
+    faults = (*_version(root), *wrong, *contradictions(found), *lost, *without_effect(settings, tuple(_used(root))))
     errors = (*syntax, *unreadable, *holes, *_elsewhere(faults, holes))
     if errors:
         raise ConfigError(_ordered(errors, source.path))
@@ -130,6 +131,11 @@ def _foreign(root: Section) -> Iterator[Diagnostic]:
     elif isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
         message = f"version {version.text} of the config file {NOT_YET}"
         yield error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
+    phases = root.entries.get("phases")
+    inherited = sum(1 for key in RUN_KEYS if key in root.entries for _ in walk(root.entries[key], key))
+    if isinstance(phases, Items) and inherited * len(phases.items) > MAX_INHERITED:
+        message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
+        yield error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
 
 
 def _version(root: Section) -> Iterator[Diagnostic]:

@@ -8,7 +8,7 @@ from dpcalc.config import scalars
 from dpcalc.config.diagnostics import Diagnostic, Severity
 from dpcalc.config.messages import NOT_YET
 from dpcalc.config.nodes import USER_KEY, Node, Scalar, Section, entry
-from dpcalc.config.schema import BATCH, Data, FixedDraw, PoissonDraw
+from dpcalc.config.schema import BATCH, Data
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import error, finding
 from dpcalc.config.vocabulary import nearest

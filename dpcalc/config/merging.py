@@ -35,7 +35,9 @@ class Run:
     sections: Section
 
 
-def long_form(root: Section, assignments: Sequence[Assignment]) -> tuple[Section, tuple[Diagnostic, ...]]:
+def long_form(
+    root: Section, assignments: Sequence[Assignment]
+) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
     """The file with `--set` applied and every short form written out.
 
     Args:
@@ -43,9 +45,10 @@ def long_form(root: Section, assignments: Sequence[Assignment]) -> tuple[Section
         assignments: what to set, in order.
 
     Returns:
-        The long form, and an error for each assignment that leads nowhere.
+        The long form, the assignments that found their place, and an error for each that did not.
     """
     problems: list[Diagnostic] = []
+    done: list[Assignment] = []
     root = long_data(root)
     # The levels decide what a short form means, so they are settled first.
     for item in sorted(assignments, key=lambda item: item.keys[0] != "data"):
@@ -53,9 +56,10 @@ def long_form(root: Section, assignments: Sequence[Assignment]) -> tuple[Section
         found = _assigned(long_phases(root, names) if item.keys[0] != "data" else root, item, names)
         if isinstance(found, Section):
             root = long_data(found)
+            done.append(item)
         else:
             problems.append(found)
-    return long_phases(root, level_names(root)), tuple(problems)
+    return long_phases(root, level_names(root)), tuple(done), tuple(problems)
 
 
 def runs(root: Section) -> tuple[Run, ...]:
@@ -144,7 +148,7 @@ def _kept(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
     yield from ((key, value) for key, value in base.entries.items() if key not in gone)
 
 
-def _assigned(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Node | Diagnostic:
+def _assigned(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
     """The file with one value set, or why that cannot be."""
     keys, marks = item.keys, item.marks
     levels = entry(entry(root, "data"), "levels")
@@ -153,7 +157,8 @@ def _assigned(root: Section, item: Assignment, names: tuple[str, ...] | None) ->
             message = f"`data.examples` sets the only level, and these data have {len(levels.items)}"
             return error("DPC107", marks[-1], message, "set `data.levels[0].count`")
         keys, marks = ("data", "levels", 0, "count"), (marks[0], marks[1], marks[1], marks[1])
-    return _placed(root, replace(item, keys=keys, marks=marks), names)
+    found = _placed(root, replace(item, keys=keys, marks=marks), names)
+    return found if isinstance(found, Section | Diagnostic) else root
 
 
 def _placed(node: Node, item: Assignment, names: tuple[str, ...] | None) -> Node | Diagnostic:

@@ -43,6 +43,7 @@ _EXAMPLES = {
     "delta": "the probability with which the bound may fail, e.g. `delta: 1e-5`; below 1 / number of protected units",
     "epsilon": "say what the run may cost at most",
 }
+_KINDS = {"type": "mechanism type", "method": "accounting method"}
 _SHAPES = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
@@ -65,7 +66,7 @@ def validated(model: type[M], section: Node) -> tuple[M | None, tuple[Diagnostic
     return _outcome(lambda: model.model_validate(plain(section)), section)
 
 
-def adapted(adapter: TypeAdapter[T], section: Node) -> tuple[T | None, tuple[Diagnostic, ...]]:
+def adapted(adapter: TypeAdapter[T], section: Node) -> "tuple[T | None, tuple[Diagnostic, ...]]":
     """A section that is no single model; otherwise as `validated`."""
     return _outcome(lambda: adapter.validate_python(plain(section), strict=True), section)
 
@@ -91,7 +92,8 @@ def missing(section: Node, key: str) -> Diagnostic:
 
 def unexpected(node: Node, expected: str) -> Diagnostic:
     """A value of the wrong type."""
-    message = f"`{node.path or 'the file'}` must be {expected}, got {scalars.describe(node)}"
+    name = f"`{node.path}`" if node.path else "the file"
+    message = f"{name} must be {expected}, got {scalars.describe(node)}"
     hint = scalars.number_hint(node) if "number" in expected else _text_hint(node, expected)
     return error("DPC102", node.anchor, message, hint)
 
@@ -205,7 +207,12 @@ def not_allowed(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
     """
     text = node.text if isinstance(node, Scalar) else ""
     if unsupported_value(key, text):
-        return error("DPC104", node.anchor, f"{key} `{text}` {NOT_YET}", ADVICE.get(text, f"use {_listed(allowed)}"))
+        return error(
+            "DPC104",
+            node.anchor,
+            f"{_KINDS.get(key, key)} `{text}` {NOT_YET}",
+            ADVICE.get(text, f"use {_listed(allowed)}"),
+        )
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         return unexpected(node, _listed(allowed))
     message = f"`{node.path}` must be {_listed(allowed)}, got {scalars.describe(node)}"

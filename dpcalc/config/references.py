@@ -80,7 +80,7 @@ def unresolved(root: Node) -> Iterator[Diagnostic]:
         elif node.text == "???":
             yield error("DPC110", node.mark, f"`{path}` is `???`, a value still to be given", "write the value")
         elif reason:
-            yield error("DPC106", node.mark, f"`{path}` is {scalars.describe(node)}: {reason}", "write a plain number")
+            yield error("DPC106", node.mark, f"`{path}` is {node.text[:60]}: {reason}", "write a plain number")
         elif scalars.value(node) is None:
             yield error("DPC102", node.anchor, f"`{path}` is empty", "give it a value, or delete the line")
 
@@ -123,8 +123,9 @@ def _path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[Mark,
         marks.append(Mark(source, 1, found.start() + 1, len(found.group())))
         position = found.end()
     if not keys or position < len(text):
-        message = f"`{text}` is no path of keys"
-        raise ConfigError([error("DPC100", Mark(source, 1, position + 1), message, "write e.g. `phases[0].training.steps=1000`")])
+        mark = Mark(source, 1, position + 1)
+        hint = "write e.g. `phases[0].training.steps=1000`"
+        raise ConfigError([error("DPC100", mark, f"`{text}` is no path of keys", hint)])
     return tuple(keys), tuple(marks)
 
 

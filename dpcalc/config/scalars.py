@@ -1,6 +1,7 @@
 """What a single word means: our own rules, because YAML 1.1 reads `010` as 8 and `1e-5` as a text."""
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from dpcalc.config.nodes import Items, Node, Scalar, Section
@@ -85,22 +86,27 @@ def number_hint(node: Node) -> str:
     text = node.text.strip()[:MAX_DIGITS]
     if not node.plain and _NUMBER.fullmatch(text):
         return "remove the quotes"
-    if re.fullmatch(r"[-+]?0[0-9_]+", text, re.ASCII):
-        return f"leading zero: YAML 1.1 reads this as octal; write {text.lstrip('-+').lstrip('0_') or '0'}"
-    if re.fullmatch(r"0[xob][0-9a-fA-F]+", text):
-        return f"write it in decimal: {_decimal(text)}"
-    if re.fullmatch(r"[0-9.]+\s*/\s*[0-9.]+", text):
-        return "write a decimal number; for a Poisson draw `expected` gives an exact rate of expected/count"
-    if re.fullmatch(r"[0-9.]+\s*%", text):
-        return "write a plain number: 1% is 0.01"
-    if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", text):
-        return f"write {text.replace(',', '_')}"
-    return ""
+    return next((advice(text) for pattern, advice in _LOOKALIKES if pattern.fullmatch(text)), "")
 
 
 def _decimal(text: str) -> str:
-    """A hexadecimal, octal or binary number in decimal, as far as it is one."""
+    """How to write a hexadecimal, octal or binary number."""
     try:
-        return str(int(text, 0))
+        return f"write it in decimal: {int(text, 0)}"
     except ValueError:
-        return "digits 0 to 9 only"
+        return "write it in decimal"
+
+
+_LOOKALIKES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
+    (
+        re.compile(r"[-+]?0[0-9_]+"),
+        lambda text: f"leading zero: YAML 1.1 reads this as octal; write {text.lstrip('-+').lstrip('0_') or '0'}",
+    ),
+    (re.compile(r"0[xob][0-9a-fA-F]+"), _decimal),
+    (
+        re.compile(r"[0-9.]+ */ *[0-9.]+"),
+        lambda _: "write a decimal number; for a Poisson draw `expected` gives the exact rate expected / count",
+    ),
+    (re.compile(r"[0-9.]+ *%"), lambda _: "write a plain number: 1% is 0.01"),
+    (re.compile(r"[0-9]{1,3}(,[0-9]{3})+"), lambda text: f"write {text.replace(',', '_')}"),
+)

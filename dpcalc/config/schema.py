@@ -111,8 +111,14 @@ Noise = Annotated[
     Fraction,
     PlainValidator(Exact(Fraction(1, 10**6), Fraction(10**9), "0, or from 1e-6 to 1e9", gap=(Fraction(0),))),
 ]
-Norm = Annotated[Fraction, PlainValidator(Exact(Fraction(1, 10**100), Fraction(10**100), "more than 0 and at most 1e100"))]
-Delta = Annotated[Fraction, PlainValidator(Exact(Fraction(1, 10**300), 1 - _TINY, "more than 0 (at least 1e-300) and below 1"))]
+Norm = Annotated[
+    Fraction,
+    PlainValidator(Exact(Fraction(1, 10**100), Fraction(10**100), "more than 0 and at most 1e100")),
+]
+Delta = Annotated[
+    Fraction,
+    PlainValidator(Exact(Fraction(1, 10**300), 1 - _TINY, "more than 0 (at least 1e-300) and below 1")),
+]
 Amount = Annotated[Fraction, PlainValidator(Exact(Fraction(0), Fraction(10**9), "from 0 to 1e9"))]
 Label = Annotated[str, PlainValidator(label)]
 LevelName = Annotated[str, PlainValidator(_level_name)]

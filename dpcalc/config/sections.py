@@ -7,7 +7,7 @@ from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE, is_short, level_names
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
-from dpcalc.config.nodes import USER_KEY, Items, Section, entry
+from dpcalc.config.nodes import USER_KEY, Items, Scalar, Section, entry
 from dpcalc.config.schema import (
     KEYS,
     SAMPLING,
@@ -76,7 +76,7 @@ def sections(root: Section) -> tuple[Sections, tuple[Diagnostic, ...]]:
     Returns:
         What is right, and an error for everything that is not.
     """
-    reader = _Reader(root)
+    reader = _Reader(level_names(root))
     reader.unknown(root)
     reader.label(root)
     reader.phases(root)
@@ -97,10 +97,10 @@ def sections(root: Section) -> tuple[Sections, tuple[Diagnostic, ...]]:
 class _Reader:
     """Validates section by section and keeps the errors."""
 
-    def __init__(self, root: Section) -> None:
-        """Start without errors."""
+    def __init__(self, names: tuple[str, ...] | None) -> None:
+        """Start without errors, over the levels of the file as far as they are known."""
         self.problems: list[Diagnostic] = []
-        self._names = level_names(root)
+        self._names = names
 
     def model(self, model: type[M], parent: Section, key: str) -> M | None:
         """A required section as its model."""
@@ -123,8 +123,7 @@ class _Reader:
 
     def inherited(self, run: Run) -> None:
         """The top level of a file with phases: what is wrong in it, not what the phases must add."""
-        reader = _Reader(Section(entries={}, mark=run.at.mark, key=None, path=""))
-        reader._names = self._names
+        reader = _Reader(self._names)
         reader.run(run)
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
 
@@ -171,17 +170,21 @@ class _Reader:
         if node is None:
             self.problems.append(missing(run.sections, "sampling"))
             return None
+        if isinstance(node, Scalar):
+            self.problems.append(unexpected(node, "a mapping such as {scheme: poisson, rate: 0.01}"))
+            return None
         if isinstance(node, Section) and "episodes" in node.entries and "episodes" not in (names or ()):
             self.problems.append(unknown_key(node, "episodes", node.entries["episodes"]))
             return None
         if names and len(names) > 1 and is_short(node, names):
-            message = f"`{node.path}` describes a single draw, but the data have {len(names)} levels ({', '.join(names)})"
+            levels = f"{len(names)} levels ({', '.join(names)})"
+            message = f"`{node.path}` describes a single draw, but the data have {levels}"
             hint = f"name the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
             self.problems.append(error("DPC107", node.anchor, message, hint))
             return None
-        value, problems = adapted(SAMPLING, node)
-        self.problems.extend(problems)
-        return value
+        outcome = adapted(SAMPLING, node)
+        self.problems.extend(outcome[1])
+        return outcome[0]
 
     def _training(self, run: Run) -> Training | None:
         """The length; a batch size left over here has no level to belong to."""

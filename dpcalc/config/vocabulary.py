@@ -38,7 +38,11 @@ _VALUES = {
         "replace-one": "replace substitute substitution swap swap-one bounded change-one",
         "zero-out": "replace-special zeroing zero zero-one-out",
     },
-    "scheme": {"poisson": "bernoulli", "fixed": "uniform without-replacement wor fixed-size", "all": "full full-batch none"},
+    "scheme": {
+        "poisson": "bernoulli",
+        "fixed": "uniform without-replacement wor fixed-size",
+        "all": "full full-batch none",
+    },
     "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
     "type": {"gaussian": "normal gauss"},
 }
@@ -56,7 +60,7 @@ _NOT_YET_VALUES = {
     "method": ("inversion", "gdp", "optimal"),
 }
 ADVICE = {
-    "shuffle": "a shuffled order amplifies nothing that dpcalc could prove here; state a scheme your sampler really runs",
+    "shuffle": "dpcalc proves no amplification by shuffling; state a scheme that your sampler really runs",
     "with-replacement": "use `fixed` or `poisson`, and a sampler that really draws so",
     "min": "every parent must hold the same `count` for now",
     "max": "every parent must hold the same `count` for now",
@@ -122,15 +126,15 @@ def key_suggestion(section: str, key: str) -> Suggestion:
     ours = _CANONICAL.get(key.lower().replace("-", "_"))
     if ours:
         place, _, name = ours.rpartition(".")
-        here = name in KEYS.get(section, ()) and place.split(".")[0] == section.split(".")[0]
+        here = name in KEYS.get(section, ()) and place.split(".", maxsplit=1)[0] == section.split(".", maxsplit=1)[0]
         return Suggestion(hint=f"dpcalc calls this `{name if here else ours}`", key=name)
     here_keys = KEYS.get(section, ())
-    near = nearest(key, here_keys)
-    if near:
-        return Suggestion(hint=f"did you mean `{near}`?", key=near)
     homes = [place for place, keys in KEYS.items() if key in keys and place not in {"", "phases[]", "sampling.*"}]
     if homes:
         return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key)
+    near = nearest(key, here_keys)
+    if near:
+        return Suggestion(hint=f"did you mean `{near}`?", key=near)
     allowed = ", ".join(here_keys)
     return Suggestion(hint=f"allowed here: {allowed}; your own data may stand under `x-...` keys" if allowed else "")
 

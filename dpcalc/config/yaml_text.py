@@ -21,15 +21,18 @@ _SENTENCES = (
     ("found undefined alias", "the alias has no anchor before it", "define it with `&name` further up"),
     ("found duplicate anchor", "the same anchor is defined twice", "give the second one another name"),
     ("expected a single document", "a second document begins", "one document per file: remove the `---`"),
-    ("mapping values are not allowed", "a `:` is not expected", "check the indentation, or quote a text that holds `: `"),
+    ("mapping values are not allowed", "a `:` is not expected", "check the indentation; quote a text with `: ` in it"),
     ("could not find expected ':'", "a `:` is missing after a key", "write `key: value` with a space after the colon"),
     ("unexpected end of stream", "the quote is never closed", "close it on the same line"),
     ("<stream end>", "the text ends inside a list or mapping", "close every `[` and `{`"),
     ("expected ',' or '}'", "a `,` or `}` is missing in the mapping that begins here", ""),
     ("expected ',' or ']'", "a `,` or `]` is missing in the list that begins here", ""),
-    ("expected <block end>", "the indentation does not fit the lines above", "give entries of one mapping one indentation"),
+    ("expected <block end>", "the indentation does not fit the lines above", "indent the keys of one mapping alike"),
     ("cannot start any token", "a value cannot begin with this character", "quote it"),
-    ("unknown escape character", "unknown escape in a double-quoted text", "use single quotes, or double the backslash"),
+    ("unknown escape character", "unknown escape in a double-quoted text", "use single quotes"),
+    ("expected '<document start>'", "the text goes on where the document has ended", "quote the whole value"),
+    ("scanning a directive", "this `%` line is not understood", "remove it, or quote a value that begins with `%`"),
+    ("YAML directive", "this `%` line is not understood", "remove it"),
     ("found undefined tag handle", "tags are not allowed", "remove the `!...`"),
 )
 
@@ -56,7 +59,8 @@ def parse(source: Source) -> tuple[Node, tuple[Diagnostic, ...]]:
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
         # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
         mark = Mark(source, loader.line + 1, 1)
-        raise ConfigError([error("DPC100", mark, "this cannot be read as YAML", "look for escapes or `%` lines")]) from None
+        hint = "look for an odd escape or a `%` line"
+        raise ConfigError([error("DPC100", mark, "this cannot be read as YAML", hint)]) from None
     finally:
         loader.dispose()
     if root is None:
@@ -79,7 +83,7 @@ class _BoundedLoader(yaml.SafeLoader):
 
     def get_event(self) -> yaml.Event | None:
         """The next event, after the limits and the tags were looked at."""
-        event: yaml.Event | None = super().get_event()
+        event: yaml.Event | None = super().get_event()  # type: ignore[no-untyped-call]
         if event is None:
             return None
         self._events += 1
@@ -117,21 +121,23 @@ class _Placer:
         if isinstance(node, yaml.ScalarNode):
             return Scalar(text=node.value, plain=not node.style, mark=mark, key=key, path=path)
         self._open.append(id(node))
+        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
+            mark = Mark(mark.source, mark.line, mark.column)
         placed: Node
         if isinstance(node, yaml.SequenceNode):
             items = tuple(self.place(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
             placed = Items(items=items, mark=mark, key=key, path=path)
         else:
-            placed = Section(entries=self._entries(node, path), mark=mark, key=key, path=path)
+            placed = Section(entries=self._entries(node.value, path), mark=mark, key=key, path=path)
         self._open.pop()
         return placed
 
-    def _entries(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
+    def _entries(self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str) -> dict[str, Node]:
         """The entries of a mapping: its own ones, then what `<<` adds."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         seen: dict[str, int] = {}
-        for key_node, value_node in node.value:
+        for key_node, value_node in pairs:
             mark = _mark(self.source, key_node)
             if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
                 self.problems.append(error("DPC102", mark, "a key must be a word", "write `key: value`"))
@@ -158,13 +164,15 @@ class _Placer:
             if isinstance(placed, Section):
                 result.update(placed.entries)
             else:
-                self.problems.append(error("DPC102", mark, "`<<` takes a mapping", "merge an alias such as `<<: *base`"))
+                self.problems.append(error("DPC102", mark, "`<<` takes a mapping", "write e.g. `<<: *base`"))
         return result
 
 
 def _mark(source: Source, node: yaml.Node | yaml.Event) -> Mark:
     """The place of something PyYAML found; several lines count as the first."""
     start, end = node.start_mark, node.end_mark
+    if start is None or end is None:
+        return Mark(source, 1, 1)
     line = source.lines[start.line] if start.line < len(source.lines) else ""
     stop = end.column if end.line == start.line else len(line)
     return Mark(source, start.line + 1, start.column + 1, max(1, stop - start.column))
@@ -184,11 +192,20 @@ def _syntax(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
         if part in text:
             message, hint = sentence, advice
             break
+    if message == text or "expected ','" in text:
+        hint = _reference_hint(cause, source) or hint
     # What is never closed is found missing at the end of the file; the reader needs its beginning.
     unclosed = "end of stream" in text or "expected ','" in text
     place = (cause.context_mark if unclosed else None) or cause.problem_mark or cause.context_mark
     mark = Mark(source, place.line + 1, place.column + 1) if place else Mark(source, 1, 1)
     return error("DPC100", mark, message, hint)
+
+
+def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
+    """Advice for `${...}` inside braces, which YAML cannot read without quotes."""
+    place = cause.problem_mark
+    line = source.lines[place.line] if place and place.line < len(source.lines) else ""
+    return "write the value: references such as ${...} are not resolved by this version" if "${" in line else ""
 
 
 def _complaints(cause: yaml.MarkedYAMLError) -> Iterator[str]:
