@@ -55,7 +55,7 @@ def round_down(mass: Array, share: Array, tilt: float, widths: Array) -> tuple[A
     points[:-1] -= (lowered[1:] / swell - lowered[:-1]) / np.expm1(widths)
     points[1:] -= (lowered[1:] - lowered[:-1] * swell) / np.expm1(-widths)
     points[last + 1 :] = 0.0
-    if float(points.min()) < -_NEGLIGIBLE:
+    if float(np.maximum(-points, 0.0).sum()) > 1e-14:
         points[: last + 1] = convexified(points[: last + 1], losses[: last + 1], tilt)
     return np.maximum(points, 0.0), float(np.maximum(-points, 0.0).sum())
 

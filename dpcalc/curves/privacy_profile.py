@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpcalc.curves.dominating_pair import MixturePair, Segment
+from dpcalc.numerics.roots import bracket_root
 
 
 def _phi(x: float) -> float:
@@ -61,16 +62,13 @@ class GluedProfile:
         return _half_line_delta(self.own, self.shift, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-13."""
+        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12."""
         if self.delta(0.0) <= delta:
             return 0.0
-        low, high = 0.0, 1.0
+        high = 1.0
         while self.delta(high) > delta:
-            low, high = high, 2 * high
-        while high - low > 1e-13 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return high
+            high *= 2
+        return bracket_root(lambda epsilon: self.delta(epsilon) - delta, 0.0, high, tolerance=1e-12)[1]
 
 
 def _half_line_delta(pair: MixturePair, shift: float, epsilon: float) -> float:
@@ -101,10 +99,7 @@ def _root(pair: MixturePair, shift: float, epsilon: float) -> float:
         low -= step
         if step > 1e9 * pair.deviation:
             return -math.inf
-    while high - low > 1e-14 * (abs(low) + pair.deviation):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _loss(pair, middle) < epsilon else (middle, high)
-    return low
+    return bracket_root(lambda y: _loss(pair, y) - epsilon, low, high, tolerance=1e-14)[0]
 
 
 def _loss(pair: MixturePair, y: float) -> float:

@@ -1,10 +1,19 @@
 """What a plan costs: the guarantee, what other accountants say, and what the reader must know."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpcalc.guarantee import Guarantee, Row
-from dpcalc.planner.plan import Plan
+from dpcalc.accountants import ACCOUNTANTS, worst
+from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.guarantee import Guarantee, Kind, Row
+from dpcalc.planner.describe import assumptions, sampling_text
+from dpcalc.planner.lower import epsilon_lower
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.published import poisson_tools, theorem_3
+from dpcalc.planner.releases import BOUND, is_noiseless, phase_bound, releases
+
+WORTH_SAYING = 1.1  # a change of clipping that does not lower epsilon by this factor is not worth a line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +25,7 @@ class PhaseSummary:
         steps: noisy releases.
         noise_multiplier: as configured.
         clip: name of the clipping level, "batch" for the whole batch.
-        sampling: one line in words, e.g. "32 of 1200 tasks, then 5 of 20 examples, fixed size".
+        sampling: one line in words.
         inclusion: exact probability that a step draws the protected unit.
         shift: s of the one-step bound, in clip norms.
         distances: d_1..d_p of the one-step bound, in clip norms (direction D||D').
@@ -55,11 +64,141 @@ class Evaluation:
     notes: tuple[str, ...]
 
 
-def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
-    """Cost of a plan by one accountant (the plan's own by default) with a few alternatives beside it."""
-    raise NotImplementedError
-
-
 def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
-    """Only the guarantee of a plan: what a gate needs."""
-    raise NotImplementedError
+    """Only the guarantee of a plan: what a gate needs.
+
+    Args:
+        plan: a training run.
+        method: an accountant's name or "auto" (the tightest valid one); the plan's own by default.
+
+    Returns:
+        An upper bound on epsilon, infinite without noise; without a lower end.
+
+    Raises:
+        InputError: if there is no accountant of that name.
+        ConvergenceError: if the accountant asked for reached no certified answer.
+    """
+    name = method or plan.method
+    if name != "auto" and name not in ACCOUNTANTS:
+        raise InputError(f"method: expected one of auto, {', '.join(ACCOUNTANTS)}, got {name!r}")
+    if is_noiseless(plan):
+        return _guarantee(plan, math.inf, "none", "")
+    alternatives = releases(plan)
+    if name == "auto":
+        try:
+            answer, direction = worst(alternatives, ACCOUNTANTS["pld"], delta=plan.delta)
+            name = "pld"
+        except ConvergenceError:
+            answer, direction = worst(alternatives, ACCOUNTANTS["rdp"], delta=plan.delta)
+            name = "rdp"
+    else:
+        answer, direction = worst(alternatives, ACCOUNTANTS[name], delta=plan.delta)
+    if math.isnan(answer.epsilon):
+        raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
+    return _guarantee(plan, answer.epsilon, name, direction)
+
+
+def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guarantee:
+    """The statement for an epsilon."""
+    return Guarantee(
+        epsilon=epsilon,
+        delta=plan.delta,
+        kind=Kind.UPPER,
+        unit=plan.unit_name,
+        adjacency=plan.adjacency,
+        method=method,
+        bound=BOUND,
+        direction=direction,
+    )
+
+
+def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
+    """Cost of a plan by one accountant (the plan's own by default) with a few alternatives beside it.
+
+    Args:
+        plan: a training run.
+        method: an accountant's name or "auto"; the plan's own by default.
+
+    Returns:
+        The guarantee (an upper bound) with the certified cost of an actual data set as its lower end.
+
+    Raises:
+        InputError: if there is no accountant of that name.
+        ConvergenceError: if there is no certified answer.
+    """
+    main = guarantee(plan, method=method)
+    rows: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+    if main.finite:
+        lower, tight = epsilon_lower(plan)
+        main = replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
+        rows = _alternatives(plan, main)
+        notes = _notes(plan, main)
+    return Evaluation(
+        guarantee=main,
+        alternatives=rows,
+        steps=plan.steps,
+        phases=tuple(_summary(plan, phase) for phase in plan.phases),
+        assumptions=assumptions(plan),
+        notes=notes,
+    )
+
+
+def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:
+    """RDP beside the guarantee, and Theorem 3 where it says something else."""
+    rows = []
+    if main.method != "rdp":
+        rows.append(accountant_row(plan, "rdp"))
+    published = theorem_3(plan)
+    if published is not None and not published.valid:
+        rows.append(published)
+    return tuple(rows)
+
+
+def accountant_row(plan: Plan, name: str) -> Row:
+    """One accountant's bound as a line of a comparison; the plan must not be noiseless."""
+    try:
+        answer, _ = worst(releases(plan), ACCOUNTANTS[name], delta=plan.delta)
+    except ConvergenceError as error:
+        return Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False, note=str(error))
+    return Row(method=name, bound=BOUND, epsilon=answer.epsilon, kind=Kind.UPPER, valid=True, note=answer.note)
+
+
+def _notes(plan: Plan, main: Guarantee) -> tuple[str, ...]:
+    """Why other tools print less, and what clipping elsewhere would cost."""
+    notes = []
+    tools = poisson_tools(plan)
+    if not tools.valid and tools.epsilon is not None and main.epsilon > 1.01 * tools.epsilon:
+        notes.append(f"Opacus would print {tools.epsilon:.3g}: it assumes Poisson sampling of single examples, add-remove")
+    names = clip_names(plan.phases[0])
+    for clip in range(1, len(names)):
+        if any(phase.clip == clip for phase in plan.phases):
+            continue
+        changed = replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases))
+        epsilon = guarantee(changed, method=main.method).epsilon
+        if main.epsilon > WORTH_SAYING * epsilon:
+            notes.append(
+                f"clip per {names[clip]}, with the same noise multiplier: epsilon {main.epsilon:.3g} -> {epsilon:.3g}"
+            )
+    return tuple(notes)
+
+
+def clip_names(phase: Phase) -> tuple[str, ...]:
+    """Names of the clipping levels, 0 (the whole batch) to depth."""
+    return ("batch", *(level.name for level in phase.hierarchy.levels))
+
+
+def _summary(plan: Plan, phase: Phase) -> PhaseSummary:
+    """One phase in words and distances."""
+    bound = phase_bound(plan, phase)
+    return PhaseSummary(
+        name=phase.name,
+        steps=phase.steps,
+        noise_multiplier=phase.mechanism.noise_multiplier,
+        clip=clip_names(phase)[phase.clip],
+        sampling=sampling_text(phase),
+        inclusion=bound.inclusion,
+        shift=bound.shift,
+        distances=bound.distances,
+        distances_swapped=bound.distances_swapped,
+    )

@@ -18,17 +18,23 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
     Returns:
         An upper bound on the profile of one step.
     """
-    own = _pair(bound, bound.distances, noise_multiplier)
-    other = _pair(bound, bound.distances_swapped, noise_multiplier)
+    own = MixturePair.of(*bound_mixtures(bound, bound.distances), deviation=noise_multiplier)
+    other = MixturePair.of(*bound_mixtures(bound, bound.distances_swapped), deviation=noise_multiplier)
     return GluedProfile(own=own, other=other, shift=float(bound.shift))
 
 
-def _pair(bound: StepBound, distances: Iterable[int], noise_multiplier: float) -> MixturePair:
-    """eta N(0) + sum_j v_j N(d_j) against eta N(s) + sum_j v_j N(d_j)."""
+def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+    """(P, Q) of (K): eta N(0) + sum_j v_j N(d_j) against eta N(s) + sum_j v_j N(d_j), weight by center.
+
+    Args:
+        bound: one step's parameters.
+        distances: `bound.distances` for D||D', `bound.distances_swapped` for D'||D.
+    """
     common: dict[int, Fraction] = {}
     for weight, distance in zip(bound.missed, distances, strict=True):
-        common[distance] = common.get(distance, Fraction(0)) + weight
+        if weight:
+            common[distance] = common.get(distance, Fraction(0)) + weight
     p, q = dict(common), dict(common)
     p[0] = p.get(0, Fraction(0)) + bound.inclusion
     q[bound.shift] = q.get(bound.shift, Fraction(0)) + bound.inclusion
-    return MixturePair.of(p, q, deviation=noise_multiplier)
+    return p, q

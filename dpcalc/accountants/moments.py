@@ -1,0 +1,31 @@
+"""The moments accountant as published: integer moments 1 to 32."""
+
+import math
+
+import numpy as np
+
+from dpcalc.accountants.answer import Answer
+from dpcalc.accountants.conversion import composed_moments
+from dpcalc.curves.loss_moments import LossCurve
+
+MOST_MOMENTS = 32
+
+
+def moments(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+    """epsilon = min over lambda of (alpha(lambda) - log delta) / lambda, alpha summed over the steps.
+
+    Args:
+        counts: steps of one direction and how often each occurs, not empty.
+        delta: in (0, 1).
+
+    Returns:
+        An upper bound.
+
+    References:
+        Abadi et al. 2016 (1607.00133v2), Theorem 2 and section 3.2 (lambda up to 32).
+    """
+    orders = np.arange(1.0, MOST_MOMENTS + 1)
+    value, _ = composed_moments(counts, max_order=float(MOST_MOMENTS)).cumulants(orders)
+    epsilon = (value - math.log(delta)) / orders
+    best = int(np.argmin(epsilon))
+    return Answer(epsilon=float(epsilon[best]), note=f"lambda {best + 1}")

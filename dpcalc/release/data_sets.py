@@ -1,0 +1,166 @@
+"""Actual data sets and their pair (P, Q): what they cost is a lower end for the one-step bound.
+
+On the line, clipped to norm 1: every contribution of the protected unit is -1 (replaced: +1); a unit
+drawn beside its level-j ancestor contributes `signs[j - 1]` with each of its vectors. The batch means in D
+and D' are then Gaussian mixtures whose weights are the exact probabilities of the draws.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from math import comb
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+Mixture = dict[int, Fraction]  # weight by center, in clip norms
+
+_MOST_INDEPENDENT = 32  # more independently drawn vectors than this are left at 0: a smaller cost, still exact
+
+
+def sign_patterns(unit: int) -> Iterator[tuple[int, ...]]:
+    """The sign of the units beside each ancestor, level 1 to the protected level; 0: they contribute nothing."""
+    yield from product((1, -1, 0), repeat=unit)
+
+
+def data_set_pair(
+    hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency, signs: tuple[int, ...]
+) -> tuple[Mixture, Mixture]:
+    """The distributions of the batch mean in D and D' for one pattern.
+
+    Args:
+        hierarchy: levels and schemes.
+        unit: protected level p.
+        clip: clipping level c.
+        adjacency: relation between D and D'.
+        signs: +1, -1 or 0 by level, length p; below a clipping level above the unit, the sign of the clipped
+            vector of a draw that misses the unit.
+
+    Returns:
+        (P, Q) of D and D', exact weights by center.
+    """
+    if clip < unit:
+        inner = _clipped_above(hierarchy, unit, clip, adjacency, signs[unit - 1])
+        lowest = clip
+    else:
+        inner = _unit_level(hierarchy, unit, clip, adjacency, signs[unit - 1])
+        lowest = unit - 1
+    for j in range(lowest, 0, -1):
+        inside, missed = _mates(hierarchy, j, clip, signs[j - 1])
+        rate = hierarchy.level(j).rate
+        inner = (
+            _mix(rate, _sum(inside, inner[0]), missed),
+            _mix(rate, _sum(inside, inner[1]), missed),
+        )
+    return inner
+
+
+def _unit_level(
+    hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency, sign: int
+) -> tuple[Mixture, Mixture]:
+    """(D, D') of the contributions under the drawn parent of the protected unit."""
+    inside, missed = _mates(hierarchy, unit, clip, sign)
+    rate = hierarchy.level(unit).rate
+    own = _drawn(hierarchy, unit, clip)
+    with_unit = _mix(rate, _sum(inside, _scale(own, -1)), missed)
+    match adjacency:
+        case Adjacency.ADD_REMOVE:
+            return with_unit, missed
+        case Adjacency.ZERO_OUT:
+            return with_unit, _mix(rate, inside, missed)
+        case Adjacency.REPLACE_ONE:
+            return with_unit, _mix(rate, _sum(inside, own), missed)
+
+
+def _clipped_above(
+    hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency, sign: int
+) -> tuple[Mixture, Mixture]:
+    """(D, D') of the one clipped vector that a drawn level-c unit with the protected unit inside gives."""
+    rate = hierarchy.inclusion(unit) / hierarchy.inclusion(clip) if hierarchy.inclusion(clip) else Fraction(0)
+    missed = {sign: Fraction(1)}
+    with_unit = _mix(rate, {-1: Fraction(1)}, missed)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return with_unit, missed
+    return with_unit, _mix(rate, {1: Fraction(1)}, missed)
+
+
+def _mates(hierarchy: Hierarchy, number: int, clip: int, sign: int) -> tuple[Mixture, Mixture]:
+    """What the units beside a level-`number` ancestor contribute when it is drawn, and when it is missed."""
+    level = hierarchy.level(number)
+    nothing = {0: Fraction(1)}
+    each = _drawn(hierarchy, number, clip)
+    if len(each) > 1:
+        return nothing, nothing
+    (most,) = each
+    match level.scheme:
+        case Fixed(size=size):
+            return {sign * most * (size - 1): Fraction(1)}, {sign * most * size: Fraction(1)}
+        case Poisson() if sign and level.count <= _MOST_INDEPENDENT:
+            beside = _scale(_binomial(level.count - 1, level.rate), sign * most)
+            return beside, beside
+        case Poisson() | All():
+            return nothing, nothing
+
+
+def _drawn(hierarchy: Hierarchy, number: int, clip: int) -> Mixture:
+    """Distribution of the number of clipped contributions drawn under one drawn unit of a level."""
+    counts: Mixture = {1: Fraction(1)}
+    for level in reversed(hierarchy.levels[number:clip]):
+        match level.scheme:
+            case Fixed() | All():
+                counts = _power(counts, level.most_drawn)
+            case Poisson():
+                counts = _compound(_binomial(level.count, level.rate), counts)
+    return counts
+
+
+def _binomial(count: int, rate: Fraction) -> Mixture:
+    """How many of the vectors that are not left at 0 are drawn."""
+    n = min(count, _MOST_INDEPENDENT)
+    return {k: weight for k in range(n + 1) if (weight := comb(n, k) * rate**k * (1 - rate) ** (n - k))}
+
+
+def _power(a: Mixture, count: int) -> Mixture:
+    """Distribution of the sum of `count` independent draws; random ones beyond the limit are left at 0."""
+    if len(a) == 1:
+        ((value, weight),) = a.items()
+        return {value * count: weight}
+    total: Mixture = {0: Fraction(1)}
+    for _ in range(min(count, max(1, _MOST_INDEPENDENT // len(a)))):
+        total = _sum(total, a)
+    return total
+
+
+def _compound(counts: Mixture, each: Mixture) -> Mixture:
+    """Distribution of a sum of a random number of independent terms, as many as the limit allows."""
+    total: Mixture = {}
+    for count, weight in counts.items():
+        for value, inner in (_power(each, count) if count else {0: Fraction(1)}).items():
+            total[value] = total.get(value, Fraction(0)) + weight * inner
+    return total
+
+
+def _sum(a: Mixture, b: Mixture) -> Mixture:
+    """Distribution of the sum of two independent values."""
+    total: Mixture = {}
+    for x, p in a.items():
+        for y, q in b.items():
+            total[x + y] = total.get(x + y, Fraction(0)) + p * q
+    return total
+
+
+def _scale(a: Mixture, factor: int) -> Mixture:
+    """Distribution of a multiple."""
+    total: Mixture = {}
+    for x, p in a.items():
+        total[factor * x] = total.get(factor * x, Fraction(0)) + p
+    return total
+
+
+def _mix(rate: Fraction, a: Mixture, b: Mixture) -> Mixture:
+    """`a` with probability `rate`, else `b`."""
+    total: Mixture = {x: rate * p for x, p in a.items()}
+    for x, p in b.items():
+        total[x] = total.get(x, Fraction(0)) + (1 - rate) * p
+    return {x: p for x, p in total.items() if p}
