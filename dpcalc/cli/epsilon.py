@@ -32,11 +32,11 @@ def epsilon(  # noqa: PLR0913  one parameter an option
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.json import evaluation_json
     from dpcalc.report.text import evaluation_lines
-    from dpcalc.report.view import bare_epsilon, evaluation_view
+    from dpcalc.report.view import bare_epsilon, evaluation_view, note_texts
 
     loaded = load(path, assignments=assignments or ())
     evaluation = evaluate(loaded.plan, method=None if method is None else str(method))
-    asides = remarks(loaded.diagnostics, evaluation.notes, quiet=quiet)
+    asides = remarks(loaded.diagnostics, note_texts(evaluation), quiet=quiet)
     if as_json:
         return Answer(text=evaluation_json(evaluation, loaded), asides=asides)
     if quiet:

@@ -240,6 +240,9 @@ def _surplus(section: Section, key: str, value: Node) -> Diagnostic:
     """A key too much: one that the drawn scheme does not take, or an unknown one."""
     scheme = entry(section, "scheme")
     mark = value.key or value.anchor
+    if key == "examples" and section.path == "data":
+        message = "`examples` and `levels` in `data` both say what there is"
+        return error("DPC107", mark, message, "`examples: N` is short for one level; keep one of them")
     if not isinstance(scheme, Scalar) or key not in _AMOUNTS:
         return unknown_key(section, key, value)
     others = [name for name in ("size", "expected", "rate") if name in section.entries]

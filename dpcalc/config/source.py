@@ -100,6 +100,8 @@ def read(path: str) -> bytes:
     """
     try:
         data = _read_stdin() if path == "-" else _read_file(path)
+    except ConfigError:
+        raise  # it is a ValueError too
     except FileNotFoundError:
         raise whole_file(path, "DPC100", "no such file", "check the name and the directory you are in") from None
     except (OSError, ValueError) as cause:

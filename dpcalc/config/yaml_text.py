@@ -24,9 +24,10 @@ _SENTENCES = (
     ("mapping values are not allowed", "a `:` is not expected", "check the indentation; quote a text with `: ` in it"),
     ("could not find expected ':'", "a `:` is missing after a key", "write `key: value` with a space after the colon"),
     ("unexpected end of stream", "the quote is never closed", "close it on the same line"),
-    ("<stream end>", "the text ends inside a list or mapping", "close every `[` and `{`"),
     ("expected ',' or '}'", "a `,` or `}` is missing in the mapping that begins here", ""),
     ("expected ',' or ']'", "a `,` or `]` is missing in the list that begins here", ""),
+    ("<stream end>", "the text ends inside a list or mapping", "close every `[` and `{`"),
+    ("expected the node content", "a key or a value is missing here", ""),
     ("expected <block end>", "the indentation does not fit the lines above", "indent the keys of one mapping alike"),
     ("cannot start any token", "a value cannot begin with this character", "quote it"),
     ("unknown escape character", "unknown escape in a double-quoted text", "use single quotes"),
@@ -53,7 +54,7 @@ def parse(source: Source) -> tuple[Node, tuple[Diagnostic, ...]]:
     try:
         root = loader.get_single_node()
     except ConfigError:
-        raise
+        raise  # it is a ValueError too
     except yaml.MarkedYAMLError as cause:
         raise ConfigError([_syntax(cause, source)]) from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
@@ -192,7 +193,7 @@ def _syntax(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
         if part in text:
             message, hint = sentence, advice
             break
-    if message == text or "expected ','" in text:
+    if "expected ','" in text or "expected the node content" in text:
         hint = _reference_hint(cause, source) or hint
     # What is never closed is found missing at the end of the file; the reader needs its beginning.
     unclosed = "end of stream" in text or "expected ','" in text
@@ -202,10 +203,11 @@ def _syntax(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
 
 
 def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
-    """Advice for `${...}` inside braces, which YAML cannot read without quotes."""
+    """Advice for `${...}` and `???` inside braces, which YAML cannot read without quotes."""
     place = cause.problem_mark
     line = source.lines[place.line] if place and place.line < len(source.lines) else ""
-    return "write the value: references such as ${...} are not resolved by this version" if "${" in line else ""
+    found = next((mark for mark in ("${", "???") if mark in line), "")
+    return f"write the value: references such as `{found}` are not resolved by this version" if found else ""
 
 
 def _complaints(cause: yaml.MarkedYAMLError) -> Iterator[str]:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import Segment
 from dpcalc.curves.loss_moments import LossCurve, reach
-from dpcalc.curves.loss_pmf import LossPmf
+from dpcalc.curves.loss_pmf import MOST_ENTRIES, LossPmf
+from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
@@ -179,6 +180,8 @@ def lattice(cut: Cells, rounding: Rounding) -> LossPmf:
     widths = np.diff(cut.edges) * math.ldexp(1.0, cut.level)
     points, lost = rounding(cut.mass, cut.share, cut.tilt, widths)
     first = min(int(cut.edges[0]), 0)
+    if int(cut.edges[-1]) - first > MOST_ENTRIES:
+        raise ConvergenceError(f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs more; try --method rdp")
     mass = np.zeros(max(int(cut.edges[-1]), 0) - first + 1)
     mass[cut.edges - first] = points
     mass[-first] += cut.at_zero
@@ -233,6 +236,8 @@ def _pieces(segment: Segment, tilt: float, log_norm: float, neglect: float) -> l
     """The monotone pieces of a segment, where the tilted density is not negligible."""
     pair = segment.pair
     low, high = reach(segment, tilt, neglect)
+    if low >= high:
+        return []
     scale = min(pair.deviation, pair.deviation**2 / max(pair.span, 1e-300))
     y = np.linspace(low, high, min(max(400, math.ceil(4 * (high - low) / scale)), 100_000))
     log_p, loss = pair.log_density_and_loss(y)
@@ -242,13 +247,21 @@ def _pieces(segment: Segment, tilt: float, log_norm: float, neglect: float) -> l
         return []
     kept = slice(max(0, used[0] - 1), used[-1] + 2)
     y, loss, weight = y[kept], loss[kept], np.cbrt(density * np.gradient(loss, y) ** 2)[kept]
-    turns = np.flatnonzero(np.diff(np.sign(np.diff(loss)))) + 1
-    bounds = [0, *turns.tolist(), y.size - 1]
+    bounds = [0, *_turns(loss), y.size - 1]
     return [
         _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1])
         for i, j in zip(bounds, bounds[1:], strict=False)
         if j > i
     ]
+
+
+def _turns(loss: Array) -> list[int]:
+    """Where a sampled loss changes direction by more than round-off."""
+    steps = np.diff(loss)
+    real = np.flatnonzero(np.abs(steps) > 1e-14 * max(float(np.ptp(loss)), 1e-300))
+    signs = np.sign(steps[real])
+    turned: list[int] = real[1:][signs[1:] != signs[:-1]].tolist()
+    return turned
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
@@ -267,7 +280,7 @@ def _first_level(
     nodes = [_tilted_nodes(piece.segment, edges, tilt, log_norm) for piece, edges in zip(pieces, rough, strict=True)]
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
-    level = math.ceil(math.log2(max(float(np.ptp(loss)), 1e-300)))
+    level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
     while True:
         spacing = math.ldexp(1.0, level)
         offset = loss - np.floor(loss / spacing) * spacing
@@ -302,12 +315,13 @@ def _piece_cells(piece: _Piece, fine: Array, losses: Array, tilt: float, log_nor
 def _inverse(piece: _Piece, losses: Array) -> tuple[Array, float]:
     """Points where the loss takes the given values, as far as the piece has them, and the largest miss."""
     order = slice(None) if piece.loss[-1] > piece.loss[0] else slice(None, None, -1)
-    table_y, table_loss = piece.y[order], piece.loss[order]
+    table_y, table_loss = piece.y[order], np.maximum.accumulate(piece.loss[order])
     wanted = losses[(losses > table_loss[0]) & (losses < table_loss[-1])]
     if not wanted.size:
         return wanted, 0.0
     place = np.searchsorted(table_loss, wanted)
-    slope = (table_loss[place] - table_loss[place - 1]) / (table_y[place] - table_y[place - 1])
+    rise = np.maximum(table_loss[place] - table_loss[place - 1], 1e-300)
+    slope = rise / (table_y[place] - table_y[place - 1])
     low = np.minimum(table_y[place], table_y[place - 1])
     high = np.maximum(table_y[place], table_y[place - 1])
     y = np.interp(wanted, table_loss, table_y)

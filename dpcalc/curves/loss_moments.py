@@ -109,6 +109,8 @@ def _segment_nodes(segment: Segment, max_order: float, neglect: float) -> tuple[
     """(log mass, loss) of the nodes of one segment."""
     pair = segment.pair
     low, high = reach(segment, max_order, neglect)
+    if low >= high:
+        return np.zeros(0), np.zeros(0)
     width = min(0.5 * pair.deviation, 0.75 * pair.deviation**2 / max(pair.span, 1e-300))
     count = min(max(8, math.ceil((high - low) / width)), 50_000)
     y, log_weight = panels(low, high, count=count)

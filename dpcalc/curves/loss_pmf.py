@@ -24,7 +24,7 @@ from dpcalc.numerics.convolve import convolve, cyclic_powers, fast_size
 Array = NDArray[np.float64]
 
 _LOG_TAIL = math.log(1e-13)
-_MOST_ENTRIES = 1 << 24
+MOST_ENTRIES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +81,8 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     """
     windows = [_window(pmf, count) for count in counts]
     size = fast_size(max(high - low + 1 for low, high in windows))
-    if size > _MOST_ENTRIES:
-        raise ConvergenceError(f"privacy loss lattice: expected at most {_MOST_ENTRIES} entries, needs {size}")
+    if size > MOST_ENTRIES:
+        raise ConvergenceError(f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp")
     results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
     total = float(pmf.mass.sum())
     composed = []

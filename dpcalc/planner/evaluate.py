@@ -44,6 +44,19 @@ class PhaseSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Note:
+    """A remark worth the reader's attention.
+
+    Attributes:
+        text: one sentence with one `{}` for each number.
+        epsilons: the numbers, unrounded.
+    """
+
+    text: str
+    epsilons: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """The answer to "what does this plan cost".
 
@@ -53,7 +66,7 @@ class Evaluation:
         steps: noisy releases in all.
         phases: one summary a phase.
         assumptions: one sentence each, without which the guarantee does not hold.
-        notes: one sentence each, worth the reader's attention (comparison with other tools, advice).
+        notes: comparison with other tools, advice.
     """
 
     guarantee: Guarantee
@@ -61,7 +74,7 @@ class Evaluation:
     steps: int
     phases: tuple[PhaseSummary, ...]
     assumptions: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
@@ -128,7 +141,7 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
     """
     main = guarantee(plan, method=method)
     rows: tuple[Row, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     if main.finite:
         lower, tight = epsilon_lower(plan)
         main = replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
@@ -164,23 +177,40 @@ def accountant_row(plan: Plan, name: str) -> Row:
     return Row(method=name, bound=BOUND, epsilon=answer.epsilon, kind=Kind.UPPER, valid=True, note=answer.note)
 
 
-def _notes(plan: Plan, main: Guarantee) -> tuple[str, ...]:
-    """Why other tools print less, and what clipping elsewhere would cost."""
+def _notes(plan: Plan, main: Guarantee) -> tuple[Note, ...]:
+    """Why other tools print less, and where clipping elsewhere would cost less."""
     notes = []
     tools = poisson_tools(plan)
     if not tools.valid and tools.epsilon is not None and main.epsilon > 1.01 * tools.epsilon:
-        notes.append(f"Opacus would print {tools.epsilon:.3g}: it assumes Poisson sampling of single examples, add-remove")
+        notes.append(
+            Note(
+                text="Opacus would print {}: it assumes Poisson sampling of single examples, add-remove",
+                epsilons=(tools.epsilon,),
+            )
+        )
     names = clip_names(plan.phases[0])
     for clip in range(1, len(names)):
-        if any(phase.clip == clip for phase in plan.phases):
-            continue
         changed = replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases))
+        if _is_no_nearer(plan, changed):
+            continue
         epsilon = guarantee(changed, method=main.method).epsilon
         if main.epsilon > WORTH_SAYING * epsilon:
-            notes.append(
-                f"clip per {names[clip]}, with the same noise multiplier: epsilon {main.epsilon:.3g} -> {epsilon:.3g}"
-            )
+            text = f"clip per {names[clip]}, with the same noise multiplier: epsilon {{}} -> {{}}"
+            notes.append(Note(text=text, epsilons=(main.epsilon, epsilon)))
     return tuple(notes)
+
+
+def _is_no_nearer(plan: Plan, changed: Plan) -> bool:
+    """Whether every distance of a changed plan is at least as large: (K) grows with each, so epsilon cannot fall."""
+    pairs = [
+        (phase_bound(plan, old), phase_bound(changed, new)) for old, new in zip(plan.phases, changed.phases, strict=True)
+    ]
+    return all(
+        new.shift >= old.shift
+        and all(x >= y for x, y in zip(new.distances, old.distances, strict=True))
+        and all(x >= y for x, y in zip(new.distances_swapped, old.distances_swapped, strict=True))
+        for old, new in pairs
+    )
 
 
 def clip_names(phase: Phase) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import dpcalc
 from dpcalc.guarantee import Guarantee, Row
 from dpcalc.report.gate_view import FileView, Finding, GateView, findings
+from dpcalc.report.view import note_texts
 
 if TYPE_CHECKING:  # these load numpy, which `validate` does without
     from dpcalc.config import Loaded
@@ -32,7 +33,7 @@ def evaluation_json(evaluation: Evaluation, loaded: Loaded) -> str:
         "phases": [_phase(phase) for phase in evaluation.phases],
         "budget": _budget(evaluation.guarantee.epsilon, None if plan.budget is None else plan.budget.epsilon),
         "assumptions": list(evaluation.assumptions),
-        "notes": list(evaluation.notes),
+        "notes": list(note_texts(evaluation)),
         "diagnostics": [_finding(diagnostic) for diagnostic in findings(loaded.diagnostics)],
         "config_hash": loaded.config_hash,
     }

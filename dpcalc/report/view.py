@@ -107,6 +107,11 @@ def bare_epsilon(evaluation: Evaluation) -> str:
     return rounded_up(evaluation.guarantee.epsilon, digits=BARE_DIGITS)
 
 
+def note_texts(evaluation: Evaluation) -> tuple[str, ...]:
+    """The remarks on a result as sentences, their numbers rounded up."""
+    return tuple(note.text.format(*(rounded_up(value) for value in note.epsilons)) for note in evaluation.notes)
+
+
 def used(epsilon: float, limit: float) -> str:
     """The part of a budget that is spent, in percent, on the true side of 100 %."""
     if not math.isfinite(epsilon):

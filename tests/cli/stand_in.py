@@ -13,7 +13,7 @@ import dpcalc.planner.evaluate
 from dpcalc.__main__ import main
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Guarantee, Kind, Row
-from dpcalc.planner.evaluate import Evaluation, PhaseSummary
+from dpcalc.planner.evaluate import Evaluation, Note, PhaseSummary
 
 CRASHING, STUCK, NOT_A_NUMBER, INFINITE, SLOW = 666, 901, 777, 999, 130
 
@@ -60,7 +60,7 @@ def evaluate(plan, *, method=None):
         steps=plan.steps,
         phases=tuple(phases),
         assumptions=("the sampler really draws so",),
-        notes=("Opacus would print the same",),
+        notes=(Note(text="Opacus would print the same"),),
     )
 
 

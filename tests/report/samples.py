@@ -7,7 +7,7 @@ from fractions import Fraction
 from dpcalc.adjacency import Adjacency
 from dpcalc.guarantee import Guarantee, Kind, Row
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.evaluate import Evaluation, PhaseSummary
+from dpcalc.planner.evaluate import Evaluation, Note, PhaseSummary
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed
@@ -82,7 +82,7 @@ EVALUATION = Evaluation(
     steps=10_000,
     phases=(PHASE,),
     assumptions=("the sampler really draws so", "noise on the sum, fixed divisor"),
-    notes=("Opacus would print 2.38: it assumes Poisson",),
+    notes=(Note(text="Opacus would print {}: it assumes Poisson", epsilons=(2.3717,)),),
 )
 
 INFINITE = replace(
