@@ -12,7 +12,7 @@ from dpcalc.config import load, load_text
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CONSOLE = "\n".join(re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL))
+CONSOLE = "".join(re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL))
 EXAMPLES = re.findall(r"^\$ (dpcalc .*)\n((?:(?!\$ ).*\n)*)", CONSOLE, flags=re.MULTILINE)
 
 
