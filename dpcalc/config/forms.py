@@ -68,9 +68,9 @@ def long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     name = names[0] if names else DEFAULT_LEVEL
     sampling, training = run.entries.get("sampling"), run.entries.get("training")
     if isinstance(sampling, Section) and is_short(sampling, names):
-        draw = {key: value for key, value in sampling.entries.items() if key != name}
-        kept = {key: value for key, value in sampling.entries.items() if key == name}
-        sampling = replace(sampling, entries={name: replace(sampling, entries=draw), **kept})
+        if name in sampling.entries:
+            return run  # a draw and a level name: two statements, for `sections` to refuse
+        sampling = replace(sampling, entries={name: sampling})
         run = replace(run, entries={**run.entries, "sampling": sampling})
     size = entry(training, BATCH_SIZE)
     if not isinstance(training, Section) or size is None:

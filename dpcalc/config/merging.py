@@ -117,7 +117,8 @@ def without_effect(assignments: Sequence[Assignment], used: Sequence[Node]) -> I
     alive = {id(node) for tree in used for _, node in walk(tree, "")}
     for item in assignments:
         words = [node for _, node in walk(item.value, "") if isinstance(node, Scalar)]
-        if str(item.keys[0]).startswith(USER_KEY) or any(id(word) in alive for word in words):
+        users_own = any(str(key).startswith(USER_KEY) for key in item.keys)
+        if users_own or any(id(word) in alive for word in words):
             continue
         message = f"setting `{item.path}` has no effect: something else overrides it"
         hint = "a phase's own value wins: set it there, e.g. `--set phases[0].training.steps=1000`"

@@ -20,7 +20,23 @@ MAX_COUNT = 10**15
 MAX_LEVELS = 16
 MAX_LABEL = 200
 BATCH = "batch"  # `clip: batch` is level 0, the whole batch
-RESERVED = frozenset({BATCH, "all", "scheme", "size", "rate", "expected", "redraw_every", "episodes"})
+# Words that mean something where level names stand, or where sections are merged.
+RESERVED = frozenset(
+    {
+        BATCH,
+        "all",
+        "scheme",
+        "size",
+        "rate",
+        "expected",
+        "redraw_every",
+        "episodes",
+        "batch_size",
+        "steps",
+        "epochs",
+        "type",
+    }
+)
 TAG = "\0"  # begins the tags of a union: no key of a file can hold it
 
 

@@ -176,10 +176,11 @@ class _Reader:
         if isinstance(node, Section) and "episodes" in node.entries and "episodes" not in (names or ()):
             self.problems.append(unknown_key(node, "episodes", node.entries["episodes"]))
             return None
-        if names and len(names) > 1 and is_short(node, names):
-            levels = f"{len(names)} levels ({', '.join(names)})"
-            message = f"`{node.path}` describes a single draw, but the data have {levels}"
-            hint = f"name the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
+        if names and is_short(node, names):
+            many = f", but the data have {len(names)} levels ({', '.join(names)})"
+            one = f" and names the level `{names[0]}` as well"
+            message = f"`{node.path}` describes a draw directly{many if len(names) > 1 else one}"
+            hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
             self.problems.append(error("DPC107", node.anchor, message, hint))
             return None
         outcome = adapted(SAMPLING, node)

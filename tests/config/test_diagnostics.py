@@ -1,0 +1,109 @@
+"""The printed form, and that nothing in it can drive a terminal."""
+
+import pickle
+
+import pytest
+
+from dpcalc.config import ConfigError, Diagnostic, Severity, load_text
+from dpcalc.config.diagnostics import excerpt, visible
+from tests.config.texts import errors, flat
+
+
+def test_the_form_of_the_manual():
+    text = "\n" * 8 + "mechanism: {type: gaussian, noise_multiplier: 1.1, l2_norm_clip: 1.0}\n"
+    (found,) = [error for error in errors(text) if error.code == "DPC101"]
+    assert (found.line, found.column) == (9, 52)
+    assert found.format() == (
+        "file.yaml:9:52: error[DPC101]: unknown key `l2_norm_clip` in `mechanism`\n"
+        "  |\n"
+        "9 | mechanism: {type: gaussian, noise_multiplier: 1.1, l2_norm_clip: 1.0}\n"
+        "  |                                                    ^^^^^^^^^^^^ dpcalc calls this `max_grad_norm`"
+    )
+
+
+def test_wider_line_numbers_widen_the_margin():
+    (found,) = errors("\n" * 11 + flat({"training": "{steps: x}"}))
+    assert found.format().splitlines()[1:] == ["   |", "16 | training: {steps: x}", "   | " + " " * 18 + "^"]
+
+
+def test_without_a_line():
+    found = Diagnostic(code="DPC100", severity=Severity.ERROR, message="no such file", hint="look again", path="a.yaml")
+    assert found.format() == "a.yaml: error[DPC100]: no such file\n  = look again"
+
+
+def test_the_error_is_all_findings():
+    with pytest.raises(ConfigError) as caught:
+        load_text(flat({"training": "{steps: x}", "sampling": "{scheme: y}"}), path="f.yaml")
+    assert str(caught.value) == "\n\n".join(item.format() for item in caught.value.diagnostics)
+    assert str(caught.value).count("error[") == 2
+
+
+def test_errors_and_results_cross_processes():
+    with pytest.raises(ConfigError) as caught:
+        load_text("a: [", path="f.yaml")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
+    loaded = load_text(flat({}), path="f.yaml")
+    again = pickle.loads(pickle.dumps(loaded))  # noqa: S301
+    assert (again, again.mark("training.steps")) == (loaded, (5, 12))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("naïve 日本", "naïve 日本"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\x9b2J", "\\x9b2J"),
+        ("a\rb\nc\td", "a\\x0db\\x0ac\\x09d"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\u2066\u200b\u2028", "\\u2066\\u200b\\u2028"),
+        ("\ud800", "\\ud800"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+)
+def test_visible(text, shown):
+    assert visible(text) == shown
+    assert visible(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: 1\nname: \u202egnp\nfoo\u202e: 3\n",
+        '"\\e]0;title\\a": 1\n',
+        'version: "\\e[2J"\n',
+        "a\u2066b: [\n",
+        flat({"privacy": '{unit: "\\x9b", delta: 1e-6}'}),
+        flat({"sampling": '{scheme: "\\x9b"}'}),
+    ],
+)
+def test_nothing_reaches_the_terminal(text):
+    found = errors(text)
+    printed = "".join(item.format() for item in found)
+    assert visible(printed.replace("\n", "")) == printed.replace("\n", "")
+
+
+def test_a_hostile_path_is_shown_and_kept():
+    with pytest.raises(ConfigError) as caught:
+        load_text("", path="a\x1b[31m.yaml")
+    assert str(caught.value).startswith("a\\x1b[31m.yaml:1:1: error[DPC100]")
+    assert caught.value.diagnostics[0].path == "a\x1b[31m.yaml"
+
+
+def test_carets_stand_under_their_word():
+    line = "日本: \x1b x"
+    shown, caret, width = excerpt(line, line.index("x") + 1, 1)
+    assert (shown, caret, width) == ("日本: \\x1b x", 12, 1)  # 2 + 2 cells, ": ", 4 for the escape, " "
+
+
+def test_long_lines_are_cut_around_the_place():
+    line = "".join(chr(97 + index % 26) for index in range(1000))
+    shown, caret, width = excerpt(line, 501, 3)
+    assert shown == "..." + line[450:550] + "..."
+    assert shown[caret - 1 : caret - 1 + width] == line[500:503]
+    assert excerpt(line, 1, 3)[0] == line[:100] + "..."
+    assert excerpt(line, 1000, 3) == ("..." + line[900:], 103, 1)
+
+
+def test_tabs_take_one_cell():
+    assert excerpt("a:\tb", 4, 1) == ("a: b", 4, 1)
