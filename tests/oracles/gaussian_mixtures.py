@@ -28,8 +28,9 @@ class Mixture:
     def on_line(weights, means):
         """Merge equal means, which lattice-valued contributions produce in plenty."""
         positions, where = np.unique(np.asarray(means, dtype=float), return_inverse=True)
-        merged = np.bincount(where.ravel(), weights=np.asarray(weights, dtype=float), minlength=positions.size)
-        return Mixture(merged[merged > 0], positions[merged > 0])
+        merged = np.zeros(positions.size, dtype=np.longdouble)  # hundreds of weights: plain sums would lose 1e-14
+        np.add.at(merged, where.ravel(), np.asarray(weights, dtype=np.longdouble))
+        return Mixture(merged[merged > 0].astype(float), positions[merged > 0])
 
 
 def log_density(mixture, sigma, points):
