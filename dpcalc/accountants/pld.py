@@ -9,6 +9,7 @@ al. 2022 (2207.04380).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.conversion import Moments, best_order, log_peak
-from dpcalc.curves.discretize import Cells, Rounding, cells, coarsened, inflation, lattice, round_down, round_up
+from dpcalc.curves.coarsen import Rounding, coarsened, inflation, round_down, round_up
+from dpcalc.curves.discretize import Cells, cells, lattice_down, lattice_up
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.curves.loss_pmf import LossPmf, compose, powers, trimmed
 from dpcalc.errors import ConvergenceError
@@ -26,8 +28,6 @@ Array = NDArray[np.float64]
 
 ROUND = 16  # copies composed before the lattice is widened
 NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called infinite
-REFINEMENTS = 5  # attempts to round a step down cheaply
-FINEST = 1 << 16  # entries of a first lattice that is not refined further
 RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
 
 
@@ -36,16 +36,18 @@ class Side:
     """How to err.
 
     Attributes:
+        lattice: first discretization of a step.
         rounding: coarsening of a lattice.
         sign: +1 if the errors carried along are added to delta, -1 if taken from it.
     """
 
+    lattice: Callable[[Cells], LossPmf]
     rounding: Rounding
     sign: int
 
 
-UPPER = Side(rounding=round_up, sign=1)
-LOWER = Side(rounding=round_down, sign=-1)
+UPPER = Side(lattice=lattice_up, rounding=round_up, sign=1)
+LOWER = Side(lattice=lattice_down, rounding=round_down, sign=-1)
 
 
 def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
@@ -105,22 +107,13 @@ class _Start:
 
 
 def _starts(counts: dict[LossCurve, int], moments: Moments, aim: _Aim, side: Side) -> list[_Start]:
-    """Each different step on a lattice fine enough for its number of copies.
-
-    Rounding up costs what the budget says. Rounding down costs more where the density of the loss jumps (at the
-    ends of a bounded loss): then the lattice is refined while that pays and fits.
-    """
+    """Each different step on a lattice fine enough for its number of copies."""
     starts = []
     for (curve, count), (one, _) in zip(counts.items(), moments.parts, strict=True):
         share = aim.budget / (2 * len(counts))
         log_norm = float(one.cumulants(np.array([aim.tilt]))[0][0])
-        for _ in range(REFINEMENTS):
-            cut = cells(curve, tilt=aim.tilt, log_norm=log_norm, copies=count, budget=share, neglect=aim.neglect)
-            pmf = lattice(cut, side.rounding)
-            if count * (log_norm - pmf.log_norm) <= 4 * aim.budget / len(counts) or pmf.mass.size > FINEST:
-                break
-            share /= 16
-        starts.append(_Start(cut, pmf, count))
+        cut = cells(curve, tilt=aim.tilt, log_norm=log_norm, copies=count, budget=share, neglect=aim.neglect)
+        starts.append(_Start(cut, side.lattice(cut), count))
     return starts
 
 
@@ -213,7 +206,7 @@ def _slack(starts: list[_Start], tilt: float) -> float:
     total = 0.0
     for start in starts:
         cut = start.cut
-        spread = float((cut.mass * np.abs(cut.edges[:-1])).sum()) * math.ldexp(1.0, cut.level)
+        spread = float((cut.mass * np.abs(cut.loss)).sum())
         total += start.count * (32 * UNIT_ROUNDOFF * (1 + tilt * spread) + tilt * cut.overshoot)
     return total
 

@@ -66,7 +66,7 @@ class LossMoments:
         top = np.maximum(raised.max(axis=1, keepdims=True), 0.0)
         mass = np.exp(self.log_mass - top)
         bracket = np.where(
-            np.abs(z * self.loss) < 0.5, _second_order(z, self.loss), np.exp(np.minimum(z * self.loss, 700.0)) - 1 + z * np.expm1(-self.loss)
+            np.maximum(z, 1.0) * np.abs(self.loss) < 0.5, _second_order(z, self.loss), np.exp(np.minimum(z * self.loss, 700.0)) - 1 + z * np.expm1(-self.loss)
         )
         excess = (mass * bracket).sum(axis=1)
         large = top[:, 0] > 0
@@ -80,7 +80,7 @@ class LossMoments:
 
 
 def _second_order(z: Array, loss: Array) -> Array:
-    """(e^{zL} - 1) + z (e^{-L} - 1) for small zL, by its series; relative error below 1e-15 for |zL| < 0.5."""
+    """(e^{zL} - 1) + z (e^{-L} - 1) by its series; relative error below 1e-15 for |zL|, |L| < 0.5."""
     total = np.zeros(np.broadcast(z, loss).shape)
     up, down = z * loss, -loss + 0 * z
     power_up, power_down = up, down

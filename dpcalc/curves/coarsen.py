@@ -1,0 +1,175 @@
+"""A lattice of losses on a wider lattice, rounded up or down; both ways are second order in the spacing.
+
+Up ("connect the dots", Doroshenko et al. 2022, 2207.04380v3, section 4): each mass goes to the two ends of its wide
+cell so that P and Q mass are kept; the profile becomes the chords of the true convex profile in (e^epsilon, delta).
+
+Down: the chords are lowered at each lattice point by the largest gap between chord and profile in its two cells. The
+profile used for the gap is that of the cell merged into one atom, which is post-processing; a chord lowered by the gap
+at both ends lies below it, so the result is below the true profile everywhere. Where that would need negative masses
+(the loss has atoms or a jump in its density) the cells' atoms are merged further until they meet the lattice.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.curves.loss_pmf import LossPmf
+
+Array = NDArray[np.float64]
+
+# (masses of the cells at their lower ends, share of each that belongs to its upper end, tilt, spacing)
+#   -> tilted masses at the lattice points, from one below the first cell to the end of the last, shape (n + 2,)
+Rounding = Callable[[Array, Array, float, float], Array]
+
+_IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than cured
+
+
+def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
+    """The same loss on a lattice 2 ** doublings as wide, rounded up or down."""
+    if doublings == 0:
+        return pmf
+    block = 1 << doublings
+    start = pmf.start >> doublings
+    head = pmf.start - (start << doublings)
+    padded = np.pad(pmf.mass, (head, -(head + pmf.mass.size) % block)).reshape(-1, block)
+    spacing = pmf.spacing * block
+    offset = np.arange(block) * pmf.spacing
+    at_low = np.exp(-pmf.tilt * offset)
+    share = at_low * (np.expm1(-offset) / math.expm1(-spacing))
+    points = rounding((padded * at_low).sum(axis=1), (padded * share).sum(axis=1), pmf.tilt, spacing)
+    cut = float(np.maximum(-points, 0.0).sum())
+    swell = math.exp(pmf.tilt * spacing)  # a misplaced tilted mass moves by less than one new spacing
+    coarse = replace(
+        pmf,
+        level=pmf.level + doublings,
+        start=start - 1,
+        mass=np.maximum(points, 0.0),
+        lost=(pmf.lost + cut) * swell,
+        noise=pmf.noise * math.sqrt(block) * swell,
+    )
+    return coarse.normalized()
+
+
+def round_up(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
+    """Chords of the profile: each cell's share to its upper end, the rest to its lower end."""
+    points = np.zeros(mass.size + 2)
+    points[1:-1] = np.maximum(mass - share, 0.0)
+    points[2:] += share * math.exp(tilt * spacing)
+    return points
+
+
+def round_down(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
+    """Chords of the profile, lowered at each lattice point by the larger gap of its two cells; or merged atoms."""
+    safe = np.where(mass > 0, mass, 1.0)
+    above = -np.log1p(np.minimum(share / safe, 1.0) * math.expm1(-spacing))  # merged loss less the cell's lower end
+    above = np.minimum(above, spacing)
+    points = _lowered(round_up(mass, share, tilt, spacing), share * -np.expm1(above - spacing), tilt, spacing)
+    if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
+        return points
+    used = np.flatnonzero(mass)
+    atoms = (mass[used] * np.exp(tilt * above[used])).tolist()
+    places, merged = merged_onto_lattice(atoms, (used * spacing + above[used]).tolist(), tilt, spacing)
+    return np.bincount(np.array(places) + 1, weights=merged, minlength=mass.size + 2)
+
+
+def _lowered(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
+    """The masses of the chords when each lattice point sinks by the larger gap of its two cells."""
+    swell = math.exp(tilt * spacing)
+    sunk = np.zeros(points.size - 1)  # at the lattice points from the first cell's lower end on
+    sunk[:-1] = gap
+    sunk[1:] = np.maximum(sunk[1:], gap * swell)
+    points = points[1:].copy()
+    last = _ends_at_zero(points, tilt, spacing, sunk)
+    points[0] += sunk[0]  # the chord from epsilon = -inf
+    points[:-1] -= (sunk[1:] / swell - sunk[:-1]) / math.expm1(spacing)
+    points[1:] -= (sunk[1:] - sunk[:-1] * swell) / math.expm1(-spacing)
+    points[last + 1 :] = 0.0
+    return np.concatenate([[0.0], points])
+
+
+def _ends_at_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> int:
+    """Makes the lowered profile end at 0 instead of below it; returns the lattice point from which it is 0.
+
+    Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the
+    chord before that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
+    """
+    back = np.arange(points.size - 1, -1, -1) * spacing
+    near = int(np.searchsorted(-back, -600 / (1 + tilt)))
+    plain = points[near:] * np.exp(tilt * back[near:])
+    above = np.append(np.cumsum(plain[::-1])[::-1][1:], 0.0)
+    discounted = np.append(np.cumsum((plain * np.exp(back[near:]))[::-1])[::-1][1:], 0.0)
+    profile = np.maximum(above - np.exp(-back[near:]) * discounted, 0.0) * np.exp(-tilt * back[near:])
+    first = near + int(np.argmax(profile <= sunk[near:] * (1 + 1e-9)))  # the last profile value is 0
+    last = max(first - 1, near)
+    sunk[last:] = profile[last - near :]
+    return last
+
+
+def merged_onto_lattice(
+    mass: list[float], loss: list[float], tilt: float, spacing: float
+) -> tuple[list[int], list[float]]:
+    """Atoms merged, in the order of their losses, so that each group's merged loss is a lattice point.
+
+    Merging is post-processing, and an atom may be split at random, so the result is a lower end: a group takes atoms
+    below the lattice point and then as much of those above it as keeps both the P and the Q mass. Where the next atom
+    above is so far away that merging would cost more than rounding down, or there is none, the group is rounded down.
+
+    Args:
+        mass: tilted masses, by increasing loss; changed.
+        loss: their losses.
+        tilt: t.
+        spacing: of the lattice.
+
+    Returns:
+        (lattice indices, tilted masses).
+    """
+    places: list[int] = []
+    points: list[float] = []
+    i, n = 0, len(mass)
+    while i < n:
+        place = math.ceil(loss[i] / spacing)
+        goal = place * spacing
+        total = missing = 0.0
+        while i < n and loss[i] <= goal:
+            moved = mass[i] * math.exp(tilt * (goal - loss[i]))
+            total += moved
+            missing += moved * math.expm1(goal - loss[i])
+            i += 1
+        if i == n or (1 + tilt) * (loss[i] - goal) * missing > 2 * (spacing * total - missing):
+            place, total, missing = place - 1, total * math.exp(-tilt * spacing), 0.0
+        while i < n and missing > 0:
+            moved = mass[i] * math.exp(tilt * (goal - loss[i]))
+            gain = moved * -math.expm1(goal - loss[i])
+            part = 1.0 if gain <= missing else missing / gain
+            total += part * moved
+            missing = max(0.0, missing - gain)
+            if part < 1:
+                mass[i] *= 1 - part
+                break
+            i += 1
+        if missing > 0:
+            place, total = place - 1, total * math.exp(-tilt * spacing)
+        places.append(place)
+        points.append(total)
+    return places, points
+
+
+def inflation(residues: Array, tilt: float, spacing: float) -> float:
+    """Relative growth of the tilted mass when a lattice is rounded up to a wider one.
+
+    Args:
+        residues: tilted mass by position within the wide cell, shape (block,).
+        tilt: t.
+        spacing: of the wide lattice.
+    """
+    offset = np.arange(residues.size) * (spacing / residues.size)
+    return float((residues * growth(offset, tilt, spacing)).sum()) / float(residues.sum())
+
+
+def growth(offset: Array, tilt: float, width: Array | float) -> Array:
+    """What rounding up a unit tilted mass at `offset` above a cell's lower end adds to it."""
+    share = np.expm1(-offset) / np.expm1(-width)
+    return (1 - share) * np.expm1(-tilt * offset) + share * np.expm1(tilt * (width - offset))
