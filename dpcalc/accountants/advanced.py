@@ -7,7 +7,7 @@ from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.basic import step_epsilon
 from dpcalc.curves.loss_moments import LossCurve
 
-_FRACTIONS = [0.5 ** (k / 4) for k in range(1, 121)]  # of delta, from 0.84 down to 1e-9
+_FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]  # of delta, from 0.84 down to 1e-9
 
 
 def advanced(counts: dict[LossCurve, int], *, delta: float) -> Answer:
@@ -30,7 +30,7 @@ def advanced(counts: dict[LossCurve, int], *, delta: float) -> Answer:
 
     def composed(fraction: float) -> float:
         share = delta * (1 - fraction) / steps
-        squares = drift = 0.0
+        squares, drift = 0.0, 0.0
         for curve, count in counts.items():
             epsilon = step_epsilon(curve, share)
             squares += count * epsilon**2

@@ -44,7 +44,7 @@ def composed_moments(counts: dict[LossCurve, int], *, max_order: float, neglect:
 
 
 def log_peak(orders: Array) -> Array:
-    """log w(z) = z log z - (z + 1) log(z + 1) = -z log1p(1/z) - log1p(z)."""
+    """Log w(z) = z log z - (z + 1) log(z + 1) = -z log1p(1/z) - log1p(z)."""
     result: Array = -orders * np.log1p(1 / orders) - np.log1p(orders)
     return result
 

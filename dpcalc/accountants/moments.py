@@ -12,7 +12,7 @@ MOST_MOMENTS = 32
 
 
 def moments(counts: dict[LossCurve, int], *, delta: float) -> Answer:
-    """epsilon = min over lambda of (alpha(lambda) - log delta) / lambda, alpha summed over the steps.
+    """Epsilon = min over lambda of (alpha(lambda) - log delta) / lambda, alpha summed over the steps.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

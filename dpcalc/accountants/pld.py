@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
-from dpcalc.accountants.conversion import Moments, best_order, log_peak
+from dpcalc.accountants.conversion import best_order, log_peak
 from dpcalc.curves.coarsen import Rounding, coarsened, inflation, round_down, round_up
-from dpcalc.curves.discretize import Cells, cells, lattice_down, lattice_up
+from dpcalc.curves.discretize import Cells, Resolution, cells, lattice_down, lattice_up
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.curves.loss_pmf import LossPmf, compose, powers, trimmed
 from dpcalc.errors import ConvergenceError
@@ -72,57 +72,31 @@ def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, .
     bound, tilt, moments = best_order(counts, delta=kept, neglect=neglect)
     if bound <= 0:
         return tuple(0.0 for _ in sides)
-    aim = _Aim(tilt=tilt, neglect=neglect, budget=RELATIVE_WIDTH * max(tilt * bound, 1.0))
+    budget = RELATIVE_WIDTH * max(tilt * bound, 1.0)
+    aims = [
+        Resolution(
+            tilt=tilt,
+            log_norm=float(one.cumulants(np.array([tilt]))[0][0]),
+            copies=count,
+            budget=budget / (2 * len(counts)),
+            neglect=neglect,
+        )
+        for one, count in moments.parts
+    ]
     ends = []
     for side in sides:
-        starts = _starts(counts, moments, aim, side)
-        composed = _composed(starts, aim.budget, side)
+        cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
+        composed = _composed(cut, aims, side)
         goal = kept if side is UPPER else delta
-        ends.append(min(bound, _epsilon(composed, goal, side, _slack(starts, tilt))))
+        ends.append(min(bound, _epsilon(composed, goal, side, _slack(cut, aims))))
     return tuple(ends)
 
 
-@dataclass(frozen=True)
-class _Aim:
-    """What all steps share.
-
-    Attributes:
-        tilt: t.
-        neglect: P mass a step may leave out at each end of each segment.
-        budget: how much the log of the composed tilted mass may grow or shrink by rounding.
-    """
-
-    tilt: float
-    neglect: float
-    budget: float
-
-
-@dataclass(frozen=True)
-class _Start:
-    """One different step on its first lattice, and how often it occurs."""
-
-    cut: Cells
-    one: LossPmf
-    count: int
-
-
-def _starts(counts: dict[LossCurve, int], moments: Moments, aim: _Aim, side: Side) -> list[_Start]:
-    """Each different step on a lattice fine enough for its number of copies."""
-    starts = []
-    for (curve, count), (one, _) in zip(counts.items(), moments.parts, strict=True):
-        share = aim.budget / (2 * len(counts))
-        log_norm = float(one.cumulants(np.array([aim.tilt]))[0][0])
-        cut = cells(curve, tilt=aim.tilt, log_norm=log_norm, copies=count, budget=share, neglect=aim.neglect)
-        starts.append(_Start(cut, side.lattice(cut), count))
-    return starts
-
-
-def _composed(starts: list[_Start], budget: float, side: Side) -> LossPmf:
+def _composed(cut: list[Cells], aims: list[Resolution], side: Side) -> LossPmf:
     """The whole run on one lattice."""
-    share = budget / (2 * len(starts))
     total: LossPmf | None = None
-    for start in starts:
-        part = _power(start.one, start.count, share, side.rounding)
+    for step, aim in zip(cut, aims, strict=True):
+        part = _power(side.lattice(step), aim.copies, aim.budget, side.rounding)
         total = part if total is None else trimmed(_merge(total, part, side.rounding))
     if total is None:
         raise ConvergenceError("composition: expected at least one step, got none")
@@ -201,13 +175,12 @@ def _error(pmf: LossPmf) -> float:
     return pmf.lost * peak + pmf.noise * norm
 
 
-def _slack(starts: list[_Start], tilt: float) -> float:
+def _slack(cut: list[Cells], aims: list[Resolution]) -> float:
     """Bound on the log of what misplaced cell ends and the rounding of each step's numbers can change, all copies."""
     total = 0.0
-    for start in starts:
-        cut = start.cut
-        spread = float((cut.mass * np.abs(cut.loss)).sum())
-        total += start.count * (32 * UNIT_ROUNDOFF * (1 + tilt * spread) + tilt * cut.overshoot)
+    for step, aim in zip(cut, aims, strict=True):
+        spread = float((step.mass * np.abs(step.loss)).sum())
+        total += aim.copies * (32 * UNIT_ROUNDOFF * (1 + aim.tilt * spread) + aim.tilt * step.overshoot)
     return total
 
 

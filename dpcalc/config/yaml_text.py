@@ -206,7 +206,7 @@ def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
     """Advice for `${...}` and `???` inside braces, which YAML cannot read without quotes."""
     place = cause.problem_mark
     line = source.lines[place.line] if place and place.line < len(source.lines) else ""
-    found = next((mark for mark in ("${", "???") if mark in line), "")
+    found = "${...}" if "${" in line else "???" if "???" in line else ""
     return f"write the value: references such as `{found}` are not resolved by this version" if found else ""
 
 

@@ -1,0 +1,1 @@
+"""Curves: representations of one step's privacy loss, and conversions between them."""

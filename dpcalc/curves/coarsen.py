@@ -11,12 +11,13 @@ at both ends lies below it, so the result is below the true profile everywhere. 
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.loss_pmf import LossPmf
+from dpcalc.numerics.grid import summed_by_place
 
 Array = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ def round_down(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     used = np.flatnonzero(mass)
     atoms = (mass[used] * np.exp(tilt * above[used])).tolist()
     places, merged = merged_onto_lattice(atoms, (used * spacing + above[used]).tolist(), tilt, spacing)
-    return np.bincount(np.array(places) + 1, weights=merged, minlength=mass.size + 2)
+    return summed_by_place(np.array(places) + 1, np.array(merged), size=mass.size + 2)
 
 
 def _lowered(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
@@ -114,8 +115,8 @@ def merged_onto_lattice(
     """Atoms merged, in the order of their losses, so that each group's merged loss is a lattice point.
 
     Merging is post-processing, and an atom may be split at random, so the result is a lower end: a group takes atoms
-    below the lattice point and then as much of those above it as keeps both the P and the Q mass. Where the next atom
-    above is so far away that merging would cost more than rounding down, or there is none, the group is rounded down.
+    below the lattice point and then as much of those above it as keeps both the P and the Q mass. Where those above
+    are so far away that merging would cost more than rounding down, the group is rounded down.
 
     Args:
         mass: tilted masses, by increasing loss; changed.
@@ -126,35 +127,63 @@ def merged_onto_lattice(
     Returns:
         (lattice indices, tilted masses).
     """
+    atoms = _Atoms(mass, loss, tilt)
     places: list[int] = []
     points: list[float] = []
-    i, n = 0, len(mass)
-    while i < n:
+    i = 0
+    while i < len(mass):
         place = math.ceil(loss[i] / spacing)
         goal = place * spacing
         total = missing = 0.0
-        while i < n and loss[i] <= goal:
-            moved = mass[i] * math.exp(tilt * (goal - loss[i]))
+        while i < len(mass) and loss[i] <= goal:
+            moved = atoms.moved(i, goal)
             total += moved
             missing += moved * math.expm1(goal - loss[i])
             i += 1
-        if i == n or (1 + tilt) * (loss[i] - goal) * missing > 2 * (spacing * total - missing):
-            place, total, missing = place - 1, total * math.exp(-tilt * spacing), 0.0
-        while i < n and missing > 0:
-            moved = mass[i] * math.exp(tilt * (goal - loss[i]))
-            gain = moved * -math.expm1(goal - loss[i])
-            part = 1.0 if gain <= missing else missing / gain
-            total += part * moved
-            missing = max(0.0, missing - gain)
-            if part < 1:
-                mass[i] *= 1 - part
-                break
-            i += 1
-        if missing > 0:
+        reached = atoms.reach_up(i, goal, missing, spacing * total - missing)
+        if reached is None:
             place, total = place - 1, total * math.exp(-tilt * spacing)
+        else:
+            total += sum(atoms.moved(k, goal) for k in range(i, reached[0]))
+            i, part = reached
+            if part:
+                total += part * atoms.moved(i, goal)
+                mass[i] *= 1 - part
         places.append(place)
         points.append(total)
     return places, points
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    """Tilted masses by increasing loss."""
+
+    mass: list[float]
+    loss: list[float]
+    tilt: float
+
+    def moved(self, k: int, goal: float) -> float:
+        """The P mass of atom k as a tilted mass at another loss."""
+        return self.mass[k] * math.exp(self.tilt * (goal - self.loss[k]))
+
+    def reach_up(self, i: int, goal: float, missing: float, patience: float) -> tuple[int, float] | None:
+        """How many atoms from i on lift a group that misses `missing` to its lattice point: (first left, part of it).
+
+        None where they do not suffice, or where merging that far costs more than rounding the group down, `patience`.
+        """
+        cost = 0.0
+        while missing > 0:
+            if i == len(self.mass):
+                return None
+            gain = self.moved(i, goal) * -math.expm1(goal - self.loss[i])
+            cost += 0.5 * (1 + self.tilt) * min(gain, missing) * (self.loss[i] - goal)
+            if cost > patience:
+                return None
+            if gain > missing:
+                return i, missing / gain
+            missing -= gain
+            i += 1
+        return i, 0.0
 
 
 def inflation(residues: Array, tilt: float, spacing: float) -> float:
@@ -165,7 +194,7 @@ def inflation(residues: Array, tilt: float, spacing: float) -> float:
         tilt: t.
         spacing: of the wide lattice.
     """
-    offset = np.arange(residues.size) * (spacing / residues.size)
+    offset: Array = np.arange(residues.size, dtype=np.float64) * (spacing / residues.size)
     return float((residues * growth(offset, tilt, spacing)).sum()) / float(residues.sum())
 
 

@@ -1,12 +1,13 @@
 """From a loss curve to its first lattice, from above or from below.
 
-The line is cut into cells, fine where the tilted loss has its mass, with edges where the loss meets lattice points. From
-above each cell's P and Q mass goes to the lattice points around it; from below each cell is merged into one atom, and
-the atoms until they meet the lattice (coarsen.py says why that is valid, and second order in the spacing).
+The line is cut into cells, fine where the tilted loss has its mass, with edges where the loss meets lattice points.
+From above each cell's P and Q mass goes to the lattice points around it; from below each cell is merged into one atom,
+and the atoms until they meet the lattice (coarsen.py says why that is valid, and second order in the spacing).
 """
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from dpcalc.curves.dominating_pair import Segment
 from dpcalc.curves.loss_moments import LossCurve, reach
 from dpcalc.curves.loss_pmf import MOST_ENTRIES, LossPmf
 from dpcalc.errors import ConvergenceError
+from dpcalc.numerics.grid import summed_by_place
 from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
@@ -24,7 +26,26 @@ _NODES = 3  # Gauss-Legendre nodes between neighbouring edges
 _NEGLIGIBLE = 1e-20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """How fine a step must be cut.
+
+    Attributes:
+        tilt: t.
+        log_norm: the step's log moment at t, taken out of the tilted masses.
+        copies: how often the step is composed.
+        budget: how much the log of the composed tilted mass may grow when the step is rounded up.
+        neglect: P mass that may be left out at each end of each segment.
+    """
+
+    tilt: float
+    log_norm: float
+    copies: int
+    budget: float
+    neglect: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cells:
     """One step's loss cut into cells that lie between lattice points, finer where it matters.
 
@@ -63,8 +84,8 @@ def lattice_up(cut: Cells) -> LossPmf:
     at_low = cut.mass * np.exp(-cut.tilt * offset)
     share = at_low * np.expm1(-offset) / np.expm1(-widths[place])[:, None]
     up = share.sum(axis=1)
-    points = np.bincount(place, weights=np.maximum(at_low.sum(axis=1) - up, 0.0), minlength=ends.size)
-    points += np.bincount(place + 1, weights=up * np.exp(cut.tilt * widths[place]), minlength=ends.size)
+    points = summed_by_place(place, np.maximum(at_low.sum(axis=1) - up, 0.0), size=ends.size)
+    points += summed_by_place(place + 1, up * np.exp(cut.tilt * widths[place]), size=ends.size)
     return _dense(cut, cut.edges.astype(np.int64), points)
 
 
@@ -86,8 +107,10 @@ def _dense(cut: Cells, places: NDArray[np.int64], points: Array) -> LossPmf:
     first = min(int(places.min()), 0)
     size = max(int(places.max()), 0) - first + 1
     if size > MOST_ENTRIES:
-        raise ConvergenceError(f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp")
-    mass = np.bincount(places - first, weights=points, minlength=size)
+        raise ConvergenceError(
+            f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
+        )
+    mass = summed_by_place(places - first, points, size=size)
     mass[-first] += cut.at_zero
     pmf = LossPmf(
         tilt=cut.tilt, level=cut.level, start=first, mass=mass, log_norm=cut.log_norm, lost=10 * _NEGLIGIBLE
@@ -105,49 +128,46 @@ class _Piece:
     weight: Array
 
 
-def cells(
-    curve: LossCurve, *, tilt: float, log_norm: float, copies: int, budget: float, neglect: float
-) -> Cells:
-    """Cells fine enough that rounding them up costs less than `budget` in the log of the composed tilted mass.
+def cells(curve: LossCurve, aim: Resolution) -> Cells:
+    """Cells of one step, fine enough for a budget.
 
     Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells
-    the sum is least for widths proportional to (density * slope^2)^(-1/3). At each end of each segment a
-    P mass of at most `neglect` is left out.
+    the sum is least for widths proportional to (density * slope^2)^(-1/3).
     """
-    pieces = [piece for segment in curve.segments for piece in _pieces(segment, tilt, log_norm, neglect)]
-    areas = sum(float(np.trapezoid(piece.weight, piece.y)) for piece in pieces)
-    count = math.sqrt(copies * tilt * (tilt + 1) * max(areas, 1e-300) ** 3 / (6 * budget))
-    per_area = min(max(count, 96.0), 1e5) / max(areas, 1e-300)
-    rough = [_edges(piece, per_area) for piece in pieces]
-    level = _first_level(pieces, rough, tilt=tilt, log_norm=log_norm, copies=copies, budget=budget / 2)
+    pieces = [piece for segment in curve.segments for piece in _pieces(segment, aim)]
+    area = max(sum(float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), 1e-300)
+    count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
+    rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
+    level = _first_level([(piece.segment, edges) for piece, edges in zip(pieces, rough, strict=True)], aim)
     spacing = math.ldexp(1.0, level)
     ends = np.concatenate([np.interp(edges, piece.y, piece.loss) for piece, edges in zip(pieces, rough, strict=True)])
-    edges = np.unique(np.concatenate([np.rint(ends / spacing), [np.floor(ends.min() / spacing), np.ceil(ends.max() / spacing)]]))
-    parts = [_piece_cells(*x, edges * spacing, tilt, log_norm) for x in zip(pieces, rough, strict=True)]
+    around = [math.floor(ends.min() / spacing), math.ceil(ends.max() / spacing)]
+    edges = np.union1d(np.rint(ends / spacing), around)
+    parts = [_piece_cells(piece, fine, edges * spacing, aim) for piece, fine in zip(pieces, rough, strict=True)]
     mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, _NODES) for i in (0, 1))
-    plain = float((np.exp(log_norm - tilt * loss) * mass).sum())
+    plain = float((np.exp(aim.log_norm - aim.tilt * loss) * mass).sum())
     return Cells(
-        tilt=tilt,
-        log_norm=log_norm,
+        tilt=aim.tilt,
+        log_norm=aim.log_norm,
         level=level,
         edges=edges,
         mass=mass,
         loss=loss,
-        at_zero=max(0.0, 1 - plain) * math.exp(-log_norm),
+        at_zero=max(0.0, 1 - plain) * math.exp(-aim.log_norm),
         overshoot=max(part[2] for part in parts),
     )
 
 
-def _pieces(segment: Segment, tilt: float, log_norm: float, neglect: float) -> list[_Piece]:
+def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     """The monotone pieces of a segment, where the tilted density is not negligible."""
     pair = segment.pair
-    low, high = reach(segment, tilt, neglect)
+    low, high = reach(segment, aim.tilt, aim.neglect)
     if low >= high:
         return []
     scale = min(pair.deviation, pair.deviation**2 / max(pair.span, 1e-300))
     y = np.linspace(low, high, min(max(400, math.ceil(4 * (high - low) / scale)), 100_000))
     log_p, loss = pair.log_density_and_loss(y)
-    density = np.exp(np.minimum(log_p + tilt * loss - log_norm, 700.0))
+    density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
     used = np.flatnonzero(density * pair.deviation > _NEGLIGIBLE)
     if used.size < 2:
         return []
@@ -156,7 +176,7 @@ def _pieces(segment: Segment, tilt: float, log_norm: float, neglect: float) -> l
     bounds = [0, *_turns(loss), y.size - 1]
     return [
         _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1])
-        for i, j in zip(bounds, bounds[1:], strict=False)
+        for i, j in pairwise(bounds)
         if j > i
     ]
 
@@ -179,36 +199,32 @@ def _edges(piece: _Piece, per_area: float) -> Array:
     return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, piece.y)
 
 
-def _first_level(
-    pieces: list[_Piece], rough: list[Array], *, tilt: float, log_norm: float, copies: int, budget: float
-) -> int:
-    """Widest power-of-two spacing whose rounding up costs less than `budget` in the log of the composed mass."""
-    nodes = [_tilted_nodes(piece.segment, edges, tilt, log_norm) for piece, edges in zip(pieces, rough, strict=True)]
+def _first_level(pieces: list[tuple[Segment, Array]], aim: Resolution) -> int:
+    """Widest power-of-two spacing whose rounding up costs less than half the budget."""
+    nodes = [_tilted_nodes(segment, edges, aim) for segment, edges in pieces]
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
     level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
     while True:
         spacing = math.ldexp(1.0, level)
         offset = loss - np.floor(loss / spacing) * spacing
-        if copies * float((mass * growth(offset, tilt, spacing)).sum()) <= budget or level < -300:
+        cost = aim.copies * float((mass * growth(offset, aim.tilt, spacing)).sum())
+        if cost <= aim.budget / 2 or level < -300:
             return level
         level -= 1
 
 
-def _tilted_nodes(segment: Segment, edges: Array, tilt: float, log_norm: float) -> tuple[Array, Array]:
+def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Array, Array]:
     """(tilted mass, loss) at the quadrature nodes between edges."""
     y, log_weight = panels_between(edges, order=_NODES)
     log_p, loss = segment.pair.log_density_and_loss(y)
-    return np.exp(log_p + log_weight + tilt * loss - log_norm), loss
+    return np.exp(log_p + log_weight + aim.tilt * loss - aim.log_norm), loss
 
 
-def _piece_cells(
-    piece: _Piece, fine: Array, losses: Array, tilt: float, log_norm: float
-) -> tuple[Array, Array, float]:
-    """(tilted mass, loss) at the nodes of the cells of a piece, cut also where the loss takes the given values; overshoot."""
+def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> tuple[Array, Array, float]:
+    """(tilted masses, losses) at the nodes of a piece's cells, cut also at the losses given; overshoot."""
     inner, overshoot = _inverse(piece, losses)
-    edges = np.union1d(fine, inner)
-    mass, loss = _tilted_nodes(piece.segment, edges[np.append(True, np.diff(edges) > 0)], tilt, log_norm)
+    mass, loss = _tilted_nodes(piece.segment, np.union1d(fine, inner), aim)
     return np.maximum(mass, 1e-300), loss, overshoot
 
 

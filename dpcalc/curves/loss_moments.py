@@ -21,20 +21,11 @@ _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
 
 
 class LossCurve(Protocol):
-    """What an accountant needs of one step in one direction: its loss on pieces of the line, and its profile."""
+    """What an accountant needs of one step in one direction; hashable, equal for equal steps."""
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """Pieces of the line that carry the losses different from 0."""
-        ...
-
-    @property
-    def swapped(self) -> "LossCurve":
-        """The opposite direction."""
-        ...
-
-    def delta(self, epsilon: float) -> float:
-        """Privacy profile: upper bound at any real epsilon."""
         ...
 
 
@@ -65,9 +56,9 @@ class LossMoments:
         raised = self.log_mass + z * self.loss
         top = np.maximum(raised.max(axis=1, keepdims=True), 0.0)
         mass = np.exp(self.log_mass - top)
-        bracket = np.where(
-            np.maximum(z, 1.0) * np.abs(self.loss) < 0.5, _second_order(z, self.loss), np.exp(np.minimum(z * self.loss, 700.0)) - 1 + z * np.expm1(-self.loss)
-        )
+        small = np.maximum(z, 1.0) * np.abs(self.loss) < 0.5
+        plain = np.expm1(np.minimum(z * self.loss, 700.0)) + z * np.expm1(-self.loss)
+        bracket = np.where(small, _second_order(z, np.clip(self.loss, -0.5, 0.5)), plain)
         excess = (mass * bracket).sum(axis=1)
         large = top[:, 0] > 0
         if large.any():

@@ -57,7 +57,7 @@ class LossPmf:
     @property
     def losses(self) -> Array:
         """The loss of each entry, exact."""
-        return (self.start + np.arange(self.mass.size)) * self.spacing
+        return np.arange(self.start, self.start + self.mass.size, dtype=np.float64) * self.spacing
 
     def normalized(self) -> "LossPmf":
         """The same measure with entries that sum to 1."""
@@ -82,7 +82,9 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     windows = [_window(pmf, count) for count in counts]
     size = fast_size(max(high - low + 1 for low, high in windows))
     if size > MOST_ENTRIES:
-        raise ConvergenceError(f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp")
+        raise ConvergenceError(
+            f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
+        )
     results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
     total = float(pmf.mass.sum())
     composed = []
@@ -121,7 +123,7 @@ def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
 
 
 def _log_sum(exponents: Array) -> Array:
-    """log sum exp over the last axis."""
+    """Log sum exp over the last axis."""
     top = exponents.max(axis=-1)
     total: Array = top + np.log(np.exp(exponents - top[..., None]).sum(axis=-1))
     return total

@@ -56,9 +56,10 @@ class GluedProfile:
         )
 
     def delta(self, epsilon: float) -> float:
-        """delta(epsilon), any real epsilon: an upper bound, in [0, 1]."""
+        """The profile at any real epsilon: an upper bound, in [0, 1]."""
         if epsilon < 0:
-            return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * _half_line_delta(self.other, self.shift, -epsilon))
+            other = _half_line_delta(self.other, self.shift, -epsilon)
+            return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other)
         return _half_line_delta(self.own, self.shift, epsilon)
 
     def epsilon(self, delta: float) -> float:
@@ -103,7 +104,7 @@ def _root(pair: MixturePair, shift: float, epsilon: float) -> float:
 
 
 def _loss(pair: MixturePair, y: float) -> float:
-    """log P(y)/Q(y) at one point, in plain floats."""
+    """Log P(y)/Q(y) at one point, in plain floats."""
     exponents = [(c * y - c * c / 2) / pair.deviation**2 for c in pair.centers]
     top = max(e for e, q in zip(exponents, pair.weights_q, strict=True) if q)
     q_sum = sum(q * math.exp(min(e - top, 700.0)) for e, q in zip(exponents, pair.weights_q, strict=True))

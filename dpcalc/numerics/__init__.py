@@ -1,0 +1,1 @@
+"""Numerics without privacy words: quadrature, convolution, roots."""

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcalc.numerics.grid import summed_by_place
+
 Array = NDArray[np.float64]
 Spectrum = NDArray[np.complex128]
 
@@ -22,8 +24,7 @@ def transform_roundoff(size: int) -> float:
 
 def fast_size(least: int) -> int:
     """Smallest 2^a, 3 * 2^a or 5 * 2^a that is at least `least` and even."""
-    sizes = (odd * 2 ** max(1, math.ceil(math.log2(least / odd))) for odd in (1, 3, 5))
-    return min(sizes)
+    return min(odd << max(1, math.ceil(math.log2(least / odd))) for odd in (1, 3, 5))
 
 
 def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
@@ -66,11 +67,11 @@ def _wrap(mass: Array, start: int, size: int) -> Array:
         wrapped[first : first + head] = mass[:head]
         wrapped[: mass.size - head] += mass[head:]
         return wrapped
-    return np.bincount((start + np.arange(mass.size)) % size, weights=mass, minlength=size)
+    return summed_by_place((start + np.arange(mass.size)) % size, mass, size=size)
 
 
 def integer_power(base: Spectrum, exponent: int) -> Spectrum:
-    """base ** exponent by repeated squaring; relative error about 2 * exponent unit round-offs."""
+    """Base ** exponent by repeated squaring; relative error about 2 * exponent unit round-offs."""
     result, factor, left = None, base, exponent
     while left:
         if left & 1:

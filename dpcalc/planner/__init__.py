@@ -1,0 +1,1 @@
+"""The questions users ask of a plan."""

@@ -39,7 +39,9 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     ]
     hierarchy = plan.phases[0].hierarchy
     if hierarchy.depth > 1:
-        lines.insert(1, "removing a unit leaves the units above it in place: a parent does not vanish with its last child")
+        lines.insert(
+            1, "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
+        )
     if any(isinstance(level.scheme, Fixed) for phase in plan.phases for level in phase.hierarchy.levels):
         lines.insert(1, "counts are those of the larger of the two data sets")
     return tuple(lines)

@@ -203,7 +203,8 @@ def _notes(plan: Plan, main: Guarantee) -> tuple[Note, ...]:
 def _is_no_nearer(plan: Plan, changed: Plan) -> bool:
     """Whether every distance of a changed plan is at least as large: (K) grows with each, so epsilon cannot fall."""
     pairs = [
-        (phase_bound(plan, old), phase_bound(changed, new)) for old, new in zip(plan.phases, changed.phases, strict=True)
+        (phase_bound(plan, old), phase_bound(changed, new))
+        for old, new in zip(plan.phases, changed.phases, strict=True)
     ]
     return all(
         new.shift >= old.shift

@@ -46,7 +46,8 @@ def theorem_3(plan: Plan) -> Row | None:
         valid=valid,
         note="the same as the one-step bound here"
         if valid
-        else "as published, not valid here: a batch without the unit's parent holds other units and can tell that it was missed",
+        else "as published, not valid here: a batch without the unit's parent holds other units and can tell "
+        "that it was missed",
     )
 
 

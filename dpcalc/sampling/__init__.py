@@ -1,0 +1,1 @@
+"""Sampling: nested units, how one step draws them, and what follows."""
