@@ -400,7 +400,7 @@ NOT_YET = [
         flat({"sampling": '{scheme: §"${s}", rate: 0.1}'}),
         [("DPC110", "references are not resolved")],
     ),
-    ("bare reference", flat({"training": "§{steps: ${train.steps}}"}), [("DPC100", "references such as `${`")]),
+    ("bare reference", flat({"training": "§{steps: ${train.steps}}"}), [("DPC100", "references such as `${...}`")]),
     ("hydra marker", flat({"training": "\n  steps: §???"}), [("DPC110", "`training.steps` is `???`")]),
     ("bare hydra marker", flat({"training": "{steps: §???}"}), [("DPC100", "references such as `???`")]),
     ("hydra defaults", "§defaults: [base]\nlr: 3\n", [("DPC110", "`defaults`")]),
