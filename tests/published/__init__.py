@@ -1,0 +1,1 @@
+"""Published numbers, one row each."""

@@ -1,0 +1,116 @@
+"""What dpcalc says where a publication prints a number."""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+from oracles.gaussian_mixtures import Mixture, hockey_stick
+
+from dpcalc.accountants import ACCOUNTANTS
+from dpcalc.accountants.conversion import composed_moments
+from dpcalc.accountants.pld import LOWER, interval
+from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.lower import epsilon_lower
+from dpcalc.planner.published import poisson_tools, theorem_3
+from dpcalc.planner.releases import BACKWARD, FORWARD, phase_bound, releases
+from dpcalc.release.data_sets import data_set_pair
+from dpcalc.release.step import glued_profile
+from dpcalc.release.tree import step_counts
+
+SIGNS = {"-": -1, "+": 1, "0": 0}
+FAR = 1000  # clip norms: a draw that far away is told apart from every other
+TF_PRIVACY_ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))  # of its MNIST tutorial
+
+
+def said(row):
+    """Our number for a row."""
+    quantity, *words = row.quantity.split()
+    return QUANTITIES[quantity](row, *words)
+
+
+def _epsilon(row, direction=""):
+    if not direction:
+        return guarantee(row.plan, method=row.method).epsilon
+    counts = step_counts(releases(row.plan).releases[direction])
+    return ACCOUNTANTS[row.method](counts, delta=row.plan.delta).epsilon
+
+
+def _order(row):
+    counts = step_counts(releases(row.plan).releases[FORWARD])
+    return float(re.search(r"\d+", ACCOUNTANTS[row.method](counts, delta=row.plan.delta).note)[0])
+
+
+def _classical_rdp(row, _):
+    """The classical conversion at published orders."""
+    z = np.array(TF_PRIVACY_ORDERS) - 1
+    epsilons = []
+    for release in releases(row.plan).releases.values():
+        composed, _ = composed_moments(step_counts(release), max_order=z.max()).cumulants(z)
+        epsilons.append(((composed - math.log(row.plan.delta)) / z).min())
+    return max(epsilons)
+
+
+def _lower(row):
+    return epsilon_lower(row.plan)[0]
+
+
+def _tight(row, _):
+    value, tight = epsilon_lower(row.plan)
+    assert tight
+    return value
+
+
+def _data_set(row, *words):
+    """One data set's cost, certified from below, or its delta in one step by an independent integration."""
+    *asks_delta, pattern, direction = words[1:]
+    (phase,) = row.plan.phases
+    signs = tuple(SIGNS[sign] for sign in pattern)
+    plan = row.plan
+    p, q = data_set_pair(phase.hierarchy, unit=plan.unit, clip=phase.clip, adjacency=plan.adjacency, signs=signs)
+    if direction == BACKWARD:
+        p, q = q, p
+    sigma = phase.mechanism.noise_multiplier
+    if asks_delta:
+        return hockey_stick(*(Mixture.on_line(list(m.values()), list(m)) for m in (p, q)), sigma, [row.epsilon])[0]
+    counts = {MixturePair.of(p, q, deviation=sigma): phase.steps}
+    return interval(counts, delta=plan.delta, sides=(LOWER,))[0]
+
+
+def _delta(row, direction):
+    """The one-step bound itself."""
+    (phase,) = row.plan.phases
+    profile = glued_profile(phase_bound(row.plan, phase), noise_multiplier=phase.mechanism.noise_multiplier)
+    return (profile if direction == FORWARD else profile.swapped).delta(row.epsilon)
+
+
+def _revealed(row, level):
+    """(K) where everybody sees which unit was drawn at every level down to `level`: those draws are far away."""
+    (phase,) = row.plan.phases
+    bound = phase_bound(row.plan, phase)
+    far = (FAR,) * int(level)
+    seen = replace(
+        bound,
+        distances=far + bound.distances[int(level) :],
+        distances_swapped=far + bound.distances_swapped[int(level) :],
+    )
+    profile = glued_profile(seen, noise_multiplier=phase.mechanism.noise_multiplier)
+    return max(
+        ACCOUNTANTS["pld"]({curve: phase.steps}, delta=row.plan.delta).epsilon for curve in (profile, profile.swapped)
+    )
+
+
+QUANTITIES = {
+    "epsilon": _epsilon,
+    "order": _order,
+    "classical": _classical_rdp,
+    "lower": _lower,
+    "tight": _tight,
+    "data": _data_set,
+    "delta": _delta,
+    "revealed": _revealed,
+    "theorem": lambda row, _: theorem_3(row.plan).epsilon,
+    "flat": lambda row, _: poisson_tools(row.plan).epsilon,
+    "inclusion": lambda row: row.plan.phases[0].hierarchy.inclusion(row.plan.unit),
+}
