@@ -28,12 +28,19 @@ class Moments:
     parts: tuple[tuple[LossMoments, int], ...]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """K(z) and K'(z) of the composed loss, shape of `orders`; counts enter here and nowhere else."""
+        """K(z) and K'(z) of the composed loss at real orders, shape of `orders`."""
         value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
         for moments, count in self.parts:
             one, one_slope = moments.cumulants(orders)
             value, slope = value + count * one, slope + count * one_slope
         return value, slope
+
+    def complex_cumulants(self, orders: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """K(z) of the composed loss at complex orders, shape of `orders`."""
+        value = np.zeros(orders.shape, dtype=np.complex128)
+        for moments, count in self.parts:
+            value += count * moments.complex_cumulants(orders)
+        return value
 
 
 def composed_moments(counts: dict[LossCurve, int], *, max_order: float, neglect: float = 0.0) -> Moments:

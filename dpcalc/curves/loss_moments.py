@@ -69,6 +69,27 @@ class LossMoments:
         slope = (np.exp(raised - top) * self.loss).sum(axis=1) / moment
         return log_moment, slope
 
+    def complex_cumulants(self, orders: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """K(z) at complex orders with one common real part.
+
+        Args:
+            orders: z, shape (m,), all with the real part of the first, in (0, max_order].
+
+        Returns:
+            K, shape (m,), the branch that is continuous along the line does not matter: only e^{nK} is used.
+        """
+        real = float(orders[0].real)
+        raised = self.log_mass + real * self.loss
+        top = max(float(raised.max()), 0.0)
+        kept = raised > _LOG_NEGLIGIBLE + min(0.0, float(raised.max()))
+        loss, mass, tilted = self.loss[kept], np.exp(self.log_mass[kept] - top), np.exp(raised[kept] - top)
+        angle = orders.imag[:, None] * loss
+        turned = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e^{i angle} - 1
+        straight = tilted - mass if top else mass * np.expm1(real * loss)
+        moment = turned @ tilted + straight.sum() + orders * float((mass * np.expm1(-loss)).sum())
+        result: NDArray[np.complex128] = np.log(math.exp(-top) + moment) + top
+        return result
+
 
 def _second_order(z: Array, loss: Array) -> Array:
     """(e^{zL} - 1) + z (e^{-L} - 1) by its series; relative error below 1e-15 for |zL|, |L| < 0.5."""
