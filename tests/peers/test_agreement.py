@@ -1,0 +1,152 @@
+"""Where dp_accounting and prv_accountant are right, all three agree to what each can resolve."""
+
+import math
+from dataclasses import replace
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from dpcalc.accountants.conversion import composed_moments
+from dpcalc.adjacency import Adjacency
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.published import theorem_3
+from dpcalc.planner.releases import FORWARD, releases
+from dpcalc.release.tree import step_counts
+from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import All, Fixed
+
+from .settings import (
+    Flat,
+    exact_gaussian,
+    fixed,
+    google_pld,
+    google_rdp,
+    google_slack,
+    our_rdp,
+    ours,
+    plan,
+    prv,
+)
+
+RESOLVED = 1e-3  # relative: the slack of dp_accounting's grid where we call the two in agreement
+
+POISSON = [
+    Flat("1/100", 4, 10_000, 1e-5),
+    Flat("256/60000", 1.1, 14_063, 1e-5),
+    Flat("16384/1281167", 2.5, 7_020, 8e-7),
+    Flat("1/5", 10, 1_000, 1e-6),
+    Flat("1/100", 1, 1_000, 1e-5),
+    Flat("1/100", 1, 1_000, 1e-6),
+    Flat("1/10", 1, 1_000, 1e-6),
+    Flat("1/1000", 0.5, 5_000, 1e-6),
+    Flat("1", 20, 100, 1e-5),
+]
+OTHER_RELATIONS = [
+    Flat("1/50", 2, 1_000, 1e-5, Adjacency.REPLACE_ONE),
+    Flat("256/60000", 1.1, 14_063, 1e-5, Adjacency.REPLACE_ONE),
+    Flat("1", 1, 1, 1e-5, Adjacency.REPLACE_ONE),
+    Flat("1/50", 2, 1_000, 1e-5, Adjacency.ZERO_OUT),
+    Flat("1", 20, 100, 1e-5, Adjacency.ZERO_OUT),
+]
+
+
+def assert_pld_agrees(theirs, interval, slack):
+    """Pessimistic as it is, theirs is not below our lower end, and above our upper end by their grid at most."""
+    lower, upper = interval
+    assert slack < RESOLVED * lower
+    assert lower <= theirs <= upper + slack
+
+
+@pytest.mark.parametrize("run", POISSON + OTHER_RELATIONS, ids=str)
+def test_dp_accounting_pld(run):
+    assert_pld_agrees(google_pld(run), ours(run.plan), google_slack(run))
+
+
+FIXED_RUNS = [(600, 60_000, Flat("1/100", 4, 10_000, 1e-5)), (20, 1_000, Flat("1/50", 2, 1_000, 1e-5))]
+
+
+@pytest.mark.parametrize(("size", "count", "run"), FIXED_RUNS)
+def test_fixed_batches_cost_what_poisson_costs_at_half_the_noise(size, count, run):
+    """A removed example is replaced in the batch by a sibling: Lebeda et al. 2024 (2405.20769)."""
+    halved = replace(run, sigma=run.sigma / 2)
+    assert_pld_agrees(google_pld(halved), ours(fixed(size, count, run)), google_slack(halved))
+
+
+def test_users_of_eight_records_in_fixed_batches_cost_sixteen_times_the_shift():
+    run = Flat("1/100", 20, 2_000, 1e-6)
+    users = plan(
+        Level(name="user", count=5_000, scheme=Fixed(size=50)), Level(name="record", count=8, scheme=All()), run=run
+    )
+    by_user = replace(users, unit=1)
+    scaled = replace(run, sigma=run.sigma / 16)
+    assert_pld_agrees(google_pld(scaled), ours(by_user), google_slack(scaled))
+
+
+def test_theorem_3_is_the_flat_pair_at_the_product_of_rates():
+    run = Flat("1/200", 6, 20_000, 1e-5)
+    nested = plan(
+        Level(name="task", count=200, scheme=Fixed(size=4)),
+        Level(name="example", count=20, scheme=Fixed(size=5)),
+        run=run,
+    )
+    flat = replace(run, sigma=run.sigma / 2)
+    printed = theorem_3(nested).epsilon
+    assert_pld_agrees(google_pld(flat), (printed * (1 - 1e-4), printed), google_slack(flat))
+
+
+def test_two_phases_compose():
+    warm_up, main = Flat("256/60000", 1.3, 3_516, 1e-5), Flat("1024/60000", 1.0, 586, 1e-5)
+    phases = tuple(replace(run.plan.phases[0], name=name) for name, run in (("warm-up", warm_up), ("main", main)))
+    both = Plan(phases=phases, unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+    theirs = PLDAccountant()
+    for run in (warm_up, main):
+        theirs.compose(run.event, run.steps)
+    # each phase alone decides at a larger order than both together
+    assert_pld_agrees(theirs.get_epsilon(1e-5), ours(both), google_slack(warm_up) + google_slack(main))
+
+
+@pytest.mark.parametrize("run", POISSON, ids=str)
+def test_dp_accounting_rdp_is_never_tighter_and_close(run):
+    """Same divergences, same conversion: what differs is that our order is continuous, theirs from a list."""
+    theirs = google_rdp(run)
+    mine = our_rdp(run.plan)
+    assert ours(run.plan)[0] <= mine <= theirs * (1 + 1e-9)
+    assert theirs <= 1.02 * mine
+
+
+@pytest.mark.parametrize("run", POISSON, ids=str)
+def test_renyi_divergences_of_whole_orders(run):
+    """D||D', the larger direction and the only one dp_accounting computes."""
+    orders = [2, 3, 8, 20, 64]
+    theirs = RdpAccountant(orders).compose(run.event, run.steps).rdp
+    z = np.array(orders) - 1.0
+    mine, _ = composed_moments(step_counts(releases(run.plan).releases[FORWARD]), max_order=63.0).cumulants(z)
+    assert mine / z == pytest.approx(theirs, rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-8, 1e-12])
+@pytest.mark.parametrize("mu", [0.5, 1, 4])
+def test_closed_forms_of_the_gaussian(mu, delta):
+    assert dp_accounting.get_epsilon_gaussian(1 / mu, delta) == pytest.approx(exact_gaussian(mu, delta), rel=1e-9)
+
+
+PRV = [
+    Flat("1/100", 4, 10_000, 1e-5),
+    Flat("256/60000", 1.1, 14_063, 1e-5),
+    Flat("1/5", 10, 1_000, 1e-6),
+    Flat("1/100", 1, 1_000, 1e-5),
+    Flat("1", 20, 100, 1e-5),
+]
+SLOW_PRV = [Flat("1/1000", 1, 100_000, 1e-12), Flat("1/100000", 0.8, 1_000_000, 1e-8)]
+
+
+@pytest.mark.parametrize("run", [*PRV, *(pytest.param(run, marks=pytest.mark.slow) for run in SLOW_PRV)], ids=str)
+def test_prv_accountant_interval_holds_ours(run):
+    low, high = prv(run)
+    lower, upper = ours(run.plan)
+    assert low <= lower <= upper <= high
+    assert math.isclose(high - low, 0.02, rel_tol=0.05)  # its interval, a hundred times ours
+    assert upper - lower < 1e-3 * upper
