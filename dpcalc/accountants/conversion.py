@@ -35,6 +35,11 @@ class Moments:
             value, slope = value + count * one, slope + count * one_slope
         return value, slope
 
+    @property
+    def size(self) -> int:
+        """Quadrature nodes in all."""
+        return sum(moments.loss.size for moments, _ in self.parts)
+
     def complex_cumulants(self, orders: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """K(z) of the composed loss at complex orders, shape of `orders`."""
         value = np.zeros(orders.shape, dtype=np.complex128)
@@ -43,10 +48,15 @@ class Moments:
         return value
 
 
-def composed_moments(counts: dict[LossCurve, int], *, max_order: float, neglect: float = 0.0) -> Moments:
-    """The moments of a composition, good for orders up to `max_order`."""
+def composed_moments(
+    counts: dict[LossCurve, int], *, max_order: float, neglect: float = 0.0, frequency: float = 0.0
+) -> Moments:
+    """The moments of a composition, good for orders up to `max_order` and imaginary parts up to `frequency`."""
     return Moments(
-        tuple((loss_moments(c, max_order=max_order, neglect=neglect), count) for c, count in counts.items())
+        tuple(
+            (loss_moments(curve, max_order=max_order, neglect=neglect, frequency=frequency), count)
+            for curve, count in counts.items()
+        )
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.accountants.conversion import Moments, best_order
+from dpcalc.accountants.conversion import best_order, composed_moments
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.errors import ConvergenceError
 
@@ -22,7 +22,8 @@ Complex = NDArray[np.complex128]
 _NEGLECTED = 1e-11  # share of delta that losses too rare to matter may have
 _ALIASING = 25.0  # e^-25 = 1e-11 of delta
 _CONVERGED = 1e-11  # size of the last terms against the sum
-_MOST_TERMS = 1 << 12
+_MOST_TERMS = 512
+_MOST_WORK = 4_000_000  # terms times quadrature nodes
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Contour:
         terms[0] /= 2
         delta = float((terms / self.z).real.sum()) * self.step / math.pi
         slope = -float(terms.real.sum()) * self.step / math.pi
-        tail = float(np.abs((terms / self.z)[-8:]).max()) * self.step * 8
+        tail = float(np.abs((terms / self.z)[-4:]).max()) * self.step
         if not tail <= _CONVERGED * max(delta, 1e-300):
             raise ConvergenceError("inversion: expected the sum to converge, its last terms are not small; use pld")
         return delta, slope
@@ -71,32 +72,46 @@ def inversion(counts: dict[LossCurve, int], *, delta: float) -> float:
     if not counts:
         return 0.0
     neglect = _NEGLECTED * delta / sum(counts.values())
-    bound, order, moments = best_order(counts, delta=delta, neglect=neglect)
+    bound, order, _ = best_order(counts, delta=delta, neglect=neglect)
     if bound <= 0:
         return 0.0
-    contour = contour_at(moments, order, bound, delta)
-    return _newton(contour, bound, delta)
+    reach, frequency = _extent(counts, order, bound, delta, neglect)
+    return _newton(_contour(counts, order, 2 * math.pi / reach, frequency, neglect), bound, delta)
 
 
-def contour_at(moments: Moments, order: float, bound: float, delta: float) -> Contour:
-    """The nodes for epsilons near `bound`: a step small enough for the aliasing, as many as the sum needs."""
-    around = np.array([order * (1 - 1e-3), order, order * (1 + 1e-3)])
-    value, slope = moments.cumulants(around[:2])
-    spread = math.sqrt(max((slope[1] - slope[0]) / (around[1] - around[0]), 1e-300))  # deviation of the tilted loss
-    reach = max((_ALIASING - math.log(delta)) / order, 14 * spread + abs(float(slope[1]) - bound))
-    step = 2 * math.pi / reach
-    count = 32
+def _extent(
+    counts: dict[LossCurve, int], order: float, bound: float, delta: float, neglect: float
+) -> tuple[float, float]:
+    """(how far from epsilon the tilted loss is negligible, how far from the real line its transform is).
+
+    What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies
+    as far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss.
+    """
+    orders = order * np.array([1.0, 1.001, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
+    moments = composed_moments(counts, max_order=float(orders[-1]), neglect=neglect)
+    value, slope = moments.cumulants(orders)
+    spread = math.sqrt(max((slope[1] - slope[0]) / (orders[1] - orders[0]), 1e-300))
+    above = float(((value[2:] - value[0] + _ALIASING) / (orders[2:] - order)).min()) - 0.5 * bound
+    return max(above, (_ALIASING - math.log(delta)) / order), 9 / spread
+
+
+def _contour(counts: dict[LossCurve, int], order: float, step: float, frequency: float, neglect: float) -> Contour:
+    """The nodes at a given step, up to where the integrand is negligible; `frequency` is a first guess of that."""
     while True:
+        count = max(16, math.ceil(frequency / step))
+        moments = composed_moments(counts, max_order=order, neglect=neglect, frequency=frequency)
+        if count > _MOST_TERMS or count * moments.size > _MOST_WORK:
+            raise ConvergenceError("inversion: expected at most 512 terms, the sum needs more; use pld")
         z = order + 1j * step * np.arange(count)
         log_moment = moments.complex_cumulants(z)
-        size = np.abs(np.exp(log_moment[-8:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-8:] * (z[-8:] + 1)))
-        if float(size.max()) < 1e-13 or count >= _MOST_TERMS:
+        size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
+        if float(size.max()) < _CONVERGED / 10:
             return Contour(z, log_moment, step)
-        count *= 2
+        frequency *= 2
 
 
 def _newton(contour: Contour, bound: float, delta: float) -> float:
-    """The epsilon where the estimate of delta is as wanted, from above: log delta is concave, so Newton in it is safe."""
+    """The epsilon where the estimate of delta is as wanted; log delta is nearly linear, so Newton is in it."""
     epsilon = bound
     for _ in range(60):
         value, slope = contour.delta_and_slope(epsilon)

@@ -6,6 +6,7 @@ import typer
 
 import dpcalc
 from dpcalc.cli import check, compare, epsilon, validate
+from dpcalc.cli.sources import SourceCommand
 from dpcalc.cli.terminal import styled
 
 
@@ -20,8 +21,8 @@ def application() -> typer.Typer:
         rich_markup_mode="rich" if styled() else None,
     )
     commands.callback()(root)
-    commands.command(epilog=epsilon.EXAMPLE)(epsilon.epsilon)
-    commands.command(epilog=compare.EXAMPLE)(compare.compare)
+    commands.command(cls=SourceCommand, epilog=epsilon.EXAMPLE)(epsilon.epsilon)
+    commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(epilog=check.EXAMPLE)(check.check)
     commands.command(epilog=validate.EXAMPLE)(validate.validate)
     return commands

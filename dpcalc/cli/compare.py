@@ -1,30 +1,28 @@
 """`dpcalc compare`: every accountant and bound side by side."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
+import typer
+
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
 from dpcalc.cli.terminal import on_terminal, styled, width
 
 EXAMPLE = "Example: dpcalc compare clinic.yaml --json"
 
 
-def compare(
-    config: options.Config = None, *, assignments: options.Assignments = None, as_json: options.Json = False
-) -> Answer:
+def compare(context: typer.Context, *, as_json: options.Json = False) -> Answer:
     """Show every accountant and bound side by side.
 
     Each with what it claims, and why it does not apply or is not valid here.
     """
-    path = options.named(config)
-
-    from dpcalc.config import load
     from dpcalc.planner.compare import compare as rows_of
     from dpcalc.report.json import comparison_json
     from dpcalc.report.text import comparison_lines
     from dpcalc.report.view import comparison_view
 
-    loaded = load(path, assignments=assignments or ())
+    loaded = loaded_plan(context)
     rows = rows_of(loaded.plan)
     asides = remarks(loaded.diagnostics)
     if as_json:

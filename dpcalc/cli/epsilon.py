@@ -1,23 +1,20 @@
 """`dpcalc epsilon`: what a config costs."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
-from typing import Annotated
-
 import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
 from dpcalc.cli.terminal import on_terminal, styled, width
 
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
 
 def epsilon(  # noqa: PLR0913  one parameter an option
-    config: options.Config = None,
+    context: typer.Context,
     *,
-    assignments: options.Assignments = None,
-    method: Annotated[options.Method | None, typer.Option(help="The accountant.", show_default=False)] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -26,16 +23,13 @@ def epsilon(  # noqa: PLR0913  one parameter an option
 
     The epsilon is proved for every data set.
     """
-    path = options.named(config)
-
-    from dpcalc.config import load
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.json import evaluation_json
     from dpcalc.report.text import evaluation_lines
     from dpcalc.report.view import bare_epsilon, evaluation_view, note_texts
 
-    loaded = load(path, assignments=assignments or ())
-    evaluation = evaluate(loaded.plan, method=None if method is None else str(method))
+    loaded = loaded_plan(context)
+    evaluation = evaluate(loaded.plan)
     asides = remarks(loaded.diagnostics, note_texts(evaluation), quiet=quiet)
     if as_json:
         return Answer(text=evaluation_json(evaluation, loaded), asides=asides)

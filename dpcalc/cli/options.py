@@ -1,32 +1,19 @@
 """Arguments and options that commands share."""
 
 import math
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dpcalc.errors import InputError
 
 
-class Method(StrEnum):
-    """Accountants by their names on the command line.
+PANEL = "Override the config, or do without one"
 
-    Attributes:
-        AUTO: the tightest that applies.
-        PLD: privacy loss distributions.
-        RDP: Renyi differential privacy.
-        MOMENTS: the moments accountant of Abadi et al. 2016.
-        ADVANCED: advanced composition.
-        BASIC: the sum of the epsilons.
-    """
 
-    AUTO = "auto"
-    PLD = "pld"
-    RDP = "rdp"
-    MOMENTS = "moments"
-    ADVANCED = "advanced"
-    BASIC = "basic"
+def _override(option: str, metavar: str, text: str) -> Any:  # noqa: ANN401  so Typer declares its own function
+    """An option that is short for `--set` of one key; the config layer reads its text."""
+    return typer.Option(option, metavar=metavar, help=text, show_default=False, rich_help_panel=PANEL)
 
 
 Config = Annotated[
@@ -42,7 +29,27 @@ Assignments = Annotated[
         metavar="KEY=VALUE",
         help="Override a key, e.g. training.steps=5000. May be repeated.",
         show_default=False,
+        rich_help_panel=PANEL,
     ),
+]
+Unset = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unset", metavar="KEY", help="Take a key out of the config. May be repeated.", rich_help_panel=PANEL
+    ),
+]
+Unit = Annotated[str | None, _override("--unit", "LEVEL", "The level whose units are protected.")]
+Delta = Annotated[str | None, _override("--delta", "D", "The delta of the guarantee.")]
+Adjacency = Annotated[str | None, _override("--adjacency", "RELATION", "add-remove, replace-one or zero-out.")]
+Method = Annotated[str | None, _override("--method", "NAME", "The accountant: auto, pld, rdp, moments, ...")]
+Scheme = Annotated[str | None, _override("--scheme", "NAME", "How a step draws: poisson, fixed or all.")]
+SampleRate = Annotated[str | None, _override("--sample-rate", "Q", "Probability that a Poisson step draws an example.")]
+BatchSize = Annotated[str | None, _override("--batch-size", "N", "Examples a step draws; on average, for Poisson.")]
+DatasetSize = Annotated[str | None, _override("--dataset-size", "N", "Number of examples.")]
+Steps = Annotated[str | None, _override("--steps", "N", "Noisy updates in all.")]
+Epochs = Annotated[str | None, _override("--epochs", "N", "Length in passes over the data; becomes whole steps.")]
+NoiseMultiplier = Annotated[
+    str | None, _override("--noise-multiplier", "S", "Noise standard deviation / clip norm of one step.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON: every number in full, schema dpcalc.result/1.")]
 Quiet = Annotated[

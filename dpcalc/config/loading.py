@@ -1,10 +1,11 @@
 """A file, and what `--set` adds, as a plan; or every error at once."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpcalc.config import scalars
+from dpcalc.config.assignments import Overrides, changes
 from dpcalc.config.build import build
 from dpcalc.config.diagnostics import ConfigError, Diagnostic
 from dpcalc.config.fingerprint import fingerprint
@@ -12,7 +13,6 @@ from dpcalc.config.meaning import contradictions, remarks
 from dpcalc.config.merging import RUN_KEYS, long_form, runs, without_effect
 from dpcalc.config.messages import NOT_YET, missing, unexpected
 from dpcalc.config.nodes import Items, Node, Scalar, Section, walk
-from dpcalc.config.references import assignments as read_assignments
 from dpcalc.config.references import hydra_defaults, unresolved
 from dpcalc.config.sections import sections
 from dpcalc.config.source import STDIN, Source, decode, error, read, source_of
@@ -20,6 +20,7 @@ from dpcalc.config.yaml_text import parse
 from dpcalc.planner.plan import Plan
 
 VERSION = 1
+NOTHING = Overrides()
 MAX_INHERITED = 50_000  # phases times what each inherits: a small file must not make much work
 
 
@@ -54,12 +55,13 @@ class Loaded:
         return self.marks.get(key)
 
 
-def load(path: str, *, assignments: Sequence[str] = ()) -> Loaded:
+def load(path: str, *, assignments: Sequence[str] = (), overrides: Overrides = NOTHING) -> Loaded:
     """The plan in a file.
 
     Args:
         path: file name, "-" for standard input.
         assignments: overriding values such as "training.steps=1000", read by the rules of the file.
+        overrides: what else the command line says.
 
     Returns:
         The plan with warnings and notes.
@@ -67,16 +69,17 @@ def load(path: str, *, assignments: Sequence[str] = ()) -> Loaded:
     Raises:
         ConfigError: the file cannot be used; holds all errors.
     """
-    return _loaded(decode(read(path), STDIN if path == "-" else path), assignments)
+    return _loaded(decode(read(path), STDIN if path == "-" else path), _both(assignments, overrides))
 
 
-def load_text(text: str, *, path: str, assignments: Sequence[str] = ()) -> Loaded:
+def load_text(text: str, *, path: str, assignments: Sequence[str] = (), overrides: Overrides = NOTHING) -> Loaded:
     """The plan in a text; otherwise as `load`.
 
     Args:
         text: YAML.
         path: the name for messages.
         assignments: overriding values.
+        overrides: what else the command line says.
 
     Returns:
         The plan with warnings and notes.
@@ -90,16 +93,21 @@ def load_text(text: str, *, path: str, assignments: Sequence[str] = ()) -> Loade
         >>> load_text(text, path="example.yaml").plan.steps
         3
     """
-    return _loaded(source_of(text, path), assignments)
+    return _loaded(source_of(text, path), _both(assignments, overrides))
 
 
-def _loaded(source: Source, texts: Sequence[str]) -> Loaded:
+def _both(assignments: Sequence[str], overrides: Overrides) -> Overrides:
+    """Overrides with more assignments."""
+    return replace(overrides, assignments=(*assignments, *overrides.assignments))
+
+
+def _loaded(source: Source, overrides: Overrides) -> Loaded:
     """The stages from text to plan."""
     tree, syntax = parse(source)
     if not isinstance(tree, Section):
         raise ConfigError([*syntax, unexpected(tree, "a mapping of keys")])
-    settings, unreadable = read_assignments(texts)
-    root, settings, lost = long_form(tree, settings)
+    changed, unreadable = changes(overrides)
+    root, settings, lost = long_form(tree, changed)
     foreign = tuple(_foreign(root))
     if foreign:
         raise ConfigError(foreign)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dpcalc.config.assignments import Assignment, Changes
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE, level_names, long_data, long_phases, long_run, with_amounts
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
-from dpcalc.config.references import Assignment
 from dpcalc.config.source import error
 
 RUN_KEYS = ("sampling", "mechanism", "training")
@@ -35,23 +35,27 @@ class Run:
     sections: Section
 
 
-def long_form(
-    root: Section, assignments: Sequence[Assignment]
-) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
-    """The file with `--set` applied and every short form written out.
+def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
+    """The file with the command line's changes and every short form written out.
 
     Args:
         root: the file as written.
-        assignments: what to set, in order.
+        changes: what to take out, to set, and to assume where it is still missing.
 
     Returns:
-        The long form, the assignments that found their place, and an error for each that did not.
+        The long form, the settings that found their place, and an error for each change that did not.
     """
     problems: list[Diagnostic] = []
     done: list[Assignment] = []
+    for item in changes.unset:
+        left = _without(root, item)
+        if isinstance(left, Section):
+            root = left
+        elif isinstance(left, Diagnostic):
+            problems.append(left)
     root = long_data(root)
     # The levels decide what a short form means, so they are settled first.
-    for item in sorted(assignments, key=lambda item: item.keys[0] != "data"):
+    for item in sorted(changes.settings, key=lambda item: item.keys[0] != "data"):
         names = level_names(root)
         found = _assigned(long_phases(root, names) if item.keys[0] != "data" else root, item, names)
         if isinstance(found, Section):
@@ -59,7 +63,8 @@ def long_form(
             done.append(item)
         else:
             problems.append(found)
-    return long_phases(root, level_names(root)), tuple(done), tuple(problems)
+    root = long_phases(_completed(root, changes.assumed), level_names(root))
+    return root, tuple(done), tuple(problems)
 
 
 def runs(root: Section) -> tuple[Run, ...]:
@@ -147,6 +152,44 @@ def _kept(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
     if isinstance(mechanism, Scalar) and mechanism.text != before:
         gone |= base.entries.keys() - _OF_ANY_TYPE
     yield from ((key, value) for key, value in base.entries.items() if key not in gone)
+
+
+def _without(node: Node, item: Assignment) -> Node | Diagnostic:
+    """A tree as written with one key or list item taken out."""
+    head, rest = item.keys[0], replace(item, keys=item.keys[1:], marks=item.marks[1:])
+    here = _child(node, head)
+    if here is None:
+        shown = f"[{head}]" if isinstance(head, int) else f"`{head}`"
+        hint = "--unset names a key as the file writes it"
+        return error("DPC103", item.marks[0], f"there is no {shown} to take out", hint)
+    below = _without(here, rest) if rest.keys else None
+    if isinstance(below, Diagnostic):
+        return below
+    if isinstance(node, Items):
+        kept = [below if index == head else one for index, one in enumerate(node.items)]
+        return replace(node, items=tuple(one for one in kept if one is not None))
+    if isinstance(node, Section):
+        changed = {key: below if key == head else one for key, one in node.entries.items()}
+        return replace(node, entries={key: one for key, one in changed.items() if one is not None})
+    return node
+
+
+def _child(node: Node, key: str | int) -> Node | None:
+    """What stands at one key or index."""
+    if isinstance(key, int):
+        return node.items[key] if isinstance(node, Items) and key < len(node.items) else None
+    return entry(node, key)
+
+
+def _completed(root: Section, assumed: Sequence[Assignment]) -> Section:
+    """A file with what it does not say filled in; what it says, in whatever form, stays."""
+    for item in assumed:
+        names = level_names(root)
+        if item.keys[0] == "data" and "data" in root.entries:
+            continue
+        said = long_phases(long_data(_overlay(replace(root, entries={}), item)), names)
+        root = merged(said, long_phases(root, names))
+    return root
 
 
 def _assigned(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:

@@ -127,7 +127,7 @@ class MixturePair:
         relative = gap / np.exp(log_q - top)
         with np.errstate(divide="ignore", invalid="ignore"):
             near = np.log1p(relative)
-        loss = np.where(np.abs(relative) < 1, near, log_p - log_q)
+        loss = np.where(np.abs(relative) < 0.5, near, log_p - log_q)
         base = y * y / (2 * self.deviation**2) + math.log(self.deviation * math.sqrt(2 * math.pi))
         return log_p - base, loss
 

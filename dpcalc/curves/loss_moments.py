@@ -1,8 +1,8 @@
 """The privacy loss as weighted quadrature nodes: its log moments K(z) = log E_P[e^{zL}] at any order.
 
-The nodes cover every segment of a curve; what they leave of the mass has loss 0. E[e^{zL}] - 1 is
-summed as E[(e^{zL} - 1) + z (e^{-L} - 1)]: the second term adds E_P[e^{-L}] - 1 = 0 and removes the
-leading term, so that K keeps its digits when one step leaks next to nothing.
+The nodes cover all of P and of Q on every segment of a curve; what they leave of the mass has loss 0. E[e^{zL}] - 1
+is summed as E[(e^{zL} - 1) + z (e^{-L} - 1)]: the second term adds E_P[e^{-L}] - 1 = 0 and removes the leading term,
+so that K keeps its digits when one step leaks next to nothing.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import Segment
-from dpcalc.numerics.quadrature import panels
+from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
@@ -55,18 +55,14 @@ class LossMoments:
         z = orders[:, None]
         raised = self.log_mass + z * self.loss
         top = np.maximum(raised.max(axis=1, keepdims=True), 0.0)
-        mass = np.exp(self.log_mass - top)
+        tilted, mass, other = (np.exp(x - top) for x in (raised, self.log_mass, self.log_mass - self.loss))
+        grown = np.where(np.abs(z * self.loss) < 1, mass * np.expm1(np.clip(z * self.loss, -1, 1)), tilted - mass)
         small = np.maximum(z, 1.0) * np.abs(self.loss) < 0.5
-        plain = np.expm1(np.minimum(z * self.loss, 700.0)) + z * np.expm1(-self.loss)
-        bracket = np.where(small, _second_order(z, np.clip(self.loss, -0.5, 0.5)), plain)
-        excess = (mass * bracket).sum(axis=1)
-        large = top[:, 0] > 0
-        if large.any():
-            rest = np.exp(raised - top) - mass * (1 - z * np.expm1(-self.loss))
-            excess = np.where(large, rest.sum(axis=1), excess)
+        series = mass * _second_order(z, np.where(small, self.loss, 0.0))
+        excess = np.where(small, series, grown + z * (other - mass)).sum(axis=1)
         moment = np.exp(-top[:, 0]) + excess
-        log_moment = np.where(large, np.log(moment) + top[:, 0], np.log1p(excess))
-        slope = (np.exp(raised - top) * self.loss).sum(axis=1) / moment
+        log_moment = np.where(top[:, 0] > 0, np.log(moment) + top[:, 0], np.log1p(excess))
+        slope = (tilted * self.loss).sum(axis=1) / moment
         return log_moment, slope
 
     def complex_cumulants(self, orders: NDArray[np.complex128]) -> NDArray[np.complex128]:
@@ -81,12 +77,15 @@ class LossMoments:
         real = float(orders[0].real)
         raised = self.log_mass + real * self.loss
         top = max(float(raised.max()), 0.0)
-        kept = raised > _LOG_NEGLIGIBLE + min(0.0, float(raised.max()))
+        kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + min(
+            0.0, float(raised.max())
+        )
         loss, mass, tilted = self.loss[kept], np.exp(self.log_mass[kept] - top), np.exp(raised[kept] - top)
         angle = orders.imag[:, None] * loss
         turned = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e^{i angle} - 1
         straight = tilted - mass if top else mass * np.expm1(real * loss)
-        moment = turned @ tilted + straight.sum() + orders * float((mass * np.expm1(-loss)).sum())
+        other = np.exp(self.log_mass[kept] - loss - top)
+        moment = turned @ tilted + straight.sum() + orders * float((other - mass).sum())
         result: NDArray[np.complex128] = np.log(math.exp(-top) + moment) + top
         return result
 
@@ -103,21 +102,24 @@ def _second_order(z: Array, loss: Array) -> Array:
     return total
 
 
-def loss_moments(curve: LossCurve, *, max_order: float, neglect: float = 0.0) -> LossMoments:
+def loss_moments(
+    curve: LossCurve, *, max_order: float, neglect: float = 0.0, frequency: float = 0.0
+) -> LossMoments:
     """Gauss-Legendre nodes of every segment of a curve, for orders up to `max_order`.
 
     Args:
         curve: one step, one direction.
         max_order: largest z the nodes must serve.
         neglect: P mass that may be left out at each end of each segment; 0 leaves out nothing that matters.
+        frequency: largest imaginary part of an order the nodes must serve.
     """
-    pieces: Sequence[tuple[Array, Array]] = [_segment_nodes(s, max_order, neglect) for s in curve.segments]
+    pieces: Sequence[tuple[Array, Array]] = [_segment_nodes(s, max_order, neglect, frequency) for s in curve.segments]
     log_mass = np.concatenate([m for m, _ in pieces])
     loss = np.concatenate([loss for _, loss in pieces])
     return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
 
 
-def _segment_nodes(segment: Segment, max_order: float, neglect: float) -> tuple[Array, Array]:
+def _segment_nodes(segment: Segment, max_order: float, neglect: float, frequency: float) -> tuple[Array, Array]:
     """(log mass, loss) of the nodes of one segment."""
     pair = segment.pair
     low, high = reach(segment, max_order, neglect)
@@ -125,15 +127,27 @@ def _segment_nodes(segment: Segment, max_order: float, neglect: float) -> tuple[
         return np.zeros(0), np.zeros(0)
     width = min(0.5 * pair.deviation, 0.75 * pair.deviation**2 / max(pair.span, 1e-300))
     count = min(max(8, math.ceil((high - low) / width)), 50_000)
-    y, log_weight = panels(low, high, count=count)
+    y, log_weight = panels_between(_refined(segment, np.linspace(low, high, count + 1), frequency), order=8)
     log_density, loss = pair.log_density_and_loss(y)
     log_mass = log_density + log_weight
-    keep = np.maximum(log_mass, log_mass + max_order * loss) > _LOG_NEGLIGIBLE + min(0.0, log_mass.max())
+    keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE
     return log_mass[keep], loss[keep]
+
+
+def _refined(segment: Segment, edges: Array, frequency: float) -> Array:
+    """Panels cut further where e^{i frequency L} turns by more than 4 within one, which 8 nodes just resolve."""
+    if not frequency:
+        return edges
+    _, loss = segment.pair.log_density_and_loss(edges)
+    turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
+    below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
+    return np.interp(np.arange(below[-1] + 1), below, edges)
 
 
 def reach(segment: Segment, max_order: float, neglect: float) -> tuple[float, float]:
     """The part of a segment outside which e^{zL} P is negligible for 0 <= z <= max_order, or P at most `neglect`.
+
+    The latter only where the loss is positive.
 
     The tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where
     the loss is bounded; beyond that its mass falls like the normal tail.
@@ -142,7 +156,15 @@ def reach(segment: Segment, max_order: float, neglect: float) -> tuple[float, fl
     moved = min(z * pair.span, pair.deviation * math.sqrt(2 * z * max(0.0, segment.max_loss)))
     slack = moved + pair.deviation * math.sqrt(-2 * _LOG_NEGLIGIBLE)
     low, high = pair.centers[0] - slack, pair.centers[-1] + slack
-    if neglect:
-        low = max(low, pair.lower_quantile(neglect))
-        high = min(high, -pair.mirrored.lower_quantile(neglect))
+    if neglect and segment.max_loss > 0:
+        low = max(low, _cut(segment, pair.lower_quantile(neglect), low))
+        high = min(high, _cut(segment, -pair.mirrored.lower_quantile(neglect), high))
     return low, min(high, segment.high)
+
+
+def _cut(segment: Segment, quantile: float, end: float) -> float:
+    """Where to cut a tail: at the quantile if the loss is positive there (little of Q goes with it), else nowhere."""
+    if quantile >= segment.high:
+        return end
+    _, loss = segment.pair.log_density_and_loss(np.array([quantile]))
+    return quantile if loss[0] > 0 else end

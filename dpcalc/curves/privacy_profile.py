@@ -109,7 +109,7 @@ def _loss(pair: MixturePair, y: float) -> float:
     top = max(e for e, q in zip(exponents, pair.weights_q, strict=True) if q)
     q_sum = sum(q * math.exp(min(e - top, 700.0)) for e, q in zip(exponents, pair.weights_q, strict=True))
     gap = sum(d * math.exp(min(e - top, 700.0)) for e, d in zip(exponents, pair.differences, strict=True))
-    if gap > -q_sum and abs(gap) < 1e290:
+    if abs(gap) < 0.5 * q_sum:
         return math.log1p(gap / q_sum)
     above = max(e for e, p in zip(exponents, pair.weights_p, strict=True) if p)
     p_sum = sum(p * math.exp(e - above) for e, p in zip(exponents, pair.weights_p, strict=True))

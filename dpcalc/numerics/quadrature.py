@@ -15,15 +15,6 @@ def _rule(order: int) -> tuple[Array, Array]:
     return (nodes + 1) / 2, np.log(weights / 2)
 
 
-def panels(low: float, high: float, *, count: int, order: int = 8) -> tuple[Array, Array]:
-    """Nodes and log weights of `count` equal panels on [low, high].
-
-    Returns:
-        (nodes, log weights), each of shape (count * order,), nodes increasing.
-    """
-    return panels_between(np.linspace(low, high, count + 1), order=order)
-
-
 def panels_between(edges: Array, *, order: int) -> tuple[Array, Array]:
     """Nodes and log weights of one panel between each two neighbouring edges (increasing, shape (n + 1,)).
 

@@ -1,0 +1,49 @@
+"""Replacing a file as a whole or not at all."""
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from dpcalc.errors import InputError
+
+
+def save(path: str, data: bytes) -> None:
+    """Replace the content of a file in one step: readers see the old or the new one, also after Ctrl-C.
+
+    Args:
+        path: an existing file; of a symbolic link the file it leads to.
+        data: the new content. Permissions stay, and the owner where that is allowed.
+
+    Raises:
+        InputError: the file is read-only or its folder cannot be written.
+    """
+    try:
+        target = Path(path).resolve(strict=True)
+        status = target.stat()
+        if not status.st_mode & 0o222 or not os.access(target, os.W_OK):  # replacing would not ask
+            raise InputError(f"{path}: expected a file that may be written, got a read-only one; nothing was changed")
+        _replace(target, data, status)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{path}: cannot be written: {reason}; nothing was changed") from error
+
+
+def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
+    """Write a file beside another one and give it that one's name."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    fresh = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if hasattr(os, "chown"):
+            with contextlib.suppress(PermissionError):
+                os.chown(fresh, status.st_uid, status.st_gid)
+        fresh.chmod(stat.S_IMODE(status.st_mode))
+        fresh.replace(target)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
