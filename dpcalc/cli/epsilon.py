@@ -12,7 +12,7 @@ from dpcalc.cli.terminal import on_terminal, styled, width
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
 
-def epsilon(  # noqa: PLR0913  one parameter an option
+def epsilon(
     context: typer.Context,
     *,
     as_json: options.Json = False,

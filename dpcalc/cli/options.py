@@ -7,7 +7,6 @@ import typer
 
 from dpcalc.errors import InputError
 
-
 PANEL = "Override the config, or do without one"
 
 

@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperCommand
 
 from dpcalc.cli import options
-from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
     from dpcalc.config import Loaded

@@ -27,6 +27,7 @@ def guarantee(plan, *, method=None):
         sys.stderr.write("computing\n")
         sys.stderr.flush()
         time.sleep(60)
+    method = plan.method if method is None else method
     special = {NOT_A_NUMBER: math.nan, INFINITE: math.inf}
     return Guarantee(
         epsilon=special.get(plan.steps, plan.steps / 1000),
@@ -34,7 +35,7 @@ def guarantee(plan, *, method=None):
         kind=Kind.UPPER,
         unit=plan.unit_name,
         adjacency=plan.adjacency,
-        method="pld" if method in {None, "auto"} else method,
+        method="pld" if method == "auto" else method,
         bound="one-step bound",
     )
 
