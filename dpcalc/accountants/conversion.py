@@ -5,6 +5,7 @@ With a = z + 1 and K(z) = z rdp(a) this is Canonne, Kamath, Steinke 2020 (2004.0
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,8 @@ from dpcalc.curves.loss_moments import LossCurve, LossMoments, loss_moments
 
 Array = NDArray[np.float64]
 
-_LARGEST_ORDER = 1e7
+_SMALLEST_ORDER, _LARGEST_ORDER = 1e-9, 1e7
+_ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
 
 
 @dataclass(frozen=True)
@@ -66,35 +68,72 @@ def log_peak(orders: Array) -> Array:
     return result
 
 
-def best_order(
-    counts: dict[LossCurve, int], *, delta: float, neglect: float = 0.0
-) -> tuple[float, float, Moments]:
-    """The smallest epsilon any order proves, and where.
+@dataclass(frozen=True)
+class Best:
+    """The best moment bound.
+
+    Attributes:
+        value: the smallest upper bound any order proves; may be negative for epsilon, above 1 for delta.
+        order: the order z that gives it.
+        moments: the moments used.
+    """
+
+    value: float
+    order: float
+    moments: Moments
+
+
+def best_epsilon(counts: dict[LossCurve, int], *, delta: float, neglect: float = 0.0) -> Best:
+    """The smallest epsilon any order proves for a delta in (0, 1).
+
+    The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
+    increases with z.
 
     Args:
         counts: steps and how often each occurs, not empty.
         delta: in (0, 1).
         neglect: P mass a step may leave out at each end of each segment.
-
-    Returns:
-        (epsilon: an upper bound, may be negative; the order z that gives it; the moments used).
     """
-    low, high = 1e-3, 32.0
+    orders, value, moments = _around_minimum(
+        counts, neglect, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta)
+    )
+    epsilon = (value + log_peak(orders) - math.log(delta)) / orders
+    best = int(np.argmin(epsilon))
+    return Best(float(epsilon[best]), float(orders[best]), moments)
+
+
+def best_delta(counts: dict[LossCurve, int], *, epsilon: float, neglect: float = 0.0) -> Best:
+    """The smallest delta any order proves for an epsilon >= 0; arguments as for `best_epsilon`.
+
+    The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
+    """
+    orders, value, moments = _around_minimum(
+        counts, neglect, lambda z, _, slope: slope - epsilon - np.log1p(1 / z)
+    )
+    log_delta = value - orders * epsilon + log_peak(orders)
+    best = int(np.argmin(log_delta))
+    return Best(math.exp(min(float(log_delta[best]), 1.0)), float(orders[best]), moments)
+
+
+def _around_minimum(
+    counts: dict[LossCurve, int], neglect: float, derivative: Callable[[Array, Array, Array], Array]
+) -> tuple[Array, Array, Moments]:
+    """Orders close around the sign change of an increasing function of (z, K, K'), K there, and the moments used."""
+    low, high = 1e-2, 32.0
     while True:
         moments = composed_moments(counts, max_order=high, neglect=neglect)
-        for _ in range(12):
-            orders = np.geomspace(low, high, 24)
-            value, _slope = moments.cumulants(orders)
-            epsilon = (value + log_peak(orders) - math.log(delta)) / orders
-            at = int(np.argmin(epsilon))
-            first, last = max(at - 1, 0), min(at + 1, orders.size - 1)
-            low_next, high_next = float(orders[first]), float(orders[last])
-            if at in {0, orders.size - 1} or high_next / low_next < 1 + 1e-6:
+        first, last = low, high
+        for _ in range(_ROUNDS):
+            orders = np.geomspace(first, last, _ORDERS)
+            value, slope = moments.cumulants(orders)
+            rising = derivative(orders, value, slope) > 0
+            at = int(np.argmax(rising)) if rising.any() else orders.size
+            first, last = float(orders[max(at - 1, 0)]), float(orders[min(at, orders.size - 1)])
+            if at in {0, orders.size}:
                 break
-            low, high = low_next, high_next
-        if at == orders.size - 1 and high < _LARGEST_ORDER and epsilon[at] > 0:
+        if at == orders.size and high < _LARGEST_ORDER:
             low, high = high / 2, 16 * high
-        elif at == 0 and low > 1e-9:
+        elif at == 0 and low > _SMALLEST_ORDER:
             low, high = low / 1e3, 2 * low
         else:
-            return float(epsilon[at]), float(orders[at]), moments
+            return orders, value, moments

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.accountants.conversion import best_order, composed_moments
+from dpcalc.accountants.conversion import best_epsilon, composed_moments
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.errors import ConvergenceError
 
@@ -72,7 +72,8 @@ def inversion(counts: dict[LossCurve, int], *, delta: float) -> float:
     if not counts:
         return 0.0
     neglect = _NEGLECTED * delta / sum(counts.values())
-    bound, order, _ = best_order(counts, delta=delta, neglect=neglect)
+    best = best_epsilon(counts, delta=delta, neglect=neglect)
+    bound, order = best.value, best.order
     if bound <= 0:
         return 0.0
     reach, frequency = _extent(counts, order, bound, delta, neglect)
@@ -102,7 +103,7 @@ def _contour(counts: dict[LossCurve, int], order: float, step: float, frequency:
         moments = composed_moments(counts, max_order=order, neglect=neglect, frequency=frequency)
         if count > _MOST_TERMS or count * moments.size > _MOST_WORK:
             raise ConvergenceError("inversion: expected at most 512 terms, the sum needs more; use pld")
-        z = order + 1j * step * np.arange(count)
+        z = (order + 1j * step * np.arange(count)).astype(np.complex128)
         log_moment = moments.complex_cumulants(z)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
         if float(size.max()) < _CONVERGED / 10:

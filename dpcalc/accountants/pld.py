@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
-from dpcalc.accountants.conversion import best_order, log_peak
+from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
 from dpcalc.curves.coarsen import Rounding, coarsened, inflation, round_down, round_up
 from dpcalc.curves.discretize import Cells, Resolution, cells, lattice_down, lattice_up
 from dpcalc.curves.loss_moments import LossCurve
@@ -66,30 +66,50 @@ def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, .
     """
     if not counts:
         return tuple(0.0 for _ in sides)
-    steps = sum(counts.values())
-    neglect = NEGLECTED * delta / (4 * steps)  # two ends of at most two segments
+    neglect = NEGLECTED * delta / (4 * sum(counts.values()))  # two ends of at most two segments
     kept = delta * (1 - NEGLECTED)
-    bound, tilt, moments = best_order(counts, delta=kept, neglect=neglect)
-    if bound <= 0:
+    best = best_epsilon(counts, delta=kept, neglect=neglect)
+    if best.value <= 0:
         return tuple(0.0 for _ in sides)
-    budget = RELATIVE_WIDTH * max(tilt * bound, 1.0)
-    aims = [
-        Resolution(
-            tilt=tilt,
-            log_norm=float(one.cumulants(np.array([tilt]))[0][0]),
-            copies=count,
-            budget=budget / (2 * len(counts)),
-            neglect=neglect,
-        )
-        for one, count in moments.parts
-    ]
+    aims = _aims(best, RELATIVE_WIDTH * max(best.order * best.value, 1.0), neglect)
+    cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
     ends = []
     for side in sides:
-        cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
-        composed = _composed(cut, aims, side)
         goal = kept if side is UPPER else delta
-        ends.append(min(bound, _epsilon(composed, goal, side, _slack(cut, aims))))
+        ends.append(min(best.value, _epsilon(_composed(cut, aims, side), goal, side, _slack(cut, aims))))
     return tuple(ends)
+
+
+def delta_interval(counts: dict[LossCurve, int], *, epsilon: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
+    """Certified ends of delta of one direction at an epsilon >= 0; as `interval` otherwise."""
+    if not counts:
+        return tuple(0.0 for _ in sides)
+    rough = best_delta(counts, epsilon=epsilon)
+    neglected = 1e-5 * min(rough.value, 1.0)
+    neglect = neglected / (4 * sum(counts.values()))
+    best = best_delta(counts, epsilon=epsilon, neglect=neglect)
+    aims = _aims(best, 1e-4, neglect)
+    cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
+    ends = []
+    for side in sides:
+        found = _delta(_composed(cut, aims, side), epsilon, side, _slack(cut, aims))
+        ends.append(min(1.0, found + neglected, rough.value) if side is UPPER else max(0.0, found))
+    return tuple(ends)
+
+
+def _aims(best: Best, budget: float, neglect: float) -> list[Resolution]:
+    """How fine each step must be cut for the log of the composed tilted mass to change by at most twice the budget."""
+    parts = best.moments.parts
+    return [
+        Resolution(
+            tilt=best.order,
+            log_norm=float(one.cumulants(np.array([best.order]))[0][0]),
+            copies=count,
+            budget=budget / (2 * len(parts)),
+            neglect=neglect,
+        )
+        for one, count in parts
+    ]
 
 
 def _composed(cut: list[Cells], aims: list[Resolution], side: Side) -> LossPmf:
@@ -140,9 +160,7 @@ def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> float:
 
     Between two lattice points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
     """
-    losses = pmf.losses
-    scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, 690.0))
-    plain, error = pmf.mass * scale, side.sign * _error(pmf) * scale
+    losses, plain, error = _untilted(pmf, side, slack)
 
     def delta_at(k: int) -> float:
         return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
@@ -161,6 +179,21 @@ def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> float:
     discounted = float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
     inside = math.log((rest + float(error[above]) - delta) / discounted)
     return max(0.0, float(losses[above]) + min(max(inside, 0.0), pmf.spacing))
+
+
+def _delta(pmf: LossPmf, epsilon: float, side: Side, slack: float) -> float:
+    """The hockey-stick divergence at epsilon, with all errors on the side asked for."""
+    losses, plain, _ = _untilted(pmf, side, slack)
+    above = losses > epsilon
+    error = side.sign * _error(pmf) * math.exp(min(pmf.log_norm + side.sign * slack - pmf.tilt * epsilon, 690.0))
+    return float((plain[above] * -np.expm1(epsilon - losses[above])).sum()) + error
+
+
+def _untilted(pmf: LossPmf, side: Side, slack: float) -> tuple[Array, Array, Array]:
+    """(losses, P masses, error of the divergence at each loss)."""
+    losses = pmf.losses
+    scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, 690.0))
+    return losses, pmf.mass * scale, side.sign * _error(pmf) * scale
 
 
 def _error(pmf: LossPmf) -> float:

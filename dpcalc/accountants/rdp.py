@@ -1,7 +1,7 @@
 """Renyi differential privacy at real orders, converted at the best order."""
 
 from dpcalc.accountants.answer import Answer
-from dpcalc.accountants.conversion import best_order
+from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.curves.loss_moments import LossCurve
 
 
@@ -20,5 +20,5 @@ def rdp(counts: dict[LossCurve, int], *, delta: float) -> Answer:
     References:
         Mironov 2017 (1702.07476v3), Propositions 1 and 3; Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 12.
     """
-    epsilon, order, _ = best_order(counts, delta=delta)
-    return Answer(epsilon=max(0.0, epsilon), note=f"order {order + 1:.4g}")
+    best = best_epsilon(counts, delta=delta)
+    return Answer(epsilon=max(0.0, best.value), note=f"order {best.order + 1:.4g}")

@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpcalc.accountants import ACCOUNTANTS, worst
+from dpcalc.accountants.pld import UPPER, delta_interval
 from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.guarantee import Guarantee, Kind, Row
 from dpcalc.planner.describe import assumptions, sampling_text
-from dpcalc.planner.lower import epsilon_lower
+from dpcalc.planner.lower import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import poisson_tools, theorem_3
 from dpcalc.planner.releases import BOUND, is_noiseless, phase_bound, releases
+from dpcalc.release.tree import step_counts
 
 WORTH_SAYING = 1.1  # a change of clipping that does not lower epsilon by this factor is not worth a line
 
@@ -143,8 +145,7 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
     rows: tuple[Row, ...] = ()
     notes: tuple[Note, ...] = ()
     if main.finite:
-        lower, tight = epsilon_lower(plan)
-        main = replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
+        main = with_lower_end(plan, main)
         rows = _alternatives(plan, main)
         notes = _notes(plan, main)
     return Evaluation(
@@ -155,6 +156,51 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
         assumptions=assumptions(plan),
         notes=notes,
     )
+
+
+def with_lower_end(plan: Plan, main: Guarantee) -> Guarantee:
+    """A finite guarantee with the certified cost of an actual data set beside it."""
+    lower, tight = epsilon_lower(plan)
+    return replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaAnswer:
+    """What delta a plan has at an epsilon.
+
+    Attributes:
+        epsilon: what was asked.
+        delta: an upper bound, in [0, 1].
+        delta_lower: certified cost of an actual data set, or None.
+        direction: the ordered pair of data sets that decides.
+        method: the accountant.
+    """
+
+    epsilon: float
+    delta: float
+    delta_lower: float | None
+    direction: str
+    method: str = "pld"
+
+
+def delta_of(plan: Plan, *, epsilon: float) -> DeltaAnswer:
+    """Delta at a given epsilon >= 0, by the certified accountant.
+
+    Raises:
+        InputError: for an epsilon that is negative or not finite.
+        ConvergenceError: if there is no certified answer.
+    """
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise InputError(f"epsilon: expected a finite number >= 0, got {epsilon!r}")
+    if is_noiseless(plan):
+        return DeltaAnswer(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
+    found = [
+        (delta_interval(step_counts(release), epsilon=epsilon, sides=(UPPER,))[0], name)
+        for name, release in releases(plan).releases.items()
+    ]
+    upper, direction = max(found)
+    lower = min(upper, delta_lower(plan, epsilon=epsilon))
+    return DeltaAnswer(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction)
 
 
 def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcalc.accountants.conversion import best_order, composed_moments
-from dpcalc.accountants.pld import LOWER, interval
+from dpcalc.accountants.conversion import best_epsilon, composed_moments
+from dpcalc.accountants.pld import LOWER, delta_interval, interval
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.planner.plan import Phase, Plan
@@ -30,26 +30,39 @@ def epsilon_lower(plan: Plan) -> tuple[float, bool]:
         (a certified lower end of its epsilon: never above what that data set costs; whether its pair is the
         bound's own in every phase, so that the bound is tight).
     """
+    worst = _worst_data_set(plan)
+    if worst is None:
+        return 0.0, True
+    counts, tight = worst
+    (value,) = interval(counts, delta=plan.delta, sides=(LOWER,))
+    return value, tight
+
+
+def delta_lower(plan: Plan, *, epsilon: float) -> float:
+    """A certified lower end of delta at an epsilon for the worst data set that is known; the plan is not noiseless."""
+    worst = _worst_data_set(plan)
+    return 0.0 if worst is None else delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))[0]
+
+
+def _worst_data_set(plan: Plan) -> tuple[dict[LossCurve, int], bool] | None:
+    """Steps of the costliest candidate, and whether it attains the bound; None if nothing is released."""
     phases = releasing_phases(plan)
     if not phases:
-        return 0.0, True
+        return None
     order = _deciding_order(plan)
-    best: tuple[float, dict[LossCurve, int], bool] | None = None
+    best: tuple[float, bool, dict[LossCurve, int]] | None = None
     for counts, tight in _candidates(plan, phases):
         score = float(composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0])
-        if best is None or (score, tight) > (best[0], best[2]):
-            best = (score, counts, tight)
-    if best is None:
-        return 0.0, False
-    (value,) = interval(best[1], delta=plan.delta, sides=(LOWER,))
-    return value, best[2]
+        if best is None or (score, tight) > best[:2]:
+            best = (score, tight, counts)
+    return None if best is None else (best[2], best[1])
 
 
 def _deciding_order(plan: Plan) -> float:
     """The order of the moment bound in the costlier direction."""
     trees = [step_counts(release) for release in releases(plan).releases.values()]
-    _, order = max(best_order(counts, delta=plan.delta)[:2] for counts in trees)
-    return order
+    bests = [best_epsilon(counts, delta=plan.delta) for counts in trees]
+    return max(bests, key=lambda best: best.value).order
 
 
 def _candidates(plan: Plan, phases: tuple[Phase, ...]) -> list[tuple[dict[LossCurve, int], bool]]:
