@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import yaml
 
@@ -56,6 +57,14 @@ class Edit:
     text: str
 
 
+class _Point(NamedTuple):
+    """A place in a text: line and column from 1, and index in the text."""
+
+    line: int
+    column: int
+    offset: int
+
+
 class Places:
     """The words and mappings of a text by line and column."""
 
@@ -68,14 +77,14 @@ class Places:
         self._text = source.text
         self._words: dict[tuple[int, int], Word] = {}
         self._rooms: dict[tuple[int, int], Room] = {}
-        events = tuple(yaml.parse(source.text, Loader=yaml.SafeLoader))  # type: ignore[no-untyped-call]
+        events = tuple(yaml.parse(source.text, Loader=yaml.SafeLoader))
         aliased = {event.anchor for event in events if isinstance(event, yaml.AliasEvent)}
         shared = [""]
         for number, event in enumerate(events):
             if isinstance(event, yaml.CollectionEndEvent):
                 shared.pop()
             elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
-                anchor = event.anchor if event.anchor in aliased else shared[-1]
+                anchor = event.anchor if event.anchor and event.anchor in aliased else shared[-1]
                 self._enter(events[number : number + 3], anchor)
                 if isinstance(event, yaml.CollectionStartEvent):
                     shared.append(anchor)
@@ -108,14 +117,15 @@ class Places:
     def _enter(self, events: tuple[yaml.Event, ...], anchor: str) -> None:
         """Note what begins with the first of some events."""
         event, *following = events
-        start, stop = event.start_mark, event.end_mark
-        place = (start.line + 1, start.column + 1)
+        start, stop = _span(event)
+        place = (start.line, start.column)
         if isinstance(event, yaml.ScalarEvent):
-            self._words[place] = Word(start=start.index, stop=stop.index, anchor=anchor)
+            begin = start.offset if event.style else stop.offset - len(event.value)  # after an anchor's name
+            self._words[place] = Word(start=begin, stop=stop.offset, anchor=anchor)
         elif isinstance(event, yaml.MappingStartEvent):
             self._rooms[place] = Room(
-                start=start.index,
-                indent=start.column,
+                start=start.offset,
+                indent=start.column - 1,
                 flow=bool(event.flow_style),
                 empty=isinstance(following[0], yaml.MappingEndEvent),
                 first=_end_of_value(following),
@@ -143,7 +153,16 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
 def _end_of_value(events: list[yaml.Event]) -> int | None:
     """Index after a first entry, if it is two words on one line."""
     match events:
-        case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value] if key.start_mark.line == value.end_mark.line:
-            return int(value.end_mark.index)
+        case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value]:
+            begin, end = _span(key)[0], _span(value)[1]
+            return end.offset if begin.line == end.line else None
         case _:
             return None
+
+
+def _span(event: yaml.Event) -> tuple[_Point, _Point]:
+    """Where an event begins and ends."""
+    start, stop = event.start_mark, event.end_mark
+    if start is None or stop is None:
+        raise LookupError("expected marks of a text, got none")
+    return _Point(start.line + 1, start.column + 1, start.index), _Point(stop.line + 1, stop.column + 1, stop.index)

@@ -7,6 +7,7 @@ from there, so that the printed number, read back, is on the promised side of th
 import itertools
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
 DIGITS = 3
 """Significant digits of a number for people."""
@@ -62,6 +63,41 @@ def rounded_down(value: float, *, digits: int = DIGITS) -> str:
     if not math.isfinite(value):
         return _infinite(value)
     return _text(_rounded(_exact(value), digits, ROUND_FLOOR))
+
+
+def rational_up(value: Fraction, *, digits: int) -> str:
+    """The smallest decimal of a number of digits that is not below an exact number > 0.
+
+    Example:
+        >>> rational_up(Fraction(1, 3), digits=6)
+        '0.333334'
+    """
+    exact = Context(prec=100, rounding=ROUND_CEILING).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return _text(_rounded(exact, digits, ROUND_CEILING))
+
+
+def rational_down(value: Fraction, *, digits: int) -> str:
+    """The largest decimal of a number of digits that is not above an exact number > 0; else as `rational_up`."""
+    exact = Context(prec=100, rounding=ROUND_FLOOR).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return _text(_rounded(exact, digits, ROUND_FLOOR))
+
+
+def up_to(value: float, limit: float) -> str:
+    """An upper bound that keeps to a limit, as text that shows so.
+
+    Args:
+        value: finite, at most `limit`.
+        limit: what it was asked to keep to.
+
+    Returns:
+        The bound with three digits; the limit itself where three digits would look like more.
+
+    Example:
+        >>> up_to(1.9968, 1.997), up_to(1.93, 2.0)
+        ('1.997', '1.93')
+    """
+    text = rounded_up(value)
+    return text if Decimal(text) <= _exact(limit) else as_given(limit)
 
 
 def percent_up(part: float, whole: float) -> str:

@@ -94,7 +94,7 @@ def comparison_view(rows: Sequence[Row], plan: Plan) -> ComparisonView:
                 "n/a" if row.epsilon is None else _epsilon(row.epsilon, row.kind),
                 "" if row.epsilon_lower is None else rounded_down(row.epsilon_lower),
                 str(row.kind),
-                _truth(row.valid),
+                truth(row.valid),
                 visible(row.note),
             )
             for row in rows
@@ -147,7 +147,7 @@ def _sections(evaluation: Evaluation, plan: Plan, *, verbose: bool) -> Iterable[
     guarantee = evaluation.guarantee
     if plan.name:
         yield "run", visible(plan.name)
-    yield "protects", f"{_protected(guarantee)}, {guarantee.adjacency}"
+    yield "protects", f"{protected(guarantee)}, {guarantee.adjacency}"
     for phase in evaluation.phases:
         yield "sampling", _of_phase(phase, evaluation, _sampling(phase))
     for phase in evaluation.phases:
@@ -168,7 +168,7 @@ def _details(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
     guarantee = evaluation.guarantee
     if guarantee.direction:
         yield "direction", guarantee.direction
-    yield "tight", _truth(guarantee.tight)
+    yield "tight", truth(guarantee.tight)
     for phase in evaluation.phases:
         yield "shift", _of_phase(phase, evaluation, f"{phase.shift} clip norms")
     for row in evaluation.alternatives:
@@ -180,7 +180,7 @@ def _of_phase(phase: PhaseSummary, evaluation: Evaluation, text: str) -> str:
     return text if len(evaluation.phases) == 1 else f"{visible(phase.name)}: {text}"
 
 
-def _protected(guarantee: Guarantee) -> str:
+def protected(guarantee: Guarantee) -> str:
     """What two neighbouring data sets differ in."""
     unit = visible(guarantee.unit)
     return f"one {unit}" if guarantee.group_size == 1 else f"{guarantee.group_size} units together ({unit})"
@@ -252,18 +252,7 @@ def _facts(evaluation: Evaluation, plan: Plan) -> Iterable[tuple[str, str]]:
     guarantee, budget = evaluation.guarantee, plan.budget
     limit = None if budget is None else budget.epsilon
     yield "name", visible(plan.name)
-    yield "epsilon", rounded_up(guarantee.epsilon, apart_from=limit)
-    yield "epsilon_lower", "" if guarantee.epsilon_lower is None else rounded_down(guarantee.epsilon_lower)
-    yield "tight", _truth(guarantee.tight)
-    yield "delta", as_given(guarantee.delta)
-    yield "kind", str(guarantee.kind)
-    yield "finite", _truth(guarantee.finite)
-    yield "unit", visible(guarantee.unit)
-    yield "adjacency", str(guarantee.adjacency)
-    yield "group_size", str(guarantee.group_size)
-    yield "method", guarantee.method
-    yield "bound", guarantee.bound
-    yield "direction", guarantee.direction
+    yield from guarantee_facts(guarantee, rounded_up(guarantee.epsilon, apart_from=limit))
     yield "steps", str(evaluation.steps)
     for phase in evaluation.phases:
         yield "phases", f"{visible(phase.name)}: {_training(phase)}; {_sampling(phase)}"
@@ -272,9 +261,31 @@ def _facts(evaluation: Evaluation, plan: Plan) -> Iterable[tuple[str, str]]:
     if budget is not None:
         yield "budget.epsilon", as_given(budget.epsilon)
         yield "budget.used", used(guarantee.epsilon, budget.epsilon).removesuffix(" used")
-        yield "budget.ok", _truth(guarantee.epsilon <= budget.epsilon)
+        yield "budget.ok", truth(guarantee.epsilon <= budget.epsilon)
 
 
-def _truth(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one
+def guarantee_facts(guarantee: Guarantee, epsilon: str) -> Iterable[tuple[str, str]]:
+    """A guarantee as `key: value` pairs.
+
+    Args:
+        guarantee: the guarantee.
+        epsilon: its epsilon as text, rounded to the side that its kind is safe on.
+    """
+    lower = guarantee.epsilon_lower
+    yield "epsilon", epsilon
+    yield "epsilon_lower", "" if lower is None else rounded_down(lower)
+    yield "tight", truth(guarantee.tight)
+    yield "delta", as_given(guarantee.delta)
+    yield "kind", str(guarantee.kind)
+    yield "finite", truth(guarantee.finite)
+    yield "unit", visible(guarantee.unit)
+    yield "adjacency", str(guarantee.adjacency)
+    yield "group_size", str(guarantee.group_size)
+    yield "method", guarantee.method
+    yield "bound", guarantee.bound
+    yield "direction", guarantee.direction
+
+
+def truth(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one
     """A truth value as a word."""
     return "yes" if value else "no"

@@ -1,0 +1,269 @@
+"""`--write`: a value replaced where a file states it; comments, order and all other bytes stay."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal, Inexact
+from fractions import Fraction
+
+from dpcalc.config.assignments import Changes, Overrides
+from dpcalc.config.diagnostics import ConfigError, visible
+from dpcalc.config.forms import BATCH_SIZE
+from dpcalc.config.loading import load_text
+from dpcalc.config.merging import Run, long_form, runs
+from dpcalc.config.nodes import Scalar, Section, entry
+from dpcalc.config.places import Edit, Places, Word, applied
+from dpcalc.config.saving import save
+from dpcalc.config.source import decode, read
+from dpcalc.config.yaml_text import parse
+from dpcalc.errors import InputError
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import All, Fixed
+
+_EXACT = Context(prec=200, traps=[Inexact])
+_LONGEST = 24  # digits of a number worth writing
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Change:
+    """One number of one phase.
+
+    Attributes:
+        run: the phase in the file.
+        keys: its key in the long form, from the phase.
+        node: where the phase has it from, None where the file does not state it.
+        amount: the number it shall be.
+        count: units at its level, 1 where there is no level.
+        changed: whether it is another number than before.
+    """
+
+    run: Run
+    keys: tuple[str, ...]
+    node: Scalar | None
+    amount: Fraction
+    count: int = 1
+    changed: bool
+
+    @property
+    def path(self) -> str:
+        """The dotted key."""
+        return ".".join(filter(None, (self.run.path, *self.keys)))
+
+
+def write(path: str, *, section: str, before: Plan, after: Plan, assumed: Sequence[str] = ()) -> tuple[str, ...]:
+    """Change a file so that it means another plan.
+
+    Args:
+        path: the file.
+        section: what differs: "mechanism" (noise), "training" (steps) or "sampling" (sizes and rates).
+        before: the plan that the file means, with what is assumed.
+        after: the plan that it shall mean by itself.
+        assumed: "key=value" texts that hold where the file says nothing.
+
+    Returns:
+        For each number written "path:line: key: value".
+
+    Raises:
+        InputError: the file cannot be changed so, or not be written; nothing was changed.
+    """
+    data = read(path)
+    source = decode(data, path)
+    if load_text(source.text, path=path, overrides=Overrides(assumed=tuple(assumed))).plan != before:
+        raise InputError(
+            f"--write: {path}: expected a file that means this run by itself, got one that options change; "
+            "put them into the file first, or leave out --write"
+        )
+    text, written = edited(source.text, path=path, section=section, before=before, after=after)
+    mark = data[: len(data) - len(source.text.encode())]  # of the byte order
+    save(path, mark + text.encode())
+    return written
+
+
+def edited(text: str, *, path: str, section: str, before: Plan, after: Plan) -> tuple[str, tuple[str, ...]]:
+    """A text changed so that it means another plan; arguments and errors as for `write`.
+
+    Returns:
+        The text, read back and found to mean `after`, and what was written.
+    """
+    source = decode(text.encode(), path)
+    tree, _ = parse(source)
+    if not isinstance(tree, Section):
+        raise TypeError(f"{path}: expected a mapping of keys, got {type(tree).__name__}")
+    root, _, _ = long_form(tree, Changes())
+    pairs = zip(runs(root), before.phases, after.phases, strict=True)
+    changes = [change for run, old, new in pairs for change in _SECTIONS[section](run, old, new)]
+    try:
+        edits, written = _edits(changes, Places(source))
+        fresh = _read_back(applied(source.text, edits), path, after)
+    except _Refusal as cause:
+        raise InputError(f"--write: {visible(path)}: {cause}; nothing was changed. {_by_hand(changes)}") from cause
+    return fresh, tuple(f"{path}:{line}: {words}" for line, words in written)
+
+
+class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputError
+    """Why a value cannot be put into a text."""
+
+
+def _read_back(text: str, path: str, plan: Plan) -> str:
+    """A text that means a plan."""
+    try:
+        if load_text(text, path=path).plan == plan:
+            return text
+    except ConfigError:
+        pass
+    raise _Refusal("the value cannot be changed in one place without changing something else")
+
+
+def _noise(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
+    """The noise multiplier of a phase."""
+    was, amount = (Fraction(repr(float(phase.mechanism.noise_multiplier))) for phase in (old, new))
+    keys = ("mechanism", "noise_multiplier")
+    yield _Change(run=run, keys=keys, node=_stated(run, keys), amount=amount, changed=was != amount)
+
+
+def _length(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
+    """The steps of a phase."""
+    keys = ("training", "steps")
+    node = _stated(run, keys) or _stated(run, ("training", "epochs"))
+    yield _Change(run=run, keys=keys, node=node, amount=Fraction(new.steps), changed=old.steps != new.steps)
+
+
+def _draws(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
+    """The size or rate of each level of a phase; its steps too where they would follow from a rate."""
+    if old.hierarchy != new.hierarchy and _stated(run, ("training", "epochs")):
+        yield from (replace(change, changed=True) for change in _length(run, old, new))
+    for was, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
+        above = ("sampling", level.name)
+        nodes = (_stated(run, (*above, key)) for key in ("size", "rate", "expected"))
+        node = next((node for node in nodes if node), None)
+        if node is None and isinstance(level.scheme, All):
+            continue
+        key, amount = _amount(level)
+        yield _Change(
+            run=run,
+            keys=(*above, key),
+            node=node,
+            amount=amount,
+            count=level.count,
+            changed=was.scheme != level.scheme,
+        )
+
+
+_SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_Change]]] = {
+    "mechanism": _noise,
+    "training": _length,
+    "sampling": _draws,
+}
+
+
+def _amount(level: Level) -> tuple[str, Fraction]:
+    """The key and the number of a draw."""
+    if isinstance(level.scheme, Fixed | All):
+        return "size", Fraction(level.most_drawn)
+    return "rate", level.rate
+
+
+def _stated(run: Run, keys: tuple[str, ...]) -> Scalar | None:
+    """The word behind some keys in what a phase is made of."""
+    node = entry(run.sections, keys[0])
+    for key in keys[1:]:
+        node = entry(node, key)
+    return node if isinstance(node, Scalar) else None
+
+
+def _edits(changes: list[_Change], places: Places) -> tuple[list[Edit], list[tuple[int, str]]]:
+    """The edits that make every change, and what they write on which line."""
+    edits: list[Edit] = []
+    written: list[tuple[int, str]] = []
+    shared: dict[Word, list[_Change]] = {}
+    for change in changes:
+        word = None if change.node is None else places.word(change.node.mark)
+        if word is not None:
+            shared.setdefault(word, []).append(change)
+        elif change.node is None:
+            edits.append(_added(change, places))
+            written.append((change.run.at.mark.line, f"{change.path}: {_decimal(change.amount)}"))
+    for word, users in shared.items():
+        changed = [change for change in users if change.changed]
+        if not changed:
+            continue
+        if len(changed) < len(users) or len({change.amount for change in changed}) > 1:
+            edits += [_added(change, places) for change in changed]
+            written += [(one.run.at.mark.line, f"{one.path}: {_decimal(one.amount)}") for one in changed]
+        else:
+            edits += _replaced(changed[0], word, places)
+            written.append(_line(changed[0]))
+    return edits, written
+
+
+def _line(change: _Change) -> tuple[int, str]:
+    """Which line is changed, and to what."""
+    if change.node is None:
+        raise LookupError(f"{change.path}: expected a value in the file, got none")
+    key, text = _wording(change, change.node)
+    return change.node.mark.line, f"{key}: {text} (was {change.node.path.rpartition('.')[2]}: {change.node.text})"
+
+
+def _replaced(change: _Change, word: Word, places: Places) -> list[Edit]:
+    """The edits that put a number in the place of another one."""
+    node = change.node
+    if node is None or word.anchor:
+        raise _Refusal(f"`{change.path}` comes from the anchor `&{word.anchor}`, which other places repeat")
+    key, text = _wording(change, node)
+    edits = [Edit(start=word.start, stop=word.stop, text=text)]
+    if key != node.path.rpartition(".")[2]:
+        name = places.word(node.key)
+        if name is None or name.anchor:
+            raise _Refusal(f"`{node.path}` is written in a way that cannot be changed safely")
+        edits.append(Edit(start=name.start, stop=name.stop, text=key))
+    return edits
+
+
+def _wording(change: _Change, node: Scalar) -> tuple[str, str]:
+    """Key and value that say a number in the way the file said the one before."""
+    key = node.path.rpartition(".")[2]
+    amount = change.amount
+    if change.keys[-1] == "rate" and key in {"expected", BATCH_SIZE}:
+        amount *= change.count
+    text = _decimal(amount)
+    if "_" in node.text and amount.denominator == 1:
+        text = f"{amount.numerator:_}"
+    return ("steps" if key == "epochs" else key), text
+
+
+def _added(change: _Change, places: Places) -> Edit:
+    """The edit that states a number in a phase, or a file, that did not state it itself."""
+    section, keys = change.run.at, change.keys
+    while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
+        section, keys = below, keys[1:]
+    room = places.room(section.mark)
+    if room is None or room.anchor:
+        raise _Refusal(f"`{change.path}` has no place of its own in the file")
+    *above, last = keys
+    text = f"{last}: {_decimal(change.amount)}"
+    for key in reversed(above):
+        text = f"{key}: {{{text}}}"
+    return places.insertion(room, text)
+
+
+def _decimal(amount: Fraction) -> str:
+    """A number in full, in the shortest form that the file's rules know."""
+    if amount.denominator == 1:
+        return str(amount.numerator)
+    try:
+        exact = _EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
+    except Inexact:
+        raise _Refusal(f"{amount} is no decimal number") from None
+    short = repr(float(exact))
+    if Decimal(short) == exact:
+        return short
+    if len(exact.as_tuple().digits) > _LONGEST:
+        raise _Refusal(f"{exact} has too many digits")
+    return format(exact, "f")
+
+
+def _by_hand(changes: list[_Change]) -> str:
+    """What to write instead."""
+    amounts = [(change.path, change.amount) for change in changes if change.changed or change.node is None]
+    texts = [f"`{path}: {amount.numerator if amount.denominator == 1 else float(amount)}`" for path, amount in amounts]
+    return f"By hand: {', '.join(texts)}"
