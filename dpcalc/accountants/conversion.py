@@ -42,11 +42,11 @@ class Moments:
         """Quadrature nodes in all."""
         return sum(moments.loss.size for moments, _ in self.parts)
 
-    def complex_cumulants(self, orders: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """K(z) of the composed loss at complex orders, shape of `orders`."""
-        value = np.zeros(orders.shape, dtype=np.complex128)
-        for moments, count in self.parts:
-            value += count * moments.complex_cumulants(orders)
+    def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
+        """K(z) of the composed loss at z = real + i k step, k = 0, ..., count - 1."""
+        value = np.zeros(count, dtype=np.complex128)
+        for moments, copies in self.parts:
+            value += copies * moments.cumulants_on_line(real, step=step, count=count)
         return value
 
 

@@ -104,7 +104,7 @@ def _contour(counts: dict[LossCurve, int], order: float, step: float, frequency:
         if count > _MOST_TERMS or count * moments.size > _MOST_WORK:
             raise ConvergenceError("inversion: expected at most 512 terms, the sum needs more; use pld")
         z = (order + 1j * step * np.arange(count)).astype(np.complex128)
-        log_moment = moments.complex_cumulants(z)
+        log_moment = moments.cumulants_on_line(order, step=step, count=count)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
         if float(size.max()) < _CONVERGED / 10:
             return Contour(z, log_moment, step)

@@ -65,27 +65,31 @@ class LossMoments:
         slope = (tilted * self.loss).sum(axis=1) / moment
         return log_moment, slope
 
-    def complex_cumulants(self, orders: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """K(z) at complex orders with one common real part.
+    def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
+        """K(z) at z = real + i k step, k = 0, ..., count - 1.
 
         Args:
-            orders: z, shape (m,), all with the real part of the first, in (0, max_order].
+            real: in (0, max_order].
+            step: distance of the orders, > 0.
+            count: number of orders, >= 1.
 
         Returns:
-            K, shape (m,), the branch that is continuous along the line does not matter: only e^{nK} is used.
+            K, shape (count,); the branch of the logarithm does not matter, only e^{nK} is used.
         """
-        real = float(orders[0].real)
         raised = self.log_mass + real * self.loss
         top = max(float(raised.max()), 0.0)
-        kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + min(
-            0.0, float(raised.max())
-        )
-        loss, mass, tilted = self.loss[kept], np.exp(self.log_mass[kept] - top), np.exp(raised[kept] - top)
-        angle = orders.imag[:, None] * loss
-        turned = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e^{i angle} - 1
-        straight = tilted - mass if top else mass * np.expm1(real * loss)
-        other = np.exp(self.log_mass[kept] - loss - top)
-        moment = turned @ tilted + straight.sum() + orders * float((other - mass).sum())
+        kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + top
+        loss, log_mass, raised = self.loss[kept], self.log_mass[kept], raised[kept]
+        tilted, mass, other = (np.exp(x - top) for x in (raised, log_mass, log_mass - loss))
+        straight = float((tilted - mass if top else mass * np.expm1(real * loss)).sum())
+        angle = step * loss
+        turn = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e^{i angle} - 1
+        turned, sums = np.zeros_like(turn), np.zeros(count, dtype=np.complex128)
+        for k in range(1, count):
+            turned = turned * turn + turned + turn  # e^{i k angle} - 1
+            sums[k] = (turned * tilted).sum()
+        orders = real + 1j * step * np.arange(count)
+        moment = sums + straight + orders * float((other - mass).sum())
         result: NDArray[np.complex128] = np.log(math.exp(-top) + moment) + top
         return result
 
