@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import dpcalc
-from dpcalc.cli import check, compare, epsilon, validate
+from dpcalc.cli import check, compare, delta, epsilon, solve, validate
 from dpcalc.cli.sources import SourceCommand
 from dpcalc.cli.terminal import styled
 
@@ -22,6 +22,10 @@ def application() -> typer.Typer:
     )
     commands.callback()(root)
     commands.command(cls=SourceCommand, epilog=epsilon.EXAMPLE)(epsilon.epsilon)
+    commands.command(cls=SourceCommand, epilog=delta.EXAMPLE)(delta.delta)
+    commands.command(cls=SourceCommand, epilog=solve.SIGMA_EXAMPLE)(solve.solve_sigma)
+    commands.command(cls=SourceCommand, epilog=solve.STEPS_EXAMPLE)(solve.solve_steps)
+    commands.command(cls=SourceCommand, epilog=solve.RATE_EXAMPLE)(solve.solve_rate)
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(epilog=check.EXAMPLE)(check.check)
     commands.command(epilog=validate.EXAMPLE)(validate.validate)

@@ -1,8 +1,15 @@
-"""What standard output is connected to."""
+"""What standard output is connected to, and how an answer looks there."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
 
 import os
 import shutil
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpcalc.report.view import EvaluationView
 
 
 def on_terminal() -> bool:
@@ -18,3 +25,15 @@ def styled() -> bool:
 def width() -> int:
     """Columns of the terminal, 80 where it does not tell."""
     return shutil.get_terminal_size().columns
+
+
+def drawn(view: EvaluationView) -> str:
+    """An answer for a person at a terminal, or as `key: value` lines."""
+    if not on_terminal():
+        from dpcalc.report.text import evaluation_lines
+
+        return evaluation_lines(view)
+
+    from dpcalc.report.table import evaluation_text
+
+    return evaluation_text(view, width=width(), styled=styled())

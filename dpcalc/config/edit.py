@@ -223,12 +223,12 @@ def _wording(change: _Change, node: Scalar) -> tuple[str, str]:
     """Key and value that say a number in the way the file said the one before."""
     key = node.path.rpartition(".")[2]
     amount = change.amount
-    if change.keys[-1] == "rate" and key in {"expected", BATCH_SIZE}:
+    if change.keys[-1] == "rate" and key == BATCH_SIZE:  # it stands in another section than a rate would
         amount *= change.count
     text = _decimal(amount)
     if "_" in node.text and amount.denominator == 1:
         text = f"{amount.numerator:_}"
-    return ("steps" if key == "epochs" else key), text
+    return {"epochs": "steps", "expected": "rate"}.get(key, key), text
 
 
 def _added(change: _Change, places: Places) -> Edit:

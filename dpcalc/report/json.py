@@ -11,13 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import dpcalc
+from dpcalc.config.fingerprint import fingerprint
 from dpcalc.guarantee import Guarantee, Row
+from dpcalc.planner.describe import sampling_text
 from dpcalc.report.gate_view import FileView, Finding, GateView, findings
 from dpcalc.report.view import note_texts
 
 if TYPE_CHECKING:  # these load numpy, which `validate` does without
     from dpcalc.config import Loaded
-    from dpcalc.planner.evaluate import Evaluation, PhaseSummary
+    from dpcalc.planner.evaluate import DeltaAnswer, Evaluation, PhaseSummary
+    from dpcalc.planner.plan import Plan
+    from dpcalc.planner.solve import NoSolution, Solution, Value
 
 SCHEMA = "dpcalc.result/1"
 
@@ -56,9 +60,94 @@ def comparison_json(rows: Sequence[Row], loaded: Loaded) -> str:
     return _document("compare", fields)
 
 
+def solution_json(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> str:
+    """The output of a solver with `--json`.
+
+    Args:
+        command: the solver's name.
+        solution: what was found, its value as `usable` made it.
+        loaded: the config that was asked about.
+        written: what `--write` changed.
+    """
+    found = {
+        "name": solution.name,
+        "value": _number(solution.value),
+        "epsilon": solution.epsilon,
+        "target": solution.target,
+        "fails_at": None if solution.fails_at is None else _number(solution.fails_at),
+        "key": solution.key,
+    }
+    outcome = {"solution": found, "best": None, "guarantee": _guarantee(solution.guarantee)}
+    return _document(command, _solved(outcome, solution.plan, loaded, written))
+
+
+def no_solution_json(command: str, answer: NoSolution, loaded: Loaded, *, target: float) -> str:
+    """The output of a solver with `--json` where there is no solution; `best` is what comes nearest."""
+    best = {
+        "name": answer.name,
+        "value": _number(answer.best_value),
+        "epsilon": _finite(answer.best_epsilon),
+        "target": target,
+    }
+    outcome = {"solution": None, "best": best, "guarantee": None}
+    return _document(command, _solved(outcome, None, loaded, ()))
+
+
+def delta_json(answer: DeltaAnswer, loaded: Loaded) -> str:
+    """The output of `delta --json`."""
+    plan = loaded.plan
+    guarantee = {
+        "delta": answer.delta,
+        "delta_lower": answer.delta_lower,
+        "epsilon": answer.epsilon,
+        "kind": "upper",
+        "unit": plan.unit_name,
+        "adjacency": str(plan.adjacency),
+        "group_size": 1,
+        "method": answer.method,
+        "direction": answer.direction,
+    }
+    fields = {
+        "config": {"path": loaded.path, "name": plan.name},
+        "guarantee": guarantee,
+        "steps": plan.steps,
+        "diagnostics": [_finding(diagnostic) for diagnostic in findings(loaded.diagnostics)],
+    }
+    return _document("delta", fields)
+
+
 def gate_json(view: GateView) -> str:
     """The output of `check --json` and `validate --json`."""
     return _document(view.command, {"results": [_file(file) for file in view.files], "verdict": str(view.verdict)})
+
+
+def _solved(
+    outcome: Mapping[str, object], plan: Plan | None, loaded: Loaded, written: Sequence[str]
+) -> dict[str, object]:
+    """A solver's fields; steps, phases and hash are those of the plan with the solution in it."""
+    phases = () if plan is None else plan.phases
+    return {
+        "config": {"path": loaded.path, "name": loaded.plan.name},
+        **outcome,
+        "steps": None if plan is None else plan.steps,
+        "phases": [
+            {
+                "name": phase.name,
+                "steps": phase.steps,
+                "noise_multiplier": phase.mechanism.noise_multiplier,
+                "sampling": sampling_text(phase),
+            }
+            for phase in phases
+        ],
+        "written": list(written),
+        "diagnostics": [_finding(diagnostic) for diagnostic in findings(loaded.diagnostics)],
+        "config_hash": None if plan is None else fingerprint(plan),
+    }
+
+
+def _number(value: Value) -> int | float:
+    """A number of JSON; the rates that are printed are short decimals, which a float tells apart."""
+    return value if isinstance(value, int) else float(value)
 
 
 def _document(command: str, fields: Mapping[str, object]) -> str:

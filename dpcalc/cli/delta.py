@@ -1,0 +1,45 @@
+"""`dpcalc delta`: the delta that goes with an epsilon."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
+from dpcalc.cli.terminal import drawn
+
+EXAMPLE = "Example: dpcalc delta clinic.yaml --epsilon 1"
+ASSUMED_DELTA = "privacy.delta=0.5"  # what is asked for need not be stated
+
+
+def delta(
+    context: typer.Context,
+    *,
+    epsilon: Annotated[str, typer.Option("--epsilon", metavar="E", help="The epsilon to hold.", show_default=False)],
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> Answer:
+    """Tell with which delta a training run keeps to an epsilon.
+
+    The delta is proved for every data set.
+    """
+    goal = options.number("--epsilon", epsilon)
+    loaded = loaded_plan(context, assumed=[ASSUMED_DELTA])
+
+    from dpcalc.planner.evaluate import delta_of
+    from dpcalc.report.json import delta_json
+    from dpcalc.report.solution_view import bare_delta, delta_view
+
+    # The config's own delta is not asked about.
+    loaded = replace(loaded, diagnostics=tuple(one for one in loaded.diagnostics if one.code != "DPC203"))
+    answer = delta_of(loaded.plan, epsilon=goal or 0.0)
+    asides = remarks(loaded.diagnostics, quiet=quiet)
+    if as_json:
+        return Answer(text=delta_json(answer, loaded), asides=asides)
+    if quiet:
+        return Answer(text=f"{bare_delta(answer)}\n", asides=asides)
+    return Answer(text=drawn(delta_view(answer, loaded.plan)), asides=asides)

@@ -1,0 +1,232 @@
+"""`dpcalc solve-sigma`, `solve-steps`, `solve-rate`: the value that meets a target."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
+from dpcalc.cli.terminal import drawn
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.config import Loaded
+    from dpcalc.planner.plan import Phase, Plan
+    from dpcalc.planner.solve import NoSolution, Solution
+
+SIGMA_EXAMPLE = "Example: dpcalc solve-sigma --target-eps 2 --sample-rate 0.004 --steps 14000 --delta 1e-5"
+STEPS_EXAMPLE = "Example: dpcalc solve-steps clinic.yaml --target-eps 2 --write"
+RATE_EXAMPLE = "Example: dpcalc solve-rate clinic.yaml --phase main --json"
+
+# What a config need not say when it is what is asked for; told from what a config says by the odd digits.
+ASSUMED_NOISE, ASSUMED_STEPS = 1.000000123, 1_000_003
+SECTIONS = {"sigma": "mechanism", "steps": "training", "rate": "sampling"}
+ASSUMED = {
+    "sigma": (f"mechanism.noise_multiplier={ASSUMED_NOISE}",),
+    "steps": (f"training.steps={ASSUMED_STEPS}",),
+    "rate": ("sampling.rate=0.5", "sampling.size=1"),
+}
+
+Target = Annotated[
+    str | None,
+    typer.Option("--target-eps", "--target-epsilon", metavar="E", help="The epsilon to meet.", show_default="budget"),
+]
+PhaseName = Annotated[
+    str | None, typer.Option("--phase", metavar="NAME", help="The only phase to change.", show_default=False)
+]
+Write = Annotated[bool, typer.Option("--write", help="Put the value into the config file, keeping its comments.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print one bare number, rounded to the safe side.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a solver is asked for.
+
+    Attributes:
+        quantity: a name in SOLVABLES.
+        target: the text of `--target-eps`, or None.
+        phase: the only phase to change, or None.
+        write: whether to change the file.
+        as_json: whether to answer in JSON.
+        quiet: whether to answer with one number.
+    """
+
+    quantity: str
+    target: str | None
+    phase: str | None
+    write: bool
+    as_json: bool
+    quiet: bool
+
+    @property
+    def command(self) -> str:
+        """The name of the command."""
+        return f"solve-{self.quantity}"
+
+
+def solve_sigma(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    *,
+    target: Target = None,
+    phase: PhaseName = None,
+    write: Write = False,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> Answer:
+    """Find the smallest noise multiplier that meets a target.
+
+    Of several phases all are scaled by one factor, unless --phase names one. Exit code 1: there is none.
+    """
+    wish = Wish(quantity="sigma", target=target, phase=phase, write=write, as_json=as_json, quiet=quiet)
+    return _answer(context, wish)
+
+
+def solve_steps(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    *,
+    target: Target = None,
+    phase: PhaseName = None,
+    write: Write = False,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> Answer:
+    """Find the most steps that meet a target.
+
+    Exit code 1: there are none.
+    """
+    wish = Wish(quantity="steps", target=target, phase=phase, write=write, as_json=as_json, quiet=quiet)
+    return _answer(context, wish)
+
+
+def solve_rate(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    *,
+    target: Target = None,
+    phase: PhaseName = None,
+    write: Write = False,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> Answer:
+    """Find the largest sampling rate, or batch of a fixed size, that meets a target.
+
+    It is that of the outermost level that is not drawn as a whole; the steps stay. Exit code 1: there is none.
+    """
+    wish = Wish(quantity="rate", target=target, phase=phase, write=write, as_json=as_json, quiet=quiet)
+    return _answer(context, wish)
+
+
+def _answer(context: typer.Context, wish: Wish) -> Answer:
+    """Load, solve, make the value usable, write it."""
+    goal = options.number("--target-eps", wish.target)
+    loaded = loaded_plan(context, assumed=ASSUMED[wish.quantity])
+    target = _target(goal, loaded)
+    if wish.write and not Path(loaded.path).is_file():
+        raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
+
+    from dpcalc.planner.evaluate import guarantee, with_lower_end
+    from dpcalc.planner.solve import NoSolution, solve
+    from dpcalc.report.usable import usable
+
+    question = _question(loaded.plan, wish)
+    try:
+        solution = solve(question, wish.quantity, target_epsilon=target, phase=wish.phase)
+    except NoSolution as none:
+        return _without(none, loaded, wish, target)
+    solution = usable(solution, question, lambda plan: with_lower_end(plan, guarantee(plan)))
+    if solution.name.startswith("noise_multiplier") and all(map(_lacks_noise, loaded.plan.phases)):
+        solution = replace(solution, name="noise_multiplier")  # a factor on nothing is the noise itself
+    return _with(solution, loaded, wish)
+
+
+def _target(goal: float | None, loaded: Loaded) -> float:
+    """The epsilon to meet."""
+    if goal is not None:
+        return goal
+    if loaded.plan.budget is not None:
+        return loaded.plan.budget.epsilon
+    raise InputError("no target: expected --target-eps E, or `budget: {epsilon: E}` in the config, got neither")
+
+
+def _lacks_noise(phase: Phase) -> bool:
+    """Whether nobody states the noise of a phase."""
+    return phase.mechanism.noise_multiplier == ASSUMED_NOISE
+
+
+def _lacks_steps(phase: Phase) -> bool:
+    """Whether nobody states the length of a phase."""
+    return phase.steps == ASSUMED_STEPS
+
+
+def _question(plan: Plan, wish: Wish) -> Plan:
+    """The plan to solve: nothing is assumed in it but what is asked for."""
+    lacks = {"sigma": _lacks_noise, "steps": _lacks_steps}.get(wish.quantity)
+    lacking = [phase.name for phase in plan.phases if lacks and lacks(phase)]
+    names = [phase.name for phase in plan.phases]
+    if lacking not in ([], names if wish.phase is None else [wish.phase]):
+        what = SECTIONS[wish.quantity]
+        wanted = "one in every phase" if wish.phase is None else f"one in every phase but {wish.phase}"
+        raise InputError(f"{what}: expected {wanted}, got none in {', '.join(lacking)}; --phase solves for one phase")
+    phases = (
+        replace(phase, mechanism=replace(phase.mechanism, noise_multiplier=1.0)) if _lacks_noise(phase) else phase
+        for phase in plan.phases
+    )
+    return replace(plan, phases=tuple(phases))
+
+
+def _with(solution: Solution, loaded: Loaded, wish: Wish) -> Answer:
+    """The answer of a solver that found a value."""
+    from dpcalc.report.json import solution_json
+    from dpcalc.report.solution_view import bare_value, solution_view
+
+    written: tuple[str, ...] = ()
+    refusal: tuple[str, ...] = ()
+    if wish.write:
+        try:
+            written = _written(solution, loaded, wish)
+        except InputError as error:  # the value is known: say it all the same
+            refusal = (f"error: {error}",)
+    asides = (*_remarks(loaded, solution.plan, wish, [f"wrote {one}" for one in written]), *refusal)
+    code = 2 if refusal else 0
+    if wish.as_json:
+        text = solution_json(wish.command, solution, loaded, written=written)
+    elif wish.quiet:
+        text = f"{bare_value(solution)}\n"
+    else:
+        text = drawn(solution_view(solution))
+    return Answer(text=text, code=code, asides=asides)
+
+
+def _without(none: NoSolution, loaded: Loaded, wish: Wish, target: float) -> Answer:
+    """The answer of a solver that found none: the best that there is."""
+    from dpcalc.report.json import no_solution_json
+    from dpcalc.report.solution_view import no_solution_view
+
+    asides = _remarks(loaded, loaded.plan, wish, [])
+    view = no_solution_view(none, loaded.plan, target=target)
+    if wish.as_json:
+        return Answer(text=no_solution_json(wish.command, none, loaded, target=target), code=1, asides=asides)
+    if wish.quiet:
+        return Answer(text="", code=1, asides=(*asides, f"{view.headline}; {view.sections[0][1]}"))
+    return Answer(text=drawn(view), code=1, asides=asides)
+
+
+def _written(solution: Solution, loaded: Loaded, wish: Wish) -> tuple[str, ...]:
+    """What `--write` changed."""
+    from dpcalc.config.edit import write
+
+    section, assumed = SECTIONS[wish.quantity], ASSUMED[wish.quantity]
+    return write(loaded.path, section=section, before=loaded.plan, after=solution.plan, assumed=assumed)
+
+
+def _remarks(loaded: Loaded, plan: Plan, wish: Wish, notes: list[str]) -> tuple[str, ...]:
+    """Remarks on the config that are still true of a plan."""
+    noisy = all(phase.mechanism.noise_multiplier > 0 for phase in plan.phases)
+    diagnostics = [one for one in loaded.diagnostics if not (noisy and one.code == "DPC207")]
+    return remarks(diagnostics, notes, quiet=wish.quiet)

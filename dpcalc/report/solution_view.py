@@ -1,0 +1,162 @@
+"""What a solver or `delta` found, as rows of text, made once and drawn by every format for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.planner.describe import sampling_text
+from dpcalc.report.rounding import BARE_DIGITS, as_given, rational_up, rounded_down, rounded_up, up_to
+from dpcalc.report.usable import FACTOR
+from dpcalc.report.view import METHOD_NAMES, EvaluationView, guarantee_facts, protected
+
+if TYPE_CHECKING:  # these load numpy, which other reports do without
+    from dpcalc.planner.evaluate import DeltaAnswer
+    from dpcalc.planner.plan import Phase, Plan
+    from dpcalc.planner.solve import NoSolution, Solution, Value
+
+NOISE = "noise_multiplier"
+
+
+def solution_view(solution: Solution) -> EvaluationView:
+    """The rows of a solution, its value as `usable` made it.
+
+    Args:
+        solution: what was found.
+
+    Returns:
+        The view; epsilon rounded up within the target, the value that fails away from the one that does not.
+    """
+    guarantee = solution.guarantee
+    epsilon = up_to(solution.epsilon, solution.target)
+    fails = _failing(solution)
+    beyond = f"fails at {fails}" if fails else "nothing beyond it fails"
+    bound = f"{label(solution)} {relation(solution.name)} {value_text(solution.value)}"
+    return EvaluationView(
+        headline=f"{bound}   gives epsilon <= {epsilon} ({beyond})   delta = {as_given(guarantee.delta)}",
+        sections=tuple(_sections(solution)),
+        facts=(
+            ("name", visible(solution.plan.name)),
+            ("solution.name", solution.name),
+            ("solution.value", value_text(solution.value)),
+            ("solution.epsilon", epsilon),
+            ("solution.target", as_given(solution.target)),
+            ("solution.fails_at", fails),
+            *guarantee_facts(guarantee, epsilon),
+            ("steps", str(solution.plan.steps)),
+            *(("phases", f"{visible(phase.name)}: {_phase(phase)}") for phase in solution.plan.phases),
+        ),
+    )
+
+
+def no_solution_view(answer: NoSolution, plan: Plan, *, target: float) -> EvaluationView:
+    """The rows of the answer that there is no solution.
+
+    Args:
+        answer: the best that there is instead.
+        plan: the question.
+        target: the epsilon that was asked for.
+    """
+    best, epsilon = value_text(answer.best_value), rounded_up(answer.best_epsilon, apart_from=target)
+    return EvaluationView(
+        headline=f"no {answer.name} gives epsilon <= {as_given(target)}   delta = {as_given(plan.delta)}",
+        sections=(
+            ("best", f"{answer.name} {best} gives epsilon <= {epsilon}"),
+            ("protects", f"one {visible(plan.unit_name)}, {plan.adjacency}"),
+        ),
+        facts=(
+            ("name", visible(plan.name)),
+            ("solution.name", answer.name),
+            ("solution.value", "none"),
+            ("solution.target", as_given(target)),
+            ("best.value", best),
+            ("best.epsilon", epsilon),
+        ),
+    )
+
+
+def delta_view(answer: DeltaAnswer, plan: Plan) -> EvaluationView:
+    """The rows of a delta: rounded up, its lower end down."""
+    delta = rounded_up(answer.delta)
+    lower = "" if answer.delta_lower is None else rounded_down(answer.delta_lower)
+    costs = f"   (an actual data set costs {lower})" if lower else ""
+    sections = (
+        ("run", visible(plan.name)),
+        ("protects", f"one {visible(plan.unit_name)}, {plan.adjacency}"),
+        ("steps", str(plan.steps)),
+        ("accountant", METHOD_NAMES.get(answer.method, answer.method)),
+    )
+    return EvaluationView(
+        headline=f"delta <= {delta}{costs}   epsilon = {as_given(answer.epsilon)}",
+        sections=tuple((key, text) for key, text in sections if text),
+        facts=(
+            ("name", visible(plan.name)),
+            ("delta", delta),
+            ("delta_lower", lower),
+            ("epsilon", as_given(answer.epsilon)),
+            ("kind", "upper"),
+            ("unit", visible(plan.unit_name)),
+            ("adjacency", str(plan.adjacency)),
+            ("group_size", "1"),
+            ("method", answer.method),
+            ("direction", answer.direction),
+            ("steps", str(plan.steps)),
+        ),
+    )
+
+
+def bare_value(solution: Solution) -> str:
+    """The one number of `--quiet`: what is printed everywhere else."""
+    return value_text(solution.value)
+
+
+def bare_delta(answer: DeltaAnswer) -> str:
+    """The one number of `--quiet`: six significant digits, never below the bound."""
+    return rounded_up(answer.delta, digits=BARE_DIGITS)
+
+
+def relation(name: str) -> str:
+    """On which side of a solution all the others lie."""
+    return ">=" if name.startswith(NOISE) else "<="
+
+
+def label(solution: Solution) -> str:
+    """What the value of a solution is called: the key it stands under, or that it is a factor."""
+    return solution.name if solution.name == FACTOR else solution.key
+
+
+def value_text(value: Value) -> str:
+    """A value as it can be written into a config."""
+    return str(value) if isinstance(value, int) else as_given(float(value))
+
+
+def _failing(solution: Solution) -> str:
+    """The neighbour that fails, rounded away from the value; "" when there is none."""
+    fails = solution.fails_at
+    if fails is None:
+        return ""
+    if isinstance(fails, Fraction):
+        return as_given(float(rational_up(fails, digits=BARE_DIGITS)))
+    return str(fails) if isinstance(fails, int) else as_given(float(rounded_down(fails, digits=BARE_DIGITS)))
+
+
+def _sections(solution: Solution) -> Iterable[tuple[str, str]]:
+    """The labelled rows below the headline."""
+    guarantee, plan = solution.guarantee, solution.plan
+    if plan.name:
+        yield "run", visible(plan.name)
+    yield "protects", f"{protected(guarantee)}, {guarantee.adjacency}"
+    for phase in plan.phases:
+        yield "training", _phase(phase) if len(plan.phases) == 1 else f"{visible(phase.name)}: {_phase(phase)}"
+    yield "accountant", METHOD_NAMES.get(guarantee.method, guarantee.method)
+    if guarantee.epsilon_lower is not None:
+        yield "lower end", f"an actual data set costs {rounded_down(guarantee.epsilon_lower)}"
+    yield "target", as_given(solution.target)
+
+
+def _phase(phase: Phase) -> str:
+    """Length, noise and draws of a phase."""
+    noise = as_given(phase.mechanism.noise_multiplier)
+    return f"{phase.steps} steps, noise multiplier {noise}; {visible(sampling_text(phase))}"
