@@ -37,6 +37,14 @@ class Moments:
             value, slope = value + count * one, slope + count * one_slope
         return value, slope
 
+    def excess(self, order: float) -> float:
+        """Excess kurtosis of the tilted composed loss: about 1 / (number of losses that make the sum)."""
+        second = fourth = 0.0
+        for moments, copies in self.parts:
+            variance, excess = moments.tilted_moments(order)
+            second, fourth = second + copies * variance, fourth + copies * excess
+        return fourth / max(second**2, 1e-300)
+
     @property
     def size(self) -> int:
         """Quadrature nodes in all."""

@@ -23,6 +23,7 @@ _NEGLECTED = 1e-11  # share of delta that losses too rare to matter may have
 _ALIASING = 25.0  # e^-25 = 1e-11 of delta
 _CONVERGED = 1e-11  # size of the last terms against the sum
 _MOST_TERMS = 512
+_RARE, _REVIVALS = 0.02, 8  # excess kurtosis that means few large losses; how much further to look then
 _MOST_WORK = 4_000_000  # terms times quadrature nodes
 
 
@@ -86,14 +87,16 @@ def _extent(
     """(how far from epsilon the tilted loss is negligible, how far from the real line its transform is).
 
     What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies
-    as far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss.
+    as far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
+    few rare large losses make the sum it revives at higher frequencies.
     """
     orders = order * np.array([1.0, 1.001, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
     moments = composed_moments(counts, max_order=float(orders[-1]), neglect=neglect)
     value, slope = moments.cumulants(orders)
     spread = math.sqrt(max((slope[1] - slope[0]) / (orders[1] - orders[0]), 1e-300))
     above = float(((value[2:] - value[0] + _ALIASING) / (orders[2:] - order)).min()) - 0.5 * bound
-    return max(above, (_ALIASING - math.log(delta)) / order), 9 / spread
+    rare = moments.excess(order) > _RARE
+    return max(above, (_ALIASING - math.log(delta)) / order), (_REVIVALS if rare else 1) * 9 / spread
 
 
 def _contour(counts: dict[LossCurve, int], order: float, step: float, frequency: float, neglect: float) -> Contour:

@@ -6,7 +6,7 @@ and the atoms until they meet the lattice (coarsen.py says why that is valid, an
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -97,9 +97,22 @@ def lattice_down(cut: Cells) -> LossPmf:
     low = cut.loss.min(axis=1)
     loss = low - np.log1p((plain * np.expm1(low[:, None] - cut.loss)).sum(axis=1) / total)
     mass = total * np.exp(cut.tilt * (loss - top[:, 0]))
+    origin = _heaviest(mass, loss, cut)
     order = np.argsort(loss)
-    places, points = merged_onto_lattice(mass[order].tolist(), loss[order].tolist(), cut.tilt, cut.spacing)
-    return _dense(cut, np.array(places, dtype=np.int64), np.array(points))
+    places, points = merged_onto_lattice(mass[order].tolist(), (loss[order] - origin).tolist(), cut.tilt, cut.spacing)
+    return replace(_dense(cut, np.array(places, dtype=np.int64), np.array(points)), origin=origin)
+
+
+def _heaviest(mass: Array, loss: Array, cut: Cells) -> float:
+    """The merged loss of the atoms in the heaviest lattice cell; 0 where some mass has loss 0 exactly."""
+    if cut.at_zero > 1e-9:
+        return 0.0
+    place = np.floor(loss / cut.spacing).astype(np.int64)
+    sums = summed_by_place(place - place.min(), mass, size=int(np.ptp(place)) + 1)
+    inside = place == place.min() + int(np.argmax(sums))
+    reference = float(loss[inside].max())
+    plain = mass[inside] * np.exp(cut.tilt * (reference - loss[inside]))
+    return reference - math.log1p(float((plain * np.expm1(reference - loss[inside])).sum() / plain.sum()))
 
 
 def _dense(cut: Cells, places: NDArray[np.int64], points: Array) -> LossPmf:
@@ -140,9 +153,9 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
     level = _first_level([(piece.segment, edges) for piece, edges in zip(pieces, rough, strict=True)], aim)
     spacing = math.ldexp(1.0, level)
-    ends = np.concatenate([np.interp(edges, piece.y, piece.loss) for piece, edges in zip(pieces, rough, strict=True)])
-    around = [math.floor(ends.min() / spacing), math.ceil(ends.max() / spacing)]
-    edges = np.union1d(np.rint(ends / spacing), around)
+    ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
+    around = [rounded for end in ends for rounded in (math.floor(end.min()), math.ceil(end.max()))]
+    edges = np.union1d(np.rint(np.concatenate(ends)), around)  # each piece lies between two lattice points of its own
     parts = [_piece_cells(piece, fine, edges * spacing, aim) for piece, fine in zip(pieces, rough, strict=True)]
     mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, _NODES) for i in (0, 1))
     plain = float((np.exp(aim.log_norm - aim.tilt * loss) * mass).sum())

@@ -65,6 +65,15 @@ class LossMoments:
         slope = (tilted * self.loss).sum(axis=1) / moment
         return log_moment, slope
 
+    def tilted_moments(self, order: float) -> tuple[float, float]:
+        """Variance and fourth cumulant of the loss tilted by e^{order L}."""
+        raised = self.log_mass + order * self.loss
+        weights = np.exp(raised - max(float(raised.max()), 0.0))
+        weights /= weights.sum()
+        away = self.loss - float((weights * self.loss).sum())
+        variance = float((weights * away**2).sum())
+        return variance, float((weights * away**4).sum()) - 3 * variance**2
+
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
         """K(z) at z = real + i k step, k = 0, ..., count - 1.
 
@@ -84,7 +93,8 @@ class LossMoments:
         straight = float((tilted - mass if top else mass * np.expm1(real * loss)).sum())
         angle = step * loss
         turn = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e^{i angle} - 1
-        turned, sums = np.zeros_like(turn), np.zeros(count, dtype=np.complex128)
+        turned: NDArray[np.complex128] = np.zeros(turn.shape, dtype=np.complex128)
+        sums = np.zeros(count, dtype=np.complex128)
         for k in range(1, count):
             turned = turned * turn + turned + turn  # e^{i k angle} - 1
             sums[k] = (turned * tilted).sum()

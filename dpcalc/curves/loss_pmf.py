@@ -1,6 +1,6 @@
 """A composed privacy loss on a lattice, tilted so that the tail that decides epsilon is in the middle.
 
-With t the tilt and h = 2^level the spacing, entry i stands for loss (start + i) h and holds
+With t the tilt and h = 2^level the spacing, entry i stands for loss origin + (start + i) h and holds
 p(loss) e^{t loss - log_norm}: entries sum to about 1, FFT round-off is relative to what matters, and a
 delta of 1e-30 keeps its digits. Spacings are powers of two, so that any two lattices nest exactly.
 
@@ -35,6 +35,7 @@ class LossPmf:
         tilt: t > 0.
         level: spacing is 2.0 ** level.
         start: lattice index of the first entry.
+        origin: loss of lattice index 0; where a step's mass sits near one loss, the lattice is laid through it.
         mass: tilted masses, >= 0, sum about 1, shape (n,).
         log_norm: log of the factor taken out.
         lost: bound on the tilted mass missing from, or wrongly in, `mass`.
@@ -46,6 +47,7 @@ class LossPmf:
     start: int
     mass: Array
     log_norm: float
+    origin: float = 0.0
     lost: float = 0.0
     noise: float = 0.0
 
@@ -56,8 +58,8 @@ class LossPmf:
 
     @property
     def losses(self) -> Array:
-        """The loss of each entry, exact."""
-        return np.arange(self.start, self.start + self.mass.size, dtype=np.float64) * self.spacing
+        """The loss of each entry."""
+        return self.origin + np.arange(self.start, self.start + self.mass.size, dtype=np.float64) * self.spacing
 
     def normalized(self) -> "LossPmf":
         """The same measure with entries that sum to 1."""
@@ -94,6 +96,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
             replace(
                 pmf,
                 start=low,
+                origin=count * pmf.origin,
                 mass=np.maximum(np.roll(result, -low), 0.0),
                 log_norm=count * pmf.log_norm,
                 lost=lost,
@@ -136,6 +139,7 @@ def compose(a: LossPmf, b: LossPmf) -> LossPmf:
         tilt=a.tilt,
         level=a.level,
         start=a.start + b.start,
+        origin=a.origin + b.origin,
         mass=np.maximum(mass, 0.0),
         log_norm=a.log_norm + b.log_norm,
         lost=a.lost + b.lost + a.lost * b.lost,
