@@ -1,11 +1,11 @@
 """What the command line says about a file: `--set a.b=v`, and flags that are short for it."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from dpcalc.config.diagnostics import ConfigError, Diagnostic
+from dpcalc.config.dotted import parts
 from dpcalc.config.nodes import Items, Node, Scalar, Section
 from dpcalc.config.source import Mark, Source, error, source_of
 from dpcalc.config.yaml_text import parse
@@ -25,8 +25,6 @@ FLAGS = {
     "--noise-multiplier": "mechanism.noise_multiplier",
 }
 """Options that are short for a `--set` of one key."""
-
-_PART = re.compile(r"(?P<key>[^.\[\]=\s]+)|\[(?P<index>[0-9]{1,6})\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +148,7 @@ def _flag(option: str, text: str) -> tuple[Assignment, tuple[Diagnostic, ...]]:
 def _removal(text: str, path: str) -> tuple[Assignment, tuple[Diagnostic, ...]]:
     """A key to take out of the file."""
     source = source_of(text, path)
-    keys, marks = _path(source.text, source)
+    keys, marks = path_of(source.text, source)
     nothing = Scalar(text="", plain=True, mark=marks[-1], key=marks[-1], path=text)
     return Assignment(keys=keys, marks=marks, value=nothing), ()
 
@@ -162,7 +160,7 @@ def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Diagnostic, ...
     if not separator:
         message = "an assignment needs a `=`"
         raise ConfigError([error("DPC100", Mark(source, 1, 1), message, "write `--set training.steps=1000`")])
-    keys, marks = _path(left, source)
+    keys, marks = path_of(left, source)
     # Blanks in place of the path keep the columns of the value true.
     padded = Source(path, " " * (len(left) + 1) + right, source.lines)
     if not right.strip():
@@ -171,25 +169,24 @@ def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Diagnostic, ...
     return Assignment(keys=keys, marks=marks, value=_named(value, left, marks[-1])), problems
 
 
-def _path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[Mark, ...]]:
-    """The parts of a dotted path and where they stand."""
-    keys: list[str | int] = []
-    marks: list[Mark] = []
-    position = 0
-    while position < len(text):
-        if keys and text[position] == ".":
-            position += 1
-        found = _PART.match(text, position)
-        if not found or (found["index"] is not None) == (not keys or text[position - 1] == "."):
-            break
-        keys.append(found["key"] if found["index"] is None else int(found["index"]))
-        marks.append(Mark(source, 1, found.start() + 1, len(found.group())))
-        position = found.end()
-    if not keys or position < len(text):
-        mark = Mark(source, 1, position + 1)
-        hint = "write e.g. `phases[0].training.steps=1000`"
-        raise ConfigError([error("DPC100", mark, f"`{text}` is no path of keys", hint)])
-    return tuple(keys), tuple(marks)
+def path_of(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[Mark, ...]]:
+    """A dotted path of the command line.
+
+    Args:
+        text: the path.
+        source: the option that it begins.
+
+    Returns:
+        Its steps, and where each of them stands.
+
+    Raises:
+        ConfigError: it is no path.
+    """
+    steps, read = parts(text)
+    if not steps or read < len(text):
+        hint = "write e.g. `phases[0].training.steps`"
+        raise ConfigError([error("DPC100", Mark(source, 1, read + 1), f"`{text}` is no path of keys", hint)])
+    return tuple(step.key for step in steps), tuple(Mark(source, 1, step.start + 1, step.width) for step in steps)
 
 
 def _named(node: Node, path: str, key: Mark | None) -> Node:

@@ -2,26 +2,25 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
-from dpcalc.config import scalars
-from dpcalc.config.assignments import Overrides, changes
+from dpcalc.config.assignments import Changes, Overrides, changes
 from dpcalc.config.build import build
 from dpcalc.config.diagnostics import ConfigError, Diagnostic
 from dpcalc.config.fingerprint import fingerprint
+from dpcalc.config.formats import Document
+from dpcalc.config.inside import part_of, put_back
 from dpcalc.config.meaning import contradictions, remarks
-from dpcalc.config.merging import RUN_KEYS, long_form, runs, without_effect
-from dpcalc.config.messages import NOT_YET, missing, unexpected
-from dpcalc.config.nodes import Items, Node, Scalar, Section, walk
-from dpcalc.config.references import hydra_defaults, unresolved
+from dpcalc.config.merging import RUN_KEYS, as_set, long_form, runs, without_effect
+from dpcalc.config.nodes import Node, Section, walk, within
+from dpcalc.config.references import References, unresolved
+from dpcalc.config.repository import Files, folder_of, stay_inside
 from dpcalc.config.sections import sections
-from dpcalc.config.source import STDIN, Source, decode, error, read, source_of
-from dpcalc.config.yaml_text import parse
+from dpcalc.config.source import STDIN, Source, decode, read, source_of
+from dpcalc.config.version import foreign, version_problems
+from dpcalc.config.yaml_text import parsed, tagged
 from dpcalc.planner.plan import Plan
 
-VERSION = 1
 NOTHING = Overrides()
-MAX_INHERITED = 50_000  # phases times what each inherits: a small file must not make much work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +30,7 @@ class Loaded:
     Attributes:
         plan: what it says.
         path: the file as the user named it, "<stdin>" for standard input.
+        section: dotted path of the part of the file that is the config, "" for all of it.
         diagnostics: warnings and notes, in the order of the file.
         config_hash: SHA-256 of the meaning: comments, order, formatting and short forms do not change it.
         marks: line and column by dotted key.
@@ -38,6 +38,7 @@ class Loaded:
 
     plan: Plan
     path: str
+    section: str
     diagnostics: tuple[Diagnostic, ...]
     config_hash: str
     marks: Mapping[str, tuple[int, int]] = field(repr=False)
@@ -55,11 +56,12 @@ class Loaded:
         return self.marks.get(key)
 
 
-def load(path: str, *, assignments: Sequence[str] = (), overrides: Overrides = NOTHING) -> Loaded:
+def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides: Overrides = NOTHING) -> Loaded:
     """The plan in a file.
 
     Args:
         path: file name, "-" for standard input.
+        key: dotted path of the section that is the config; "" for a `dpcalc:` section or else the whole file.
         assignments: overriding values such as "training.steps=1000", read by the rules of the file.
         overrides: what else the command line says.
 
@@ -69,17 +71,29 @@ def load(path: str, *, assignments: Sequence[str] = (), overrides: Overrides = N
     Raises:
         ConfigError: the file cannot be used; holds all errors.
     """
-    return _loaded(decode(read(path), STDIN if path == "-" else path), _both(assignments, overrides))
+    stay_inside(path)
+    source = decode(read(path), STDIN if path == "-" else path)
+    return _loaded(source, key, _both(assignments, overrides), folder_of(path))
 
 
-def load_text(text: str, *, path: str, assignments: Sequence[str] = (), overrides: Overrides = NOTHING) -> Loaded:
+def load_text(  # noqa: PLR0913  one for each thing that can vary
+    text: str,
+    *,
+    path: str,
+    key: str = "",
+    assignments: Sequence[str] = (),
+    overrides: Overrides = NOTHING,
+    files: Files | None = None,
+) -> Loaded:
     """The plan in a text; otherwise as `load`.
 
     Args:
         text: YAML.
-        path: the name for messages.
+        path: the name for messages, and where the text would stand.
+        key: dotted path of the section that is the config.
         assignments: overriding values.
         overrides: what else the command line says.
+        files: where references to other files lead; None is the directory of `path`.
 
     Returns:
         The plan with warnings and notes.
@@ -93,7 +107,7 @@ def load_text(text: str, *, path: str, assignments: Sequence[str] = (), override
         >>> load_text(text, path="example.yaml").plan.steps
         3
     """
-    return _loaded(source_of(text, path), _both(assignments, overrides))
+    return _loaded(source_of(text, path), key, _both(assignments, overrides), files or folder_of(path))
 
 
 def _both(assignments: Sequence[str], overrides: Overrides) -> Overrides:
@@ -101,19 +115,22 @@ def _both(assignments: Sequence[str], overrides: Overrides) -> Overrides:
     return replace(overrides, assignments=(*assignments, *overrides.assignments))
 
 
-def _loaded(source: Source, overrides: Overrides) -> Loaded:
+def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
     """The stages from text to plan."""
-    tree, syntax = parse(source)
-    if not isinstance(tree, Section):
-        raise ConfigError([*syntax, unexpected(tree, "a mapping of keys")])
+    tree, flaws = parsed(source)
+    part = part_of(tree, key)
     changed, unreadable = changes(overrides)
-    root, settings, lost = long_form(tree, changed)
-    foreign = tuple(_foreign(root))
-    if foreign:
-        raise ConfigError(foreign)
-    holes = tuple(unresolved(root))
+    main = Document(tree=put_back(tree, part.keys, as_set(part.root, changed)), tagged=tagged(flaws))
+    references = References(main, files)
+    root, settings, lost = long_form(_resolved(part.root, references), _all_resolved(changed, references))
+    strange = tuple(foreign(root))
+    if strange:
+        raise ConfigError(strange)
+    holes = tuple(unresolved(root, references.faults))
     found, wrong = sections(root)
-    faults = (*_version(root), *wrong, *contradictions(found), *lost, *without_effect(settings, tuple(_used(root))))
+    idle = without_effect(settings, tuple(_used(root)))
+    faults = (*version_problems(root), *wrong, *contradictions(found), *lost, *idle)
+    syntax = (flaw.diagnostic for flaw in flaws if within(part.path, flaw.path))
     errors = (*syntax, *unreadable, *holes, *_elsewhere(faults, holes))
     if errors:
         raise ConfigError(_ordered(errors, source.path))
@@ -121,38 +138,23 @@ def _loaded(source: Source, overrides: Overrides) -> Loaded:
     return Loaded(
         plan=plan,
         path=source.path,
+        section=part.path,
         diagnostics=_ordered(remarks(found), source.path),
         config_hash=fingerprint(plan),
-        marks=_marks(source, tree, root),
+        marks=_marks(source, part.root, root),
     )
 
 
-def _foreign(root: Section) -> Iterator[Diagnostic]:
-    """What makes a file something else than a version 1 config, so that nothing more is worth saying."""
-    inside = root.entries.get("dpcalc")
-    version = root.entries.get("version")
-    if inside is not None:
-        message = f"a `dpcalc:` section inside a training config {NOT_YET}"
-        yield error("DPC104", inside.key or inside.anchor, message, "move it to a file of its own")
-    elif isinstance(root.entries.get("defaults"), Items):
-        yield from hydra_defaults(root)
-    elif isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
-        message = f"version {version.text} of the config file {NOT_YET}"
-        yield error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
-    phases = root.entries.get("phases")
-    inherited = sum(1 for key in RUN_KEYS if key in root.entries for _ in walk(root.entries[key], key))
-    if isinstance(phases, Items) and inherited * len(phases.items) > MAX_INHERITED:
-        message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
-        yield error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
+def _resolved(root: Section, references: References) -> Section:
+    """A config with its references followed."""
+    found = references.resolved(root)
+    return found if isinstance(found, Section) else root
 
 
-def _version(root: Section) -> Iterator[Diagnostic]:
-    """A version that is missing or no number."""
-    version = root.entries.get("version")
-    if version is None:
-        yield missing(root, "version")
-    elif not isinstance(version, Scalar) or not isinstance(scalars.value(version), Fraction):
-        yield unexpected(version, f"the number {VERSION}")
+def _all_resolved(changed: Changes, references: References) -> Changes:
+    """Changes with the references in their values followed."""
+    settings = tuple(replace(item, value=references.resolved(item.value)) for item in changed.settings)
+    return replace(changed, settings=settings)
 
 
 def _used(root: Section) -> Iterator[Node]:

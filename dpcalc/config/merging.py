@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from dpcalc.config.assignments import Assignment, Changes
 from dpcalc.config.diagnostics import Diagnostic
+from dpcalc.config.dotted import child, shown
 from dpcalc.config.forms import BATCH_SIZE, level_names, long_data, long_phases, long_run, with_amounts
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
 from dpcalc.config.source import error
@@ -33,6 +34,22 @@ class Run:
     at: Section
     path: str
     sections: Section
+
+
+def as_set(root: Section, changes: Changes) -> Section:
+    """The file as written with the command line's changes in it, for references to look into.
+
+    Args:
+        root: the file as written.
+        changes: what to take out and to set; what finds no place is left to `long_form` to refuse.
+    """
+    for item in changes.unset:
+        left = _without(root, item)
+        root = left if isinstance(left, Section) else root
+    for item in changes.settings:
+        found = _placed(root, item, ())
+        root = found if isinstance(found, Section) else root
+    return root
 
 
 def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignment, ...], tuple[Diagnostic, ...]]:
@@ -157,11 +174,10 @@ def _kept(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
 def _without(node: Node, item: Assignment) -> Node | Diagnostic:
     """A tree as written with one key or list item taken out."""
     head, rest = item.keys[0], replace(item, keys=item.keys[1:], marks=item.marks[1:])
-    here = _child(node, head)
+    here = child(node, head)
     if here is None:
-        shown = f"[{head}]" if isinstance(head, int) else f"`{head}`"
         hint = "--unset names a key as the file writes it"
-        return error("DPC103", item.marks[0], f"there is no {shown} to take out", hint)
+        return error("DPC103", item.marks[0], f"there is no {shown(head)} to take out", hint)
     below = _without(here, rest) if rest.keys else None
     if isinstance(below, Diagnostic):
         return below
@@ -174,19 +190,14 @@ def _without(node: Node, item: Assignment) -> Node | Diagnostic:
     return node
 
 
-def _child(node: Node, key: str | int) -> Node | None:
-    """What stands at one key or index."""
-    if isinstance(key, int):
-        return node.items[key] if isinstance(node, Items) and key < len(node.items) else None
-    return entry(node, key)
-
-
 def _completed(root: Section, assumed: Sequence[Assignment]) -> Section:
     """A file with what it does not say filled in; what it says, in whatever form, stays."""
     for item in assumed:
         names = level_names(root)
         if item.keys[0] == "data" and "data" in root.entries:
             continue
+        if item.keys[0] == "sampling" and names is not None and len(names) > 1:
+            continue  # a draw without a level is for data with one
         said = long_phases(long_data(_overlay(replace(root, entries={}), item)), names)
         root = merged(said, long_phases(root, names))
     return root
@@ -217,11 +228,10 @@ def _placed(node: Node, item: Assignment, names: tuple[str, ...] | None) -> Node
         if isinstance(below, Diagnostic):
             return below
         return replace(node, items=(*node.items[:head], below, *node.items[head + 1 :]))
-    child = entry(node, str(head))
-    if isinstance(head, int) or child is None or not isinstance(node, Section):
-        shown = f"[{head}]" if isinstance(head, int) else f"`{head}`"
-        return error("DPC103", item.marks[0], f"there is no {shown} to set", "list items are numbered from [0]")
-    below = _placed(child, rest, names)
+    here = entry(node, str(head))
+    if isinstance(head, int) or here is None or not isinstance(node, Section):
+        return error("DPC103", item.marks[0], f"there is no {shown(head)} to set", "list items are numbered from [0]")
+    below = _placed(here, rest, names)
     return below if isinstance(below, Diagnostic) else replace(node, entries={**node.entries, str(head): below})
 
 
@@ -230,7 +240,7 @@ def _overlay(base: Section, item: Assignment) -> Section:
     head, rest = str(item.keys[0]), replace(item, keys=item.keys[1:], marks=item.marks[1:])
     below = item.value
     if rest.keys:
-        child = base.entries.get(head)
+        here = base.entries.get(head)
         fresh = Section(entries={}, mark=item.marks[0], key=item.marks[0], path=join(base.path, head))
-        below = _overlay(child if isinstance(child, Section) else fresh, rest)
+        below = _overlay(here if isinstance(here, Section) else fresh, rest)
     return replace(base, entries={head: below})

@@ -60,12 +60,14 @@ class Section:
 
     Attributes:
         entries: values by key, in the order of the file.
+        repeated: keys that the file gives more than once; `entries` holds what it says first.
         mark: where it begins.
         key: where its own key is, None inside lists and at the top.
         path: dotted path as written, "" at the top.
     """
 
     entries: "Mapping[str, Node]"
+    repeated: frozenset[str] = frozenset()
     mark: Mark
     key: Mark | None
     path: str
@@ -87,6 +89,16 @@ def join(path: str, key: str) -> str:
         ('privacy.delta', 'privacy')
     """
     return f"{path}.{key}" if path else key
+
+
+def within(above: str, path: str) -> bool:
+    """Whether a path is another one or lies below it.
+
+    Example:
+        >>> within("", "a"), within("a", "a[0].b"), within("a", "ab")
+        (True, True, False)
+    """
+    return not above or path == above or path.startswith((f"{above}.", f"{above}["))
 
 
 def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:

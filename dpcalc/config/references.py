@@ -1,20 +1,131 @@
-"""What a file leaves unresolved."""
+"""`${...}`: values that stand elsewhere, in the same file or in another one of the repository."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
 
 from dpcalc.config import scalars
 from dpcalc.config.diagnostics import Diagnostic
-from dpcalc.config.nodes import Items, Node, Scalar, entry, walk
-from dpcalc.config.source import error
+from dpcalc.config.dotted import child, parts, shown
+from dpcalc.config.formats import Document, document
+from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
+from dpcalc.config.repository import SUFFIXES, Files, Refusal
+from dpcalc.config.source import Mark, error
+from dpcalc.config.vocabulary import nearest
 
+MAX_CHAIN = 8
+MAX_FILES = 16
+MAX_REFERENCE = 400
+MAX_COMPARED = 50  # keys that a misspelt one is compared with
+MARKER = "${"
 _HYDRA = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
+_FORM = "write `${section.key}`, or `${conf/train.yaml:section.key}` for another file"
+_SHOWN = 60
 
 
-def unresolved(root: Node) -> Iterator[Diagnostic]:
+class References:
+    """Follows the references of one config."""
+
+    def __init__(self, main: Document, files: Files) -> None:
+        """Start with nothing followed.
+
+        Args:
+            main: the whole file of the config, in which plain references look.
+            files: where the others are.
+        """
+        self.faults: dict[Mark, Diagnostic] = {}
+        self._files = files
+        self._documents = {"": main}
+
+    def resolved(self, node: Node) -> Node:
+        """A tree with every reference replaced by the value it leads to, at the place of the reference.
+
+        Args:
+            node: the tree; the user's own sections stay as they are.
+
+        Returns:
+            The tree. What leads nowhere stays, with its error in `faults`.
+        """
+        if isinstance(node, Scalar):
+            return self._value(node) if MARKER in node.text else node
+        if isinstance(node, Items):
+            return replace(node, items=tuple(self.resolved(item) for item in node.items))
+        entries = {
+            key: value if key.startswith(USER_KEY) else self.resolved(value) for key, value in node.entries.items()
+        }
+        return replace(node, entries=entries)
+
+    def _value(self, node: Scalar) -> Scalar:
+        """What a reference leads to, or the reference itself."""
+        try:
+            target = self._end(node.text)
+        except Refusal as cause:
+            message = f"`{node.path}` is the reference `{_cut(node.text)}`: {cause.message}"
+            self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
+            return node
+        return replace(target, mark=node.mark, key=node.key, path=node.path)
+
+    def _end(self, text: str) -> Scalar:
+        """The value at the end of a chain of references."""
+        trail: list[tuple[str, str]] = []
+        place = ""
+        while True:
+            name, path = _parted(text)
+            place = self._located(name, place) if name else place
+            if (place, path) in trail:
+                raise Refusal("DPC111", "it leads back to itself", "write the value in one of the places")
+            if len(trail) >= MAX_CHAIN:
+                raise Refusal("DPC111", f"the chain has more than {MAX_CHAIN} references", "refer to the value itself")
+            trail.append((place, path))
+            target = self._target(place, path)
+            if MARKER not in target.text:
+                return target
+            text = target.text
+
+    def _located(self, name: str, holder: str) -> str:
+        """The one name of another file, which then is known."""
+        try:
+            place = self._files.locate(name, holder)
+            known = self._documents.get(place)
+            self._documents[place] = known or self._read(place)
+        except Refusal as cause:
+            raise Refusal(cause.code, f"`{_cut(name)}` {cause.message}", cause.hint) from None
+        return place
+
+    def _read(self, place: str) -> Document:
+        """A file that was not read before."""
+        if len(self._documents) > MAX_FILES:
+            raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
+        return document(self._files.source(place), PurePosixPath(place).suffix.lower())
+
+    def _target(self, place: str, path: str) -> Scalar:
+        """The word at a path of a known file."""
+        found = self._documents[place]
+        steps, read = parts(path)
+        if path.startswith("."):
+            raise Refusal("DPC110", "relative references are not followed", "write the path from the top of the file")
+        if not steps or read < len(path):
+            raise Refusal("DPC110", f"`{_cut(path)}` is no path of keys", _FORM)
+        node, here = found.tree, ""
+        for step in steps:
+            node, here = _below(node, here, step.key, found.tree)
+            if here in found.tagged:
+                raise Refusal("DPC110", f"`{here}` has a tag, which is not followed", "remove the `!...` there")
+        if not isinstance(node, Scalar):
+            raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
+        if node.text == "???":
+            raise Refusal("DPC110", "it leads to `???`, a value still to be given", "write the value there")
+        if MARKER not in node.text and scalars.value(node) is None:
+            raise Refusal("DPC110", "it leads to nothing: no value is written there", "write the value there")
+        return node
+
+
+def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
     """Everything in a tree that has no value: references, markers, nothing at all, numbers without end.
 
     Args:
         root: the tree; the user's own sections are not looked at.
+        faults: why references lead nowhere, by where they stand.
 
     Yields:
         One error for each.
@@ -24,13 +135,12 @@ def unresolved(root: Node) -> Iterator[Diagnostic]:
             continue
         path = node.path
         reason = scalars.out_of_reach(node)
-        if "${" in node.text:
-            message = f"`{path}` is the reference `{node.text[:60]}`; references are not resolved by this version"
-            yield error("DPC110", node.mark, message, "write the value")
+        if node.mark in faults:
+            yield faults[node.mark]
         elif node.text == "???":
             yield error("DPC110", node.mark, f"`{path}` is `???`, a value still to be given", "write the value")
         elif reason:
-            yield error("DPC106", node.mark, f"`{path}` is {node.text[:60]}: {reason}", "write a plain number")
+            yield error("DPC106", node.mark, f"`{path}` is {node.text[:_SHOWN]}: {reason}", "write a plain number")
         elif scalars.value(node) is None:
             yield error("DPC102", node.anchor, f"`{path}` is empty", "give it a value, or delete the line")
 
@@ -40,3 +150,37 @@ def hydra_defaults(root: Node) -> Iterator[Diagnostic]:
     defaults = entry(root, "defaults")
     if isinstance(defaults, Items):
         yield error("DPC110", defaults.anchor, "`defaults` names other files that are not read here", _HYDRA)
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """A reference as the name of a file, "" for the same one, and a path in it."""
+    body = text.strip()
+    if len(body) > MAX_REFERENCE:
+        raise Refusal("DPC110", f"it has more than {MAX_REFERENCE} characters", _FORM)
+    inner = body.removeprefix(MARKER).removesuffix("}")
+    if len(inner) != len(body) - 3 or "{" in inner or "}" in inner:
+        raise Refusal("DPC110", "a reference is the whole value, with none inside", _FORM)
+    name, colon, path = inner.rpartition(":")
+    if colon and not name.lower().endswith(SUFFIXES):
+        raise Refusal("DPC110", "resolvers are not run, and a file ends in .yaml, .yml, .json or .toml", _FORM)
+    return name.strip(), path.strip()
+
+
+def _below(node: Node, here: str, key: str | int, root: Node) -> tuple[Node, str]:
+    """One step down, by name or, in a list, also by `a.0`; and the path there."""
+    if isinstance(node, Items) and isinstance(key, str) and key.isascii() and key.isdigit():
+        key = int(key[:6])
+    if isinstance(node, Section) and key in node.repeated:
+        raise Refusal("DPC110", f"{shown(key)} stands there more than once", "delete all but one")
+    below = child(node, key)
+    if below is not None:
+        return below, f"{here}[{key}]" if isinstance(key, int) else join(here, key)
+    near = nearest(str(key), tuple(node.entries)[:MAX_COMPARED]) if isinstance(node, Section) else ""
+    hint = _HYDRA if isinstance(entry(root, "defaults"), Items) else f"did you mean `{near}`?" if near else ""
+    where = f"`{here}`" if here else "the file"
+    raise Refusal("DPC110", f"there is no {shown(key)} in {where}", hint)
+
+
+def _cut(text: str) -> str:
+    """A text that fits into a sentence."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

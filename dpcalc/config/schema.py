@@ -236,7 +236,19 @@ class Budget(Model):
 
 # The keys of every kind of section as a user writes it, for spelling hints.
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("version", "name", "data", "sampling", "mechanism", "training", "phases", "privacy", "accounting", "budget"),
+    "": (
+        "version",
+        "name",
+        "requires",
+        "data",
+        "sampling",
+        "mechanism",
+        "training",
+        "phases",
+        "privacy",
+        "accounting",
+        "budget",
+    ),
     "data": ("examples", "levels"),
     "data.levels[]": tuple(Level.model_fields),
     "sampling": ("scheme", "size", "rate", "expected"),

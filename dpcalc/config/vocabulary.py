@@ -47,7 +47,6 @@ _VALUES = {
     "type": {"gaussian": "normal gauss"},
 }
 _NOT_YET_KEYS = {
-    "": {"requires": "`requires`"},
     "data": {"tree": "`data.tree` (unequal sizes)"},
     "data.levels[]": {"min": "a varying size (`min`)", "max": "a varying size (`max`)"},
     "sampling": {"episodes": "`sampling.episodes` (constructed tasks)", "redraw_every": "`redraw_every`"},
@@ -66,7 +65,6 @@ ADVICE = {
     "max": "every parent must hold the same `count` for now",
     "tree": "state `levels` with equal sizes",
     "redraw_every": "without it every step draws anew; a number for that does not cover draws that are held",
-    "requires": "delete it, or keep it as `x-requires`",
 }
 
 

@@ -4,7 +4,8 @@ The C scanner crashes the interpreter on deep nesting, so it is never used. Noth
 from tags. Aliases and `<<` are resolved here; cycles and explosions end here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 
 import yaml
 
@@ -14,6 +15,7 @@ from dpcalc.config.source import Mark, Source, error
 
 MAX_EVENTS = 20_000
 MAX_DEPTH = 50
+TAGGED = "DPC100"  # of all flaws only tags have this code
 
 # PyYAML's complaint contains the left side; the right side is what we say and advise.
 _SENTENCES = (
@@ -38,14 +40,33 @@ _SENTENCES = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Flaw:
+    """An error that leaves a tree to look at: a duplicate key, a tag, a key that is no word.
+
+    Attributes:
+        path: dotted path of what it concerns.
+        diagnostic: the error.
+    """
+
+    path: str
+    diagnostic: Diagnostic
+
+
 def parse(source: Source) -> tuple[Node, tuple[Diagnostic, ...]]:
+    """The marked tree of a YAML text and all its flaws; otherwise as `parsed`."""
+    tree, flaws = parsed(source)
+    return tree, tuple(flaw.diagnostic for flaw in flaws)
+
+
+def parsed(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
     """The marked tree of a YAML text.
 
     Args:
         source: the text.
 
     Returns:
-        The tree, and errors that leave a tree to look at: duplicate keys, tags, keys that are no words.
+        The tree, and flaws with their places in it.
 
     Raises:
         ConfigError: no tree at all: bad syntax, nothing inside, too deep, too many parts, a cycle.
@@ -66,9 +87,13 @@ def parse(source: Source) -> tuple[Node, tuple[Diagnostic, ...]]:
         loader.dispose()
     if root is None:
         raise ConfigError([error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")])
-    placer = _Placer(source)
-    tree = placer.place(root, "", None)
-    return tree, (*loader.problems, *placer.problems)
+    placer = _Placer(source, loader.tags)
+    return placer.place(root, "", None), tuple(placer.flaws)
+
+
+def tagged(flaws: Iterable[Flaw]) -> frozenset[str]:
+    """The dotted paths of what has a tag, a whole file left out."""
+    return frozenset(flaw.path for flaw in flaws if flaw.diagnostic.code == TAGGED and flaw.path)
 
 
 class _BoundedLoader(yaml.SafeLoader):
@@ -78,7 +103,7 @@ class _BoundedLoader(yaml.SafeLoader):
         """Start at the beginning of a text."""
         super().__init__(source.text)
         self.source = source
-        self.problems: list[Diagnostic] = []
+        self.tags: set[tuple[int, int]] = set()
         self._events = 0
         self._nesting = 0
 
@@ -95,23 +120,25 @@ class _BoundedLoader(yaml.SafeLoader):
         if self._nesting > MAX_DEPTH:
             raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
         if getattr(event, "tag", None) is not None:
-            self.problems.append(error("DPC100", mark, "tags are not allowed", "remove the `!...`"))
+            self.tags.add((mark.line, mark.column))
         return event
 
 
 class _Placer:
     """Copies PyYAML's graph into our tree: aliases expanded, `<<` merged, every node with its path."""
 
-    def __init__(self, source: Source) -> None:
-        """Start with nothing placed."""
+    def __init__(self, source: Source, tags: Container[tuple[int, int]]) -> None:
+        """Start with nothing placed; tags stand at some lines and columns."""
         self.source = source
-        self.problems: list[Diagnostic] = []
+        self.flaws: list[Flaw] = []
+        self._tags = tags
         self._open: list[int] = []
         self._placed = 0
 
     def place(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
         """One node with everything below it."""
         mark = _mark(self.source, node)
+        self._untagged(mark, path)
         self._placed += 1
         if self._placed > MAX_EVENTS:
             raise _too_many(mark)
@@ -129,43 +156,57 @@ class _Placer:
             items = tuple(self.place(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
             placed = Items(items=items, mark=mark, key=key, path=path)
         else:
-            placed = Section(entries=self._entries(node.value, path), mark=mark, key=key, path=path)
+            entries, repeated = self._entries(node.value, path)
+            placed = Section(entries=entries, repeated=repeated, mark=mark, key=key, path=path)
         self._open.pop()
         return placed
 
-    def _entries(self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str) -> dict[str, Node]:
-        """The entries of a mapping: its own ones, then what `<<` adds."""
+    def _flaw(self, path: str, diagnostic: Diagnostic) -> None:
+        """One more flaw."""
+        self.flaws.append(Flaw(path=path, diagnostic=diagnostic))
+
+    def _untagged(self, mark: Mark, path: str) -> None:
+        """Refuse the tag that stands at a place, if there is one."""
+        if (mark.line, mark.column) in self._tags:
+            self._flaw(path, error(TAGGED, mark, "tags are not allowed", "remove the `!...`"))
+
+    def _entries(self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str) -> tuple[dict[str, Node], frozenset[str]]:
+        """The entries of a mapping, its own ones before what `<<` adds; and the keys that it repeats."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         seen: dict[str, int] = {}
+        repeated: set[str] = set()
         for key_node, value_node in pairs:
             mark = _mark(self.source, key_node)
             if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
-                self.problems.append(error("DPC102", mark, "a key must be a word", "write `key: value`"))
+                self._flaw(path, error("DPC102", mark, "a key must be a word", "write `key: value`"))
                 continue
             name = str(key_node.value)
+            self._untagged(mark, join(path, name))
             if name in seen:
                 message = f"duplicate key `{name}` (first at line {seen[name]})"
                 hint = "YAML would silently keep the last one; delete one of them"
-                self.problems.append(error("DPC105", mark, message, hint))
+                self._flaw(join(path, name), error("DPC105", mark, message, hint))
+                repeated.add(name)
                 continue
             seen[name] = mark.line
             if name == "<<" and not key_node.style:
-                merged.update(self._merged(value_node, path, mark))
+                merged.update(self._merged(value_node, path, mark, repeated))
             else:
                 own[name] = self.place(value_node, join(path, name), mark)
-        return {**merged, **own}
+        return {**merged, **own}, frozenset(repeated)
 
-    def _merged(self, node: yaml.Node, path: str, mark: Mark) -> dict[str, Node]:
-        """The entries behind a `<<`: one mapping, or a list whose earlier mappings win."""
+    def _merged(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
+        """The entries behind a `<<`: one mapping, or a list whose earlier mappings win; notes what they repeat."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Node] = {}
         for mapping in reversed(sources):
             placed = self.place(mapping, path, mark)
             if isinstance(placed, Section):
                 result.update(placed.entries)
+                repeated |= placed.repeated
             else:
-                self.problems.append(error("DPC102", mark, "`<<` takes a mapping", "write e.g. `<<: *base`"))
+                self._flaw(path, error("DPC102", mark, "`<<` takes a mapping", "write e.g. `<<: *base`"))
         return result
 
 
@@ -206,8 +247,9 @@ def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
     """Advice for `${...}` and `???` inside braces, which YAML cannot read without quotes."""
     place = cause.problem_mark
     line = source.lines[place.line] if place and place.line < len(source.lines) else ""
-    found = "${...}" if "${" in line else "???" if "???" in line else ""
-    return f"write the value: references such as `{found}` are not resolved by this version" if found else ""
+    if "${" in line:
+        return 'inside braces a reference needs quotes: `"${...}"`'
+    return "write the value: `???` stands for one still to be given" if "???" in line else ""
 
 
 def _complaints(cause: yaml.MarkedYAMLError) -> Iterator[str]:

@@ -77,7 +77,7 @@ def test_a_file_completed_from_the_command_line():
         ("training.steps='5'", "DPC102", 16, "remove the quotes"),
         ("training.steps=[1", "DPC100", 16, "missing in the list"),
         ("training.steps=!!int 5", "DPC100", 16, "tags are not allowed"),
-        ("training.steps=${a}", "DPC110", 16, "references"),
+        ("training.steps=${a}", "DPC110", 16, "there is no `a`"),
         ("training.num_steps=5", "DPC101", 10, "dpcalc calls this `steps`"),
         ("trainin.steps=5", "DPC101", 1, "did you mean `training`?"),
         ("sampling.rate=2", "DPC106", 15, "at most 1"),

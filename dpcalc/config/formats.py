@@ -1,0 +1,117 @@
+"""The formats a reference may lead into, as one marked tree under one set of limits: YAML, JSON, TOML."""
+
+import json
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+
+from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.nodes import Items, Node, Scalar, Section, join
+from dpcalc.config.repository import Refusal
+from dpcalc.config.source import Mark, Source
+from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parsed, tagged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A whole file, for references to look into.
+
+    Attributes:
+        tree: what it says.
+        tagged: dotted paths of what has a tag: its meaning is not ours to tell.
+    """
+
+    tree: Node
+    tagged: frozenset[str] = frozenset()
+
+
+class Number(str):
+    """A number as it is written: no digit is lost, and none is computed."""
+
+    __slots__ = ()
+
+
+class Table(dict[str, object]):
+    """A JSON object that remembers which keys it was given more than once."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        """Keep what is said first."""
+        super().__init__(reversed(pairs))
+        counts = Counter(name for name, _ in pairs)
+        self.repeated = frozenset(name for name, count in counts.items() if count > 1)
+
+
+def document(source: Source, suffix: str) -> Document:
+    """A referenced file, read by what its name says.
+
+    Args:
+        source: its text.
+        suffix: of its name: ".json", ".toml", else YAML.
+
+    Returns:
+        The document.
+
+    Raises:
+        Refusal: the text cannot be read as such, or is too large in some way.
+    """
+    try:
+        if suffix == ".json":
+            return Document(tree=_Placer(source).place(_json(source.text), ""))
+        if suffix == ".toml":
+            return Document(tree=_Placer(source).place(tomllib.loads(source.text, parse_float=Number), ""))
+        tree, flaws = parsed(source)
+    except ConfigError as cause:
+        first = cause.diagnostics[0]
+        code = "DPC111" if first.code == "DPC111" else "DPC110"
+        raise Refusal(code, f"cannot be read, line {first.line}: {first.message}", first.hint) from None
+    except RecursionError:
+        raise _too_large() from None
+    except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
+        raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
+    return Document(tree=tree, tagged=tagged(flaws))
+
+
+def _json(text: str) -> object:
+    """The content of a JSON text, numbers as written."""
+    return json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=Table)
+
+
+class _Placer:
+    """Copies what a parser returned into our tree; what the file does not tell is where the words stand."""
+
+    def __init__(self, source: Source) -> None:
+        """Start with nothing placed."""
+        self._mark = Mark(source, 1, 1)
+        self._placed = 0
+        self._depth = 0
+
+    def place(self, value: object, path: str) -> Node:
+        """One value with everything below it."""
+        self._placed += 1
+        if self._placed > MAX_EVENTS or self._depth > MAX_DEPTH:
+            raise _too_large()
+        if isinstance(value, dict | list):
+            self._depth += 1
+            placed = self._section(value, path) if isinstance(value, dict) else self._items(value, path)
+            self._depth -= 1
+            return placed
+        plain = value is None or isinstance(value, Number | bool | int)
+        text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return Scalar(text=text, plain=plain, mark=self._mark, key=None, path=path)
+
+    def _section(self, value: dict[str, object], path: str) -> Section:
+        """A mapping."""
+        entries = {str(name): self.place(below, join(path, str(name))) for name, below in value.items()}
+        repeated = value.repeated if isinstance(value, Table) else frozenset[str]()
+        return Section(entries=entries, repeated=repeated, mark=self._mark, key=None, path=path)
+
+    def _items(self, value: list[object], path: str) -> Items:
+        """A list."""
+        items = tuple(self.place(below, f"{path}[{index}]") for index, below in enumerate(value))
+        return Items(items=items, mark=self._mark, key=None, path=path)
+
+
+def _too_large() -> Refusal:
+    """A limit was hit."""
+    message = f"has more than {MAX_EVENTS} parts, or more than {MAX_DEPTH} levels of nesting"
+    return Refusal("DPC111", message, "refer to a smaller file")

@@ -1,0 +1,149 @@
+"""Which files a config may lead to: those of its own git repository, and no way around that."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Protocol
+
+from dpcalc.config.diagnostics import ConfigError, visible
+from dpcalc.config.source import STDIN, Source, decode, read, whole_file
+
+SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+MAX_NAME = 300
+
+
+class Refusal(Exception):  # noqa: N818  never leaves this layer: the place of the reference makes it an error
+    """A reference that is not followed.
+
+    Attributes:
+        code: rule code.
+        message: what is wrong.
+        hint: what to do.
+    """
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        """Keep the three."""
+        super().__init__(code, message, hint)
+        self.code, self.message, self.hint = code, message, hint
+
+
+class Files(Protocol):
+    """Where referenced files come from: a directory, or a revision of one."""
+
+    def locate(self, name: str, holder: str) -> str:
+        """The one name of a file, however it is referred to.
+
+        Args:
+            name: as a reference writes it, relative to the file that holds the reference.
+            holder: the one name of that file, "" for the config itself.
+
+        Raises:
+            Refusal: no such file may be read.
+        """
+
+    def source(self, place: str) -> Source:
+        """The text of a located file.
+
+        Raises:
+            Refusal: it cannot be read, or is no bounded UTF-8 text.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """The directory of a config, and the repository around it.
+
+    Attributes:
+        folder: where the config is.
+        root: the top of its git repository; the same directory outside git.
+    """
+
+    folder: Path
+    root: Path
+
+    def locate(self, name: str, holder: str) -> str:
+        """As `Files.locate`: links followed, inside the repository, of a kind that dpcalc reads."""
+        if len(name) > MAX_NAME or visible(name) != name or "\\" in name or not name:
+            raise Refusal("DPC110", "is no plain file name", "write a relative path with `/`, e.g. `conf/train.yaml`")
+        if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("~"):
+            raise Refusal("DPC110", "is an absolute path", "write it relative to this file, inside the repository")
+        base = Path(holder).parent if holder else self.folder
+        written = Path(os.path.normpath(base / name))
+        real = _real(base / name)
+        if not written.is_relative_to(self.root) and not real.is_relative_to(self.root):
+            raise Refusal("DPC110", "lies outside the repository", f"references end at {_shown(self.root)}")
+        if not real.is_relative_to(self.root):
+            raise Refusal("DPC110", "is a symbolic link that leaves the repository", "refer to a file inside it")
+        if real.suffix.lower() not in SUFFIXES or ".git" in real.relative_to(self.root).parts:
+            raise Refusal("DPC110", "is no YAML, JSON or TOML file of the repository", "")
+        return str(real)
+
+    def source(self, place: str) -> Source:
+        """As `Files.source`."""
+        try:
+            return decode(read(place), place)
+        except ConfigError as cause:
+            first = cause.diagnostics[0]
+            raise Refusal("DPC111" if first.code == "DPC111" else "DPC110", first.message, first.hint) from None
+
+
+def folder_of(path: str) -> Folder:
+    """Where a config is.
+
+    Args:
+        path: the config as the user named it; standard input is in the current directory.
+    """
+    here = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
+    root = git_root(here)
+    return Folder(folder=_real(here), root=_real(root or here))
+
+
+def git_root(folder: Path) -> Path | None:
+    """The nearest directory upwards that holds `.git`, None outside git.
+
+    Args:
+        folder: absolute; links are not followed.
+    """
+    for one in (folder, *folder.parents):
+        try:
+            if (one / ".git").exists():
+                return one
+        except (OSError, ValueError):  # a name that no file can have
+            continue
+    return None
+
+
+def stay_inside(path: str) -> None:
+    """Refuse a config that is a link out of the repository it seems to be in.
+
+    Args:
+        path: the config as the user named it.
+
+    Raises:
+        ConfigError: a link leads out: whoever wrote the link is not whoever named the file, and a message would
+            show the lines of a file that is none of theirs.
+    """
+    if path == "-":
+        return
+    root = git_root(Path(_absolute(path)).parent)
+    if root is not None and not _real(Path(_absolute(path))).is_relative_to(_real(root)):
+        message = "is a symbolic link that leaves the repository"
+        raise whole_file(path, "DPC110", message, "name the file itself")
+
+
+def _absolute(path: str) -> str:
+    """A path from the root, links not followed; impossible names are left for reading to refuse."""
+    return os.path.normpath(os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118  keeps names that Path refuses
+
+
+def _real(path: Path) -> Path:
+    """A path with every link followed; impossible names stay what they are."""
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):
+        return path
+
+
+def _shown(path: Path) -> str:
+    """A directory as the reader knows it."""
+    return visible(str(path))

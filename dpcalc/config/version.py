@@ -1,0 +1,110 @@
+"""Whether this version of dpcalc can read a file at all: `version`, `requires`, and what is no dpcalc config."""
+
+import operator
+import re
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import dpcalc
+from dpcalc.config import scalars
+from dpcalc.config.diagnostics import Diagnostic
+from dpcalc.config.merging import RUN_KEYS
+from dpcalc.config.messages import NOT_YET, missing, unexpected
+from dpcalc.config.nodes import Items, Scalar, Section, walk
+from dpcalc.config.references import hydra_defaults
+from dpcalc.config.source import error
+
+VERSION = 1
+MAX_INHERITED = 50_000  # phases times what each inherits: a small file must not make much work
+_NUMBERS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}")
+_CLAUSE = re.compile(rf"\s*(?P<relation>>=|<=|==|>|<)\s*(?P<version>{_NUMBERS.pattern})\s*")
+_RELATIONS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+def foreign(root: Section) -> Iterator[Diagnostic]:
+    """What makes a file something else than a config for this version, so that nothing more is worth saying.
+
+    Args:
+        root: the config.
+
+    Yields:
+        The errors.
+    """
+    version, requires = root.entries.get("version"), root.entries.get("requires")
+    if isinstance(requires, Scalar) and meets(dpcalc.__version__, requires.text) is False:
+        message = f"this config is for dpcalc {requires.text}, and this is dpcalc {dpcalc.__version__}"
+        yield error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
+    elif isinstance(root.entries.get("defaults"), Items):
+        yield from hydra_defaults(root)
+    elif isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
+        message = f"version {version.text} of the config file {NOT_YET}"
+        yield error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
+    phases = root.entries.get("phases")
+    inherited = sum(1 for key in RUN_KEYS if key in root.entries for _ in walk(root.entries[key], key))
+    if isinstance(phases, Items) and inherited * len(phases.items) > MAX_INHERITED:
+        message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
+        yield error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
+
+
+def version_problems(root: Section) -> Iterator[Diagnostic]:
+    """A `version` that is missing or no number, a `requires` that cannot be read.
+
+    Args:
+        root: the config.
+
+    Yields:
+        The errors.
+    """
+    version, requires = root.entries.get("version"), root.entries.get("requires")
+    if version is None:
+        yield missing(root, "version")
+    elif not isinstance(version, Scalar) or not isinstance(scalars.value(version), Fraction):
+        yield unexpected(version, f"the number {VERSION}")
+    if requires is None:
+        return
+    if not isinstance(requires, Scalar) or not isinstance(scalars.value(requires), str):
+        yield unexpected(requires, "a text")
+    elif meets(dpcalc.__version__, requires.text) is None:
+        message = f"`requires` must be comparisons with versions, got {scalars.describe(requires)}"
+        yield error("DPC104", requires.mark, message, 'write e.g. `requires: ">=0.1"` or `requires: ">=0.1, <2"`')
+
+
+def meets(version: str, requirement: str) -> bool | None:
+    """Whether a version is one of those required.
+
+    Args:
+        version: numbers with dots; what follows them ("0.2.dev1") is not looked at.
+        requirement: comparisons with commas between them.
+
+    Returns:
+        The answer, None when the requirement cannot be read.
+
+    Example:
+        >>> meets("0.1.0", ">=0.1, <2"), meets("0.1.0", ">0.1"), meets("0.1.0", "~=0.1")
+        (True, False, None)
+    """
+    clauses = [_CLAUSE.fullmatch(clause) for clause in requirement.split(",")]
+    start = _NUMBERS.match(version)
+    if start is None:
+        return None
+    met = True
+    for clause in clauses:
+        if clause is None:
+            return None
+        ours, theirs = _numbers(start.group()), _numbers(clause["version"])
+        met = met and _RELATIONS[clause["relation"]](ours, theirs)
+    return met
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version; trailing zeros say nothing."""
+    numbers = [int(number) for number in version.split(".")]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
