@@ -76,7 +76,7 @@ def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, .
     ends = []
     for side in sides:
         goal = kept if side is UPPER else delta
-        ends.append(min(best.value, _epsilon(_composed(cut, aims, side), goal, side, _slack(cut, aims))))
+        ends.append(min(best.value, _epsilon(_composed(cut, aims, side), goal, side, _slack(cut, aims, side))))
     return tuple(ends)
 
 
@@ -92,7 +92,7 @@ def delta_interval(counts: dict[LossCurve, int], *, epsilon: float, sides: tuple
     cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
     ends = []
     for side in sides:
-        found = _delta(_composed(cut, aims, side), epsilon, side, _slack(cut, aims))
+        found = _delta(_composed(cut, aims, side), epsilon, side, _slack(cut, aims, side))
         ends.append(min(1.0, found + neglected, rough.value) if side is UPPER else max(0.0, found))
     return tuple(ends)
 
@@ -208,12 +208,14 @@ def _error(pmf: LossPmf) -> float:
     return pmf.lost * peak + pmf.noise * norm
 
 
-def _slack(cut: list[Cells], aims: list[Resolution]) -> float:
+def _slack(cut: list[Cells], aims: list[Resolution], side: Side) -> float:
     """Bound on the log of what misplaced cell ends and the rounding of each step's numbers can change, all copies."""
     total = 0.0
     for step, aim in zip(cut, aims, strict=True):
         spread = float((step.mass * np.abs(step.loss)).sum())
-        total += aim.copies * (32 * UNIT_ROUNDOFF * (1 + aim.tilt * spread) + aim.tilt * step.overshoot)
+        total += aim.copies * 32 * UNIT_ROUNDOFF * (1 + aim.tilt * spread)
+        if side is UPPER:  # merging needs no cell ends on the lattice
+            total += aim.copies * aim.tilt * step.overshoot
     return total
 
 

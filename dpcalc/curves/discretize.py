@@ -178,14 +178,15 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     if low >= high:
         return []
     scale = min(pair.deviation, pair.deviation**2 / max(pair.span, 1e-300))
-    y = np.linspace(low, high, min(max(400, math.ceil(4 * (high - low) / scale)), 100_000))
-    log_p, loss = pair.log_density_and_loss(y)
-    density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
-    used = np.flatnonzero(density * pair.deviation > _NEGLIGIBLE)
-    if used.size < 2:
-        return []
-    kept = slice(max(0, used[0] - 1), used[-1] + 2)
-    y, loss, weight = y[kept], loss[kept], np.cbrt(density * np.gradient(loss, y) ** 2)[kept]
+    for _ in range(2):  # the whole reach first, then what is not negligible
+        y = np.linspace(low, high, min(max(400, math.ceil(4 * (high - low) / scale)), 100_000))
+        log_p, loss = pair.log_density_and_loss(y)
+        density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
+        used = np.flatnonzero(density * pair.deviation > _NEGLIGIBLE)
+        if used.size < 2:
+            return []
+        low, high = float(y[max(0, used[0] - 1)]), float(y[min(used[-1] + 1, y.size - 1)])
+    weight = np.cbrt(density * np.gradient(loss, y) ** 2)
     bounds = [0, *_turns(loss), y.size - 1]
     return [
         _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1])
