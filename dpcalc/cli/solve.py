@@ -31,7 +31,7 @@ SECTIONS = {"sigma": "mechanism", "steps": "training", "rate": "sampling"}
 ASSUMED = {
     "sigma": (f"mechanism.noise_multiplier={ASSUMED_NOISE}",),
     "steps": (f"training.steps={ASSUMED_STEPS}",),
-    "rate": ("sampling.rate=0.5", "sampling.size=1"),
+    "rate": ("sampling.rate=0.001", "sampling.size=1"),
 }
 
 Target = Annotated[
@@ -219,10 +219,17 @@ def _without(none: NoSolution, loaded: Loaded, wish: Wish, target: float) -> Ans
 
 def _written(solution: Solution, loaded: Loaded, wish: Wish) -> tuple[str, ...]:
     """What `--write` changed."""
-    from dpcalc.config.edit import write
+    from dpcalc.config.edit import Rewrite, write
 
-    section, assumed = SECTIONS[wish.quantity], ASSUMED[wish.quantity]
-    return write(loaded.path, section=section, before=loaded.plan, after=solution.plan, assumed=assumed)
+    wanted = Rewrite(
+        path=loaded.path,
+        key=loaded.section,
+        section=SECTIONS[wish.quantity],
+        before=loaded.plan,
+        after=solution.plan,
+        assumed=ASSUMED[wish.quantity],
+    )
+    return write(wanted)
 
 
 def _remarks(loaded: Loaded, plan: Plan, wish: Wish, notes: list[str]) -> tuple[str, ...]:

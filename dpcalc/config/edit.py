@@ -1,6 +1,6 @@
 """`--write`: a value replaced where a file states it; comments, order and all other bytes stay."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
@@ -8,13 +8,14 @@ from fractions import Fraction
 from dpcalc.config.assignments import Changes, Overrides
 from dpcalc.config.diagnostics import ConfigError, visible
 from dpcalc.config.forms import BATCH_SIZE
+from dpcalc.config.inside import part_of
 from dpcalc.config.loading import load_text
 from dpcalc.config.merging import Run, long_form, runs
-from dpcalc.config.nodes import Scalar, Section, entry
+from dpcalc.config.nodes import Scalar, Section, entry, join
 from dpcalc.config.places import Edit, Places, Word, applied
 from dpcalc.config.saving import save
 from dpcalc.config.source import decode, read
-from dpcalc.config.yaml_text import parse
+from dpcalc.config.yaml_text import parsed
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
@@ -50,15 +51,32 @@ class _Change:
         return ".".join(filter(None, (self.run.path, *self.keys)))
 
 
-def write(path: str, *, section: str, before: Plan, after: Plan, assumed: Sequence[str] = ()) -> tuple[str, ...]:
-    """Change a file so that it means another plan.
+@dataclass(frozen=True, kw_only=True)
+class Rewrite:
+    """What a file shall mean from now on.
 
-    Args:
+    Attributes:
         path: the file.
+        key: dotted path of the part of it that is the config, as for `load`.
         section: what differs: "mechanism" (noise), "training" (steps) or "sampling" (sizes and rates).
         before: the plan that the file means, with what is assumed.
         after: the plan that it shall mean by itself.
         assumed: "key=value" texts that hold where the file says nothing.
+    """
+
+    path: str
+    key: str = ""
+    section: str
+    before: Plan
+    after: Plan
+    assumed: tuple[str, ...] = ()
+
+
+def write(wanted: Rewrite) -> tuple[str, ...]:
+    """Change a file so that it means another plan.
+
+    Args:
+        wanted: the file and the plan.
 
     Returns:
         For each number written "path:line: key: value".
@@ -66,48 +84,55 @@ def write(path: str, *, section: str, before: Plan, after: Plan, assumed: Sequen
     Raises:
         InputError: the file cannot be changed so, or not be written; nothing was changed.
     """
-    data = read(path)
-    source = decode(data, path)
-    if load_text(source.text, path=path, overrides=Overrides(assumed=tuple(assumed))).plan != before:
+    data = read(wanted.path)
+    source = decode(data, wanted.path)
+    assumed = Overrides(assumed=wanted.assumed)
+    if load_text(source.text, path=wanted.path, key=wanted.key, overrides=assumed).plan != wanted.before:
         raise InputError(
-            f"--write: {path}: expected a file that means this run by itself, got one that options change; "
-            "put them into the file first, or leave out --write"
+            f"--write: {visible(wanted.path)}: expected a file that means this run by itself, got one that options "
+            "change; put them into the file first, or leave out --write"
         )
-    text, written = edited(source.text, path=path, section=section, before=before, after=after)
+    text, written = edited(source.text, wanted)
     mark = data[: len(data) - len(source.text.encode())]  # of the byte order
-    save(path, mark + text.encode())
+    save(wanted.path, mark + text.encode())
     return written
 
 
-def edited(text: str, *, path: str, section: str, before: Plan, after: Plan) -> tuple[str, tuple[str, ...]]:
-    """A text changed so that it means another plan; arguments and errors as for `write`.
+def edited(text: str, wanted: Rewrite) -> tuple[str, tuple[str, ...]]:
+    """A text changed so that it means another plan.
+
+    Args:
+        text: the content of a file.
+        wanted: the plan.
 
     Returns:
-        The text, read back and found to mean `after`, and what was written.
+        The text, read back and found to mean the plan, and for each number written "path:line: key: value".
+
+    Raises:
+        InputError: the text cannot be changed so.
     """
-    source = decode(text.encode(), path)
-    tree, _ = parse(source)
-    if not isinstance(tree, Section):
-        raise TypeError(f"{path}: expected a mapping of keys, got {type(tree).__name__}")
-    root, _, _ = long_form(tree, Changes())
-    pairs = zip(runs(root), before.phases, after.phases, strict=True)
-    changes = [change for run, old, new in pairs for change in _SECTIONS[section](run, old, new)]
+    source = decode(text.encode(), wanted.path)
+    tree, _ = parsed(source)
+    root, _, _ = long_form(part_of(tree, wanted.key).root, Changes())
+    pairs = zip(runs(root), wanted.before.phases, wanted.after.phases, strict=True)
+    changes = [change for run, old, new in pairs for change in _SECTIONS[wanted.section](run, old, new)]
     try:
         edits, written = _edits(changes, Places(source))
-        fresh = _read_back(applied(source.text, edits), path, after)
+        fresh = _read_back(applied(source.text, edits), wanted)
     except _Refusal as cause:
-        raise InputError(f"--write: {visible(path)}: {cause}; nothing was changed. {_by_hand(changes)}") from cause
-    return fresh, tuple(f"{path}:{line}: {words}" for line, words in written)
+        where, advice = visible(wanted.path), _by_hand(changes, wanted.key)
+        raise InputError(f"--write: {where}: {cause}; nothing was changed. {advice}") from cause
+    return fresh, tuple(f"{wanted.path}:{line}: {words}" for line, words in written)
 
 
 class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputError
     """Why a value cannot be put into a text."""
 
 
-def _read_back(text: str, path: str, plan: Plan) -> str:
-    """A text that means a plan."""
+def _read_back(text: str, wanted: Rewrite) -> str:
+    """A text that means what it shall mean."""
     try:
-        if load_text(text, path=path).plan == plan:
+        if load_text(text, path=wanted.path, key=wanted.key).plan == wanted.after:
             return text
     except ConfigError:
         pass
@@ -134,7 +159,7 @@ def _draws(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
         yield from (replace(change, changed=True) for change in _length(run, old, new))
     for was, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
         above = ("sampling", level.name)
-        nodes = (_stated(run, (*above, key)) for key in ("size", "rate", "expected"))
+        nodes = (_stated(run, (*above, key)) for key in ("size", "rate", "expected", BATCH_SIZE))
         node = next((node for node in nodes if node), None)
         if node is None and isinstance(level.scheme, All):
             continue
@@ -207,6 +232,8 @@ def _line(change: _Change) -> tuple[int, str]:
 def _replaced(change: _Change, word: Word, places: Places) -> list[Edit]:
     """The edits that put a number in the place of another one."""
     node = change.node
+    if node is not None and "${" in node.text:
+        raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
     if node is None or word.anchor:
         raise _Refusal(f"`{change.path}` comes from the anchor `&{word.anchor}`, which other places repeat")
     key, text = _wording(change, node)
@@ -262,8 +289,8 @@ def _decimal(amount: Fraction) -> str:
     return format(exact, "f")
 
 
-def _by_hand(changes: list[_Change]) -> str:
+def _by_hand(changes: list[_Change], key: str) -> str:
     """What to write instead."""
-    amounts = [(change.path, change.amount) for change in changes if change.changed or change.node is None]
+    amounts = [(join(key, change.path), change.amount) for change in changes if change.changed or change.node is None]
     texts = [f"`{path}: {amount.numerator if amount.denominator == 1 else float(amount)}`" for path, amount in amounts]
     return f"By hand: {', '.join(texts)}"
