@@ -16,7 +16,12 @@ def _override(option: str, metavar: str, text: str) -> Any:  # noqa: ANN401  so 
 
 
 Config = Annotated[
-    str | None, typer.Argument(metavar="CONFIG", help="The config file; - is standard input.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="[CONFIG]",
+        help="The config file; - is standard input. Without it the nearest dpcalc.yaml.",
+        show_default=False,
+    ),
 ]
 Configs = Annotated[
     list[str] | None, typer.Argument(metavar="CONFIG", help="Config files; - is standard input.", show_default=False)
@@ -31,6 +36,17 @@ Assignments = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+Key = Annotated[
+    str,
+    typer.Option(
+        "--key",
+        metavar="PATH",
+        help="The section of the file that is the config, e.g. train.privacy; dpcalc where there is one.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore configs that nobody named.", rich_help_panel=PANEL)]
 Unset = Annotated[
     list[str] | None,
     typer.Option(
@@ -40,7 +56,10 @@ Unset = Annotated[
 Unit = Annotated[str | None, _override("--unit", "LEVEL", "The level whose units are protected.")]
 Delta = Annotated[str | None, _override("--delta", "D", "The delta of the guarantee.")]
 Adjacency = Annotated[str | None, _override("--adjacency", "RELATION", "add-remove, replace-one or zero-out.")]
-Method = Annotated[str | None, _override("--method", "NAME", "The accountant: auto, pld, rdp, moments, ...")]
+Method = Annotated[
+    str | None,
+    _override("--method", "NAME", "The accountant: auto, pld, rdp, rdp-classic, moments, optimal, advanced, basic."),
+]
 Scheme = Annotated[str | None, _override("--scheme", "NAME", "How a step draws: poisson, fixed or all.")]
 SampleRate = Annotated[str | None, _override("--sample-rate", "Q", "Probability that a Poisson step draws an example.")]
 BatchSize = Annotated[str | None, _override("--batch-size", "N", "Examples a step draws; on average, for Poisson.")]
@@ -56,17 +75,6 @@ Quiet = Annotated[
     typer.Option("--quiet", "-q", help="Print one bare number: 6 significant digits, rounded up, or inf."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
-
-
-def named(config: str | None) -> str:
-    """The config a command was given.
-
-    Raises:
-        InputError: if it was given none.
-    """
-    if config is None:
-        raise InputError("no config: expected the path of a config file, or - for standard input, got none")
-    return config
 
 
 def number(option: str, text: str | None) -> float | None:

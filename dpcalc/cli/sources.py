@@ -3,20 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
 
 from dpcalc.cli import options
+from dpcalc.cli.answer import aside
+from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
     from dpcalc.config import Loaded
     from dpcalc.config.assignments import Overrides
 
+EXAMPLES = {
+    "--sample-rate": "0.004",
+    "--batch-size": "256",
+    "--dataset-size": "60_000",
+    "--noise-multiplier": "1.1",
+    "--steps": "14_000",
+    "--delta": "1e-5",
+}
 _REQUEST = "dpcalc.request"
 
 
@@ -26,12 +38,16 @@ class Request:
 
     Attributes:
         config: CONFIG as given, or None.
+        no_config: whether a config that nobody named is ignored.
+        key: dotted path of the section of the file that is the config, or "".
         assignments: values of `--set`.
         unset: values of `--unset`.
         flags: the other overriding options with their texts.
     """
 
     config: str | None
+    no_config: bool
+    key: str
     assignments: tuple[str, ...]
     unset: tuple[str, ...]
     flags: tuple[tuple[str, str], ...]
@@ -47,8 +63,8 @@ class SourceCommand(TyperCommand):
     """A command on one config: the options of `request_of` beside its own, kept aside until it loads the config."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
-        """The shared options, then the command's own."""
-        return [*_shared().params, *super().get_params(ctx)]
+        """The command's own options, then the shared ones; an argument of its own comes before CONFIG."""
+        return [*super().get_params(ctx), *_shared().params]
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Put the shared options aside and run the command."""
@@ -75,7 +91,63 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = ()) -> Loade
     from dpcalc.config import load
 
     request: Request = context.meta[_REQUEST]
-    return load(options.named(request.config), overrides=request.overrides(assumed))
+    overrides = request.overrides(assumed)
+    path = _named(request, quiet=bool(context.params.get("quiet")))
+    if path is not None:
+        return load(path, key=request.key, overrides=overrides)
+
+    from dpcalc.config.flags import from_flags, lacking
+
+    missing = lacking(overrides)
+    if missing or request.key:
+        raise InputError(_neither(context, request, missing))
+    return from_flags(overrides)
+
+
+def _named(request: Request, *, quiet: bool) -> str | None:
+    """The config that is given, or else found; of a found one it is said which."""
+    if request.config is not None and request.no_config:
+        raise InputError(f"--no-config: expected no config beside it, got {request.config}; leave one of them out")
+    if request.config is not None or request.no_config:
+        return request.config
+
+    from dpcalc.config.discovery import discovered
+
+    found = discovered(Path.cwd(), os.environ)
+    if found is None:
+        return None
+    path = found.only
+    if not quiet:
+        aside(str(found))
+    return path
+
+
+def _neither(context: typer.Context, request: Request, missing: Sequence[str]) -> str:
+    """What to say when there is neither a config nor enough flags to do without."""
+    from dpcalc.config.discovery import searched
+
+    folders = searched(Path.cwd())
+    above = " or above (stopped at the git root)" if len(folders) > 1 else " (no git repository: not looked above)"
+    looked = "found configs are ignored" if request.no_config else f"no dpcalc.yaml in {folders[0]}{above}"
+    own = "".join(f" {words}" for words in _own_words(context))
+    told = "".join(f" {option} {text}" for option, text in request.flags)
+    more = "".join(f" {option} {EXAMPLES[option]}" for option in missing)
+    lacks = f"; without one {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} needed" if missing else ""
+    return (
+        f"no config: none given, {looked}{lacks}\n"
+        f"  give one:            {context.command_path} config.yaml{own}\n"
+        f"  or say it directly:  {context.command_path}{own}{told}{more}"
+    )
+
+
+def _own_words(context: typer.Context) -> Iterator[str]:
+    """The options of the command itself as they were given."""
+    for param in context.command.params:
+        value = context.params.get(param.name or "")
+        if isinstance(value, str):
+            yield f"{param.opts[0]} {value}"
+        elif value is True:
+            yield param.opts[0]
 
 
 @cache
@@ -89,6 +161,8 @@ def _shared() -> Any:  # noqa: ANN401  Typer's class of commands has another hom
 def _request(  # noqa: PLR0913  one parameter an option
     config: options.Config = None,
     *,
+    no_config: options.NoConfig = False,
+    key: options.Key = "",
     assignments: options.Assignments = None,
     unset: options.Unset = None,
     unit: options.Unit = None,
@@ -119,6 +193,8 @@ def _request(  # noqa: PLR0913  one parameter an option
     }
     return Request(
         config=config,
+        no_config=no_config,
+        key=key,
         assignments=tuple(assignments or ()),
         unset=tuple(unset or ()),
         flags=tuple((option, text) for option, text in flags.items() if text is not None),

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import prod
 
 from dpcalc.config import scalars
+from dpcalc.config.assignments import ASSUMED
 from dpcalc.config.diagnostics import Diagnostic, Severity
 from dpcalc.config.messages import NOT_YET
 from dpcalc.config.nodes import USER_KEY, Node, Scalar, Section, entry
@@ -56,7 +57,9 @@ def remarks(found: Sections) -> Iterator[Diagnostic]:
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
     units = prod(level.count for level in data.levels[:depth])
     delta = entry(section, "delta")
-    if delta is not None and privacy.delta * units >= 1:
+    levels = entry(entry(root, "data"), "levels")
+    stated = all(_at(levels, index, "count").mark.source.path != ASSUMED for index in range(depth))
+    if delta is not None and stated and privacy.delta * units >= 1:
         message = f"delta is at least 1 / {units}, the number of protected units ({names[depth - 1]})"
         hint = "such a delta allows publishing a whole unit; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)

@@ -44,6 +44,12 @@ def value(scalar: Scalar) -> Value:
     return number(scalar.text) if not out_of_reach(scalar) else scalar.text
 
 
+def exact(text: str) -> Fraction | None:
+    """The number that a word is when it stands in a file without quotes, None when it is none."""
+    found = number(text) if not _reason(text) else text
+    return found if isinstance(found, Fraction) else None
+
+
 def number(text: str) -> Fraction | str:
     """The exact value of a decimal number, or the text itself if it is none."""
     return Fraction(text.replace("_", "")) if _NUMBER.fullmatch(text) else text
@@ -51,14 +57,17 @@ def number(text: str) -> Fraction | str:
 
 def out_of_reach(scalar: Scalar) -> str:
     """Why a number cannot be taken exactly in reasonable time, "" when it can or is no number."""
-    if not scalar.plain:
-        return ""
-    if _INFINITY.fullmatch(scalar.text):
+    return _reason(scalar.text) if scalar.plain else ""
+
+
+def _reason(text: str) -> str:
+    """What `out_of_reach` tells of a word without quotes."""
+    if _INFINITY.fullmatch(text):
         return "numbers must be finite"
-    found = _NUMBER.fullmatch(scalar.text)
+    found = _NUMBER.fullmatch(text)
     if not found:
         return ""
-    if len(scalar.text) > MAX_DIGITS:
+    if len(text) > MAX_DIGITS:
         return f"numbers may have at most {MAX_DIGITS} characters"
     exponent = found["exponent"] or "0"
     return f"exponents may be at most {MAX_EXPONENT}" if abs(int(exponent)) > MAX_EXPONENT else ""

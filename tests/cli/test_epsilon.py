@@ -53,7 +53,7 @@ def test_set_overrides_and_may_repeat(dpcalc, config):
     assert (document["steps"], document["budget"]["epsilon"]) == (700, 0.7)
 
 
-@pytest.mark.parametrize("method", ["auto", "pld", "rdp", "moments", "advanced", "basic"])
+@pytest.mark.parametrize("method", ["auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic"])
 def test_methods(dpcalc, config, method):
     ended = dpcalc("epsilon", config(), "--method", method)
     assert ended.code == 0
@@ -98,10 +98,11 @@ def test_compare_json(dpcalc, config):
 
 
 @pytest.mark.parametrize("command", ["epsilon", "compare"])
-def test_a_config_is_required(dpcalc, command):
+def test_a_config_is_required(dpcalc, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     ended = dpcalc(command)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: no config: expected the path of a config file")
+    assert ended.err.startswith("error: no config: none given, no dpcalc.yaml in ")
 
 
 @pytest.mark.parametrize("command", ["epsilon", "compare", "check", "validate"])

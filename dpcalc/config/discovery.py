@@ -1,0 +1,151 @@
+"""Which config is meant when none is named."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpcalc.config.diagnostics import ConfigError, visible
+from dpcalc.config.repository import Folder, Refusal, git_root
+from dpcalc.config.source import decode, read, whole_file
+from dpcalc.errors import InputError
+
+VARIABLE = "DPCALC_CONFIG"
+NAMES = ("dpcalc.yaml", "dpcalc.yml")
+PYPROJECT = "pyproject.toml"
+MAX_CONFIGS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Configs that nobody named.
+
+    Attributes:
+        paths: at least one, as the user would name them from where they are.
+        origin: what names them, "" for a file found by its own name.
+    """
+
+    paths: tuple[str, ...]
+    origin: str = ""
+
+    @property
+    def only(self) -> str:
+        """The one config.
+
+        Raises:
+            InputError: there are several.
+        """
+        if len(self.paths) > 1:
+            names = ", ".join(visible(path) for path in self.paths[:5])
+            raise InputError(
+                f"{self.origin}: expected one config, got {len(self.paths)} ({names}); name the one you mean"
+            )
+        return self.paths[0]
+
+    def __str__(self) -> str:
+        """What is said about it: "using ./dpcalc.yaml"."""
+        names = ", ".join(visible(path) for path in self.paths[:5])
+        return f"using {names} ({visible(self.origin)})" if self.origin else f"using {names}"
+
+
+def discovered(here: Path, environment: Mapping[str, str]) -> Found | None:
+    """The config that a command without one is about.
+
+    Args:
+        here: the current directory, absolute.
+        environment: the environment.
+
+    Returns:
+        What the environment names; else, directory by directory up to the top of the git repository (outside git
+        only here), `dpcalc.yaml` or `dpcalc.yml`, then `[tool.dpcalc] configs` of `pyproject.toml`; else None.
+
+    Raises:
+        InputError: two files with equal claims, or a `pyproject.toml` that cannot be used.
+    """
+    named = environment.get(VARIABLE)
+    if named:
+        return Found(paths=(named,), origin=VARIABLE)
+    for folder in searched(here):
+        found = _own_name(folder, here) or _pyproject(folder, here)
+        if found is not None:
+            return found
+    return None
+
+
+def searched(here: Path) -> tuple[Path, ...]:
+    """The directories that are looked through, the nearest first.
+
+    Args:
+        here: the current directory, absolute.
+    """
+    root = git_root(here)
+    upwards = (here, *here.parents)
+    return upwards[: upwards.index(root) + 1] if root is not None else (here,)
+
+
+def _own_name(folder: Path, here: Path) -> Found | None:
+    """A config that is called as configs are."""
+    names = [name for name in NAMES if (folder / name).is_file()]
+    if len(names) > 1:
+        path = _seen(folder / names[0], here)
+        raise whole_file(path, "DPC107", f"stands beside `{names[1]}`: which one is meant?", "delete or rename one")
+    return Found(paths=(_seen(folder / names[0], here),)) if names else None
+
+
+def _pyproject(folder: Path, here: Path) -> Found | None:
+    """The configs that a Python project names."""
+    path = folder / PYPROJECT
+    if not path.is_file():
+        return None
+    shown = _seen(path, here)
+    patterns = _patterns(str(path), shown)
+    if not patterns:
+        return None
+    root = git_root(folder) or folder
+    place = Folder(folder=folder.resolve(), root=root.resolve())
+    paths = tuple(dict.fromkeys(name for pattern in patterns for name in _matching(folder, pattern, place, shown)))
+    return Found(paths=tuple(_seen(folder / name, here) for name in paths), origin=f"[tool.dpcalc] in {shown}")
+
+
+def _patterns(path: str, shown: str) -> list[str]:
+    """`tool.dpcalc.configs`, empty when the project does not say so."""
+    try:
+        content = tomllib.loads(decode(read(path), shown).text)
+    except ConfigError:
+        raise  # it is a ValueError too
+    except (ValueError, RecursionError) as cause:
+        raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", "--no-config does without it") from None
+    tool = content.get("tool")
+    ours = tool.get("dpcalc") if isinstance(tool, dict) else None
+    patterns = ours.get("configs", []) if isinstance(ours, dict) else []
+    if isinstance(patterns, list) and all(isinstance(pattern, str) and pattern for pattern in patterns):
+        return patterns
+    message = "`tool.dpcalc.configs` must be a list of file names"
+    raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
+
+
+def _matching(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
+    """The files that one entry names, relative to the project; none of them outside the repository."""
+    try:
+        names = [pattern]
+        if "*" in pattern:
+            found = sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else []
+            names = [one.relative_to(folder).as_posix() for one in found[:MAX_CONFIGS]]
+        for name in names:
+            place.locate(name, "")
+    except Refusal as cause:
+        message = f"`tool.dpcalc.configs`: `{pattern}` {cause.message}"
+        raise whole_file(shown, cause.code, message, cause.hint) from None
+    except ValueError as cause:
+        message = f"`tool.dpcalc.configs`: `{pattern}` cannot be looked for: {cause}"
+        raise whole_file(shown, "DPC110", message, "") from None
+    if not names:
+        raise whole_file(shown, "DPC110", f"`tool.dpcalc.configs`: nothing matches `{pattern}`", "check the pattern")
+    return names
+
+
+def _seen(path: Path, here: Path) -> str:
+    """A path as one would name it from here."""
+    relative = os.path.relpath(path, here)
+    return relative if relative.startswith(os.pardir) else os.path.join(os.curdir, relative)  # noqa: PTH118  keeps ./
