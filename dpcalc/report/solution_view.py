@@ -35,11 +35,12 @@ def solution_view(solution: Solution) -> EvaluationView:
     beyond = f"fails at {fails}" if fails else "nothing beyond it fails"
     bound = f"{label(solution)} {relation(solution.name)} {value_text(solution.value)}"
     return EvaluationView(
-        headline=f"{bound}   gives epsilon <= {epsilon} ({beyond})   delta = {as_given(guarantee.delta)}",
+        headline=f"{bound}   gives epsilon <= {epsilon} ({beyond})",
         sections=tuple(_sections(solution)),
         facts=(
             ("name", visible(solution.plan.name)),
             ("solution.name", solution.name),
+            ("solution.key", solution.key),
             ("solution.value", value_text(solution.value)),
             ("solution.epsilon", epsilon),
             ("solution.target", as_given(solution.target)),
@@ -148,6 +149,7 @@ def _sections(solution: Solution) -> Iterable[tuple[str, str]]:
     if plan.name:
         yield "run", visible(plan.name)
     yield "protects", f"{protected(guarantee)}, {guarantee.adjacency}"
+    yield "delta", as_given(guarantee.delta)
     for phase in plan.phases:
         yield "training", _phase(phase) if len(plan.phases) == 1 else f"{visible(phase.name)}: {_phase(phase)}"
     yield "accountant", METHOD_NAMES.get(guarantee.method, guarantee.method)

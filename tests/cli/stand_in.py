@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import dpcalc.planner.compare
 import dpcalc.planner.evaluate
+import dpcalc.planner.solve  # which takes the real accounting along
 from dpcalc.__main__ import main
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Guarantee, Kind, Row

@@ -10,11 +10,13 @@ from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
 from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, stopped
 from dpcalc.report import FORMATS
 from dpcalc.report.gate_view import gate_view
+from dpcalc.report.solution_view import delta_view, no_solution_view, solution_view
 from dpcalc.report.table import comparison_text, evaluation_text
 from dpcalc.report.text import comparison_lines, evaluation_lines
 from dpcalc.report.view import comparison_view, evaluation_view
 
 from .samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
+from .solutions import DELTA, FACTOR, NOISE, NONE
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -92,6 +94,15 @@ OUTPUTS = {
     "epsilon_plain_infinite.txt": lambda: evaluation_lines(drawn(INFINITE)),
     "compare_terminal.txt": lambda: comparison_text(comparison_view(ROWS, PLAN), width=80, styled=False),
     "compare_plain.txt": lambda: comparison_lines(comparison_view(ROWS, PLAN)),
+    "solve_terminal.txt": lambda: evaluation_text(solution_view(NOISE), width=80, styled=False),
+    "solve_terminal_phases.txt": lambda: evaluation_text(solution_view(FACTOR), width=80, styled=False),
+    "solve_terminal_none.txt": lambda: evaluation_text(
+        no_solution_view(NONE, PLAN, target=2.0), width=80, styled=False
+    ),
+    "solve_plain.txt": lambda: evaluation_lines(solution_view(NOISE)),
+    "solve_plain_none.txt": lambda: evaluation_lines(no_solution_view(NONE, PLAN, target=2.0)),
+    "delta_terminal.txt": lambda: evaluation_text(delta_view(DELTA, PLAN), width=80, styled=False),
+    "delta_plain.txt": lambda: evaluation_lines(delta_view(DELTA, PLAN)),
     "check_text.txt": lambda: FORMATS["text"](gate_view("check", RESULTS, levels=SEEN)),
     "check_text_verbose.txt": lambda: FORMATS["text"](gate_view("check", RESULTS[:1], levels=Severity)),
     "check_json.txt": lambda: FORMATS["json"](gate_view("check", RESULTS, levels=SEEN)),
