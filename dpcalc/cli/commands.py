@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import dpcalc
-from dpcalc.cli import check, compare, delta, epsilon, solve, validate
+from dpcalc.cli import check, compare, delta, epsilon, show, solve, validate
 from dpcalc.cli.sources import SourceCommand
 from dpcalc.cli.terminal import styled
 
@@ -29,6 +29,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(epilog=check.EXAMPLE)(check.check)
     commands.command(epilog=validate.EXAMPLE)(validate.validate)
+    commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)
     return commands
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
 from dpcalc.config.nodes import Items, Node, Scalar, Section
@@ -17,6 +18,8 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _SHOWN = 60
+_MANY = 10**16
+_EXACT = Context(prec=MAX_DIGITS, traps=[Inexact])
 
 Value = str | bool | Fraction | None
 
@@ -53,6 +56,23 @@ def exact(text: str) -> Fraction | None:
 def number(text: str) -> Fraction | str:
     """The exact value of a decimal number, or the text itself if it is none."""
     return Fraction(text.replace("_", "")) if _NUMBER.fullmatch(text) else text
+
+
+def decimal(number: Fraction) -> str | None:
+    """The word that means a number, None when there is none: the number is no decimal, or a very long one.
+
+    Example:
+        >>> decimal(Fraction(1, 250)), decimal(Fraction(1, 10**5)), decimal(Fraction(1, 3))
+        ('0.004', '1e-5', None)
+    """
+    if number.denominator == 1 and abs(number) < _MANY:
+        return str(number.numerator)
+    try:
+        exact = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize(_EXACT)
+    except Inexact:
+        return None
+    plain, powered = format(exact, "f"), format(exact, "e")
+    return powered if len(powered) + 2 < len(plain) else plain
 
 
 def out_of_reach(scalar: Scalar) -> str:

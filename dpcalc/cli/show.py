@@ -1,0 +1,22 @@
+"""`dpcalc show`: a config as dpcalc understands it."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+import typer
+
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
+
+EXAMPLE = "Example: dpcalc show clinic.yaml --set training.epochs=20"
+
+
+def show(context: typer.Context) -> Answer:
+    """Print a config in its normal form.
+
+    YAML with every default, short form, inherited value, override and reference written out; it means the same.
+    """
+    loaded = loaded_plan(context)
+
+    from dpcalc.config.normal import normal_form
+
+    return Answer(text=normal_form(loaded.plan), asides=remarks(loaded.diagnostics))

@@ -1,0 +1,111 @@
+"""A plan as a config: the normal form, with nothing left short, inherited or elsewhere."""
+
+import json
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dpcalc.config import scalars
+from dpcalc.config.nodes import Scalar
+from dpcalc.config.schema import BATCH
+from dpcalc.config.source import Mark, source_of
+from dpcalc.errors import InputError
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+_WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
+_YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
+_NOWHERE = Mark(source_of("", "show"), 1, 1)
+
+
+def normal_form(plan: Plan) -> str:
+    """A config file that means a plan, every value of it and every default written out.
+
+    Args:
+        plan: the plan.
+
+    Returns:
+        YAML; loading it gives the same plan, and the same hash.
+
+    Note:
+        Numbers are exact. An expected number or a rate is written, whichever is a finite decimal, and the other
+        one as a remark; `epochs` have become steps.
+    """
+    return "".join(f"{line}\n" for line in _lines(plan))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    """The file line by line."""
+    first = plan.phases[0]
+    yield "version: 1"
+    if plan.name:
+        yield f"name: {_text(plan.name)}"
+    yield "data:"
+    yield "  levels:"
+    for level in first.hierarchy.levels:
+        yield f"    - {{name: {_text(level.name)}, count: {level.count}}}"
+    if len(plan.phases) == 1:
+        yield from _run(first)
+    else:
+        yield "phases:"
+        for phase in plan.phases:
+            name, *rest = (f"name: {_text(phase.name)}", *_run(phase))
+            yield f"  - {name}"
+            yield from (f"    {line}" for line in rest)
+    unit, delta = _text(plan.unit_name), _float(plan.delta)
+    yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: 1}}"
+    yield f"accounting: {{method: {plan.method}}}"
+    if plan.budget is not None:
+        rise = plan.budget.max_increase_pct
+        more = "" if rise is None else f", max_increase_pct: {_float(rise)}"
+        yield f"budget: {{epsilon: {_float(plan.budget.epsilon)}{more}}}"
+
+
+def _run(phase: Phase) -> Iterator[str]:
+    """The sections of one phase."""
+    levels = phase.hierarchy.levels
+    clip = BATCH if phase.clip == 0 else levels[phase.clip - 1].name
+    mechanism = phase.mechanism
+    yield "sampling:"
+    for level in levels:
+        yield f"  {_text(level.name)}: {_draw(level)}"
+    noise, norm = _float(mechanism.noise_multiplier), _float(mechanism.max_grad_norm)
+    name = mechanism.name
+    yield f"mechanism: {{type: {name}, noise_multiplier: {noise}, max_grad_norm: {norm}, clip: {_text(clip)}}}"
+    yield f"training: {{steps: {phase.steps}}}"
+
+
+def _draw(level: Level) -> str:
+    """How one level is drawn."""
+    match level.scheme:
+        case All():
+            return "{scheme: all}"
+        case Fixed(size=size):
+            return f"{{scheme: fixed, size: {size}}}  # rate {_near(level.rate)}"
+        case Poisson(probability=rate):
+            expected = rate * level.count
+            stated = scalars.decimal(rate)
+            if stated is not None and expected.denominator != 1:
+                return f"{{scheme: poisson, rate: {stated}}}  # expected {_near(expected)}"
+            stated = scalars.decimal(expected)
+            if stated is None:
+                raise InputError(f"level {level.name}: expected a rate that is a decimal number, got {rate}")
+            return f"{{scheme: poisson, expected: {stated}}}  # rate {_near(rate)}"
+
+
+def _text(word: str) -> str:
+    """A text that YAML reads as this text."""
+    bare = Scalar(text=word, plain=True, mark=_NOWHERE, key=None, path="")
+    plain = _WORD.fullmatch(word) and isinstance(scalars.value(bare), str) and word.lower() not in _YAML_1_1
+    return word if plain else json.dumps(word, ensure_ascii=False)
+
+
+def _float(number: float) -> str:
+    """A float as the shortest decimal that means it."""
+    return scalars.decimal(Fraction(repr(number))) or repr(number)
+
+
+def _near(number: Fraction) -> str:
+    """About this number."""
+    return str(number.numerator) if number.denominator == 1 else f"{float(number):.6g}"
