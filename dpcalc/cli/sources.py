@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,14 +94,25 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = ()) -> Loade
     overrides = request.overrides(assumed)
     path = _named(request, quiet=bool(context.params.get("quiet")))
     if path is not None:
-        return load(path, key=request.key, overrides=overrides)
+        return _nowhere(load(path, key=request.key, overrides=overrides))
 
     from dpcalc.config.flags import from_flags, lacking
 
     missing = lacking(overrides)
     if missing or request.key:
         raise InputError(_neither(context, request, missing))
-    return from_flags(overrides)
+    return _nowhere(from_flags(overrides))
+
+
+def _nowhere(loaded: Loaded) -> Loaded:
+    """A config with remarks on what was assumed that point at no place: nobody wrote it."""
+    from dpcalc.config.assignments import ASSUMED
+
+    diagnostics = (
+        replace(one, path=loaded.path, line=None, column=None) if one.path == ASSUMED else one
+        for one in loaded.diagnostics
+    )
+    return replace(loaded, diagnostics=tuple(diagnostics))
 
 
 def _named(request: Request, *, quiet: bool) -> str | None:
