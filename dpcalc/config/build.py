@@ -7,9 +7,10 @@ from dpcalc.adjacency import Adjacency
 from dpcalc.config import schema
 from dpcalc.config.diagnostics import ConfigError
 from dpcalc.config.nodes import Scalar, entry
-from dpcalc.config.schema import BATCH, MAX_COUNT, Data, FixedDraw, PoissonDraw, Training
+from dpcalc.config.schema import Data, FixedDraw, PoissonDraw, Training
 from dpcalc.config.sections import Draw, RunSections, Sections
 from dpcalc.config.source import error, whole_file
+from dpcalc.config.values import BATCH, MAX_COUNT
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Budget, Phase, Plan

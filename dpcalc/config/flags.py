@@ -10,7 +10,7 @@ from dpcalc.config.assignments import FLAGS, Overrides
 from dpcalc.config.diagnostics import Diagnostic, Severity
 from dpcalc.config.loading import Loaded, load_text
 from dpcalc.config.nodes import within
-from dpcalc.config.schema import MAX_COUNT
+from dpcalc.config.values import MAX_COUNT
 
 PATH = "<command line>"
 _TEXT = "version: 1\n"

@@ -9,9 +9,10 @@ from dpcalc.config.assignments import ASSUMED
 from dpcalc.config.diagnostics import Diagnostic, Severity
 from dpcalc.config.messages import NOT_YET
 from dpcalc.config.nodes import USER_KEY, Node, Scalar, Section, entry
-from dpcalc.config.schema import BATCH, Data
+from dpcalc.config.schema import Data
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import error, finding
+from dpcalc.config.values import BATCH
 from dpcalc.config.vocabulary import nearest
 
 MAX_RECORDS = 10**18

@@ -10,8 +10,9 @@ from dpcalc.config import scalars
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join
-from dpcalc.config.schema import KEYS, LABEL, TAG, Model
+from dpcalc.config.schema import KEYS, TAG, Model
 from dpcalc.config.source import error
+from dpcalc.config.values import LABEL
 from dpcalc.config.vocabulary import (
     ADVICE,
     key_suggestion,

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from dpcalc.config import scalars
 from dpcalc.config.nodes import Scalar
-from dpcalc.config.schema import BATCH
 from dpcalc.config.source import Mark, source_of
+from dpcalc.config.values import BATCH
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level

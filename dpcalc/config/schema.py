@@ -1,112 +1,33 @@
 """Version 1 of the config file as strict models, one per section, in the long form.
 
 Numbers arrive as exact fractions. A model says what a section may hold; what sections mean together
-is settled in `checks`. Nothing a library says reaches the user: `messages` words every failure.
+is settled in `meaning`. Nothing a library says reaches the user: `messages` words every failure.
+The descriptions are those of the JSON Schema and of the reference table.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PlainValidator, Tag, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.config.diagnostics import visible
-
-MAX_COUNT = 10**15
-MAX_LEVELS = 16
-MAX_LABEL = 200
-BATCH = "batch"  # `clip: batch` is level 0, the whole batch
-# Words that mean something where level names stand, or where sections are merged.
-RESERVED = frozenset(
-    {
-        BATCH,
-        "all",
-        "scheme",
-        "size",
-        "rate",
-        "expected",
-        "redraw_every",
-        "episodes",
-        "batch_size",
-        "steps",
-        "epochs",
-        "type",
-    }
+from dpcalc.config.values import (
+    Amount,
+    Count,
+    Delta,
+    Epochs,
+    Expected,
+    LevelName,
+    Noise,
+    Norm,
+    Rate,
+    Steps,
 )
+
+MAX_LEVELS = 16
 TAG = "\0"  # begins the tags of a union: no key of a file can hold it
-
-
-@dataclass(frozen=True)
-class WholeNumber:
-    """Accepts exact whole numbers between two ends."""
-
-    least: int
-    most: int
-
-    def __call__(self, value: object) -> int:
-        """The number, if it is one."""
-        if not isinstance(value, Fraction) or value.denominator != 1:
-            raise PydanticCustomError("wrong_type", "a whole number")
-        if value < self.least:
-            raise PydanticCustomError("out_of_range", "at least {end}", {"end": self.least})
-        if value > self.most:
-            raise PydanticCustomError("out_of_range", "at most {end}", {"end": f"{self.most:.0e}"})
-        return value.numerator
-
-
-@dataclass(frozen=True)
-class Exact:
-    """Accepts exact numbers between two ends, or zero beside them."""
-
-    least: Fraction
-    most: Fraction
-    words: str
-    gap: tuple[Fraction, ...] = ()
-
-    def __call__(self, value: object) -> Fraction:
-        """The number, if it is one."""
-        if not isinstance(value, Fraction):
-            raise PydanticCustomError("wrong_type", "a number")
-        if not self.least <= value <= self.most and value not in self.gap:
-            raise PydanticCustomError("out_of_range", "{words}", {"words": self.words})
-        return value
-
-
-def _level_name(value: object) -> str:
-    """A name that can stand in a dotted path and in a sentence."""
-    if not isinstance(value, str):
-        raise PydanticCustomError("wrong_type", "a name")
-    if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith("x-"):
-        words = "a word of at most 64 letters, digits, `-` and `_` that begins with a letter and not with `x-`"
-        raise PydanticCustomError("not_allowed", "{words}", {"words": words})
-    if value in RESERVED:
-        words = "a name of your own: this one has a meaning in dpcalc"
-        raise PydanticCustomError("not_allowed", "{words}", {"words": words})
-    return value
-
-
-def label(value: object) -> str:
-    """A name that is only shown: any text that a terminal prints as it is.
-
-    Args:
-        value: what the file says.
-
-    Returns:
-        The name.
-
-    Raises:
-        PydanticCustomError: no text, too long, or with characters that a terminal would obey.
-    """
-    if not isinstance(value, str):
-        raise PydanticCustomError("wrong_type", "a text")
-    if len(value) > MAX_LABEL or visible(value) != value:
-        words = f"at most {MAX_LABEL} printable characters"
-        raise PydanticCustomError("not_allowed", "{words}", {"words": words})
-    return value
 
 
 def _limited(value: "list[Level]") -> "list[Level]":
@@ -116,30 +37,6 @@ def _limited(value: "list[Level]") -> "list[Level]":
     return value
 
 
-_TINY = Fraction(1, 10**15)
-Count = Annotated[int, PlainValidator(WholeNumber(1, MAX_COUNT))]
-Steps = Annotated[int, PlainValidator(WholeNumber(0, MAX_COUNT))]
-Group = Annotated[int, PlainValidator(WholeNumber(1, MAX_COUNT))]
-Rate = Annotated[Fraction, PlainValidator(Exact(_TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1"))]
-Expected = Annotated[Fraction, PlainValidator(Exact(_TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15"))]
-Epochs = Annotated[Fraction, PlainValidator(Exact(Fraction(0), Fraction(MAX_COUNT), "from 0 to 1e+15"))]
-Noise = Annotated[
-    Fraction,
-    PlainValidator(Exact(Fraction(1, 10**6), Fraction(10**9), "0, or from 1e-6 to 1e9", gap=(Fraction(0),))),
-]
-Norm = Annotated[
-    Fraction,
-    PlainValidator(Exact(Fraction(1, 10**100), Fraction(10**100), "more than 0 and at most 1e100")),
-]
-Delta = Annotated[
-    Fraction,
-    PlainValidator(Exact(Fraction(1, 10**300), 1 - _TINY, "more than 0 (at least 1e-300) and below 1")),
-]
-Amount = Annotated[Fraction, PlainValidator(Exact(Fraction(0), Fraction(10**9), "from 0 to 1e9"))]
-Label = Annotated[str, PlainValidator(label)]
-LevelName = Annotated[str, PlainValidator(_level_name)]
-
-
 class Model(BaseModel):
     """A section: nothing unknown, nothing converted."""
 
@@ -147,35 +44,42 @@ class Model(BaseModel):
 
 
 class Level(Model):
-    """An entry of `data.levels`."""
+    """One level of nesting."""
 
-    name: LevelName
-    count: Count
+    name: LevelName = Field(description="What one unit of this level is called, e.g. user, task, example.")
+    count: Count = Field(
+        description="How many there are under each unit of the level above; for add-remove in the larger data set."
+    )
 
 
 class Data(Model):
-    """`data`: the levels, outermost first."""
+    """What is sampled from: units within units."""
 
-    levels: Annotated[list[Level], AfterValidator(_limited)]
+    levels: Annotated[list[Level], AfterValidator(_limited)] = Field(
+        description=f"The levels of nesting, outermost first, 1 to {MAX_LEVELS} of them.",
+        json_schema_extra={"minItems": 1, "maxItems": MAX_LEVELS},
+    )
 
 
 class FixedDraw(Model):
-    """`sampling.<level>` with scheme fixed."""
+    """A fixed number, uniformly, without replacement."""
 
     scheme: Literal["fixed"]
-    size: Count
+    size: Count = Field(description="How many are drawn, for scheme fixed; all of them is the same as scheme all.")
 
 
 class PoissonDraw(Model):
-    """`sampling.<level>` with scheme poisson; exactly one of rate and expected (see `checks`)."""
+    """Each one on its own with the same probability; exactly one of rate and expected (see `meaning`)."""
 
     scheme: Literal["poisson"]
-    rate: Rate | None = None
-    expected: Expected | None = None
+    rate: Rate | None = Field(default=None, description="Probability that one is drawn, for scheme poisson.")
+    expected: Expected | None = Field(
+        default=None, description="How many are drawn on average, for scheme poisson; the rate is expected / count."
+    )
 
 
 class AllDraw(Model):
-    """`sampling.<level>` with scheme all."""
+    """Everything, every time."""
 
     scheme: Literal["all"]
 
@@ -192,49 +96,70 @@ Draw = Annotated[
     | Annotated[AllDraw, Tag(f"{TAG}all")],
     Discriminator(_scheme),
 ]
-LABEL: TypeAdapter[str] = TypeAdapter(Label)
 SAMPLING: TypeAdapter[dict[str, FixedDraw | PoissonDraw | AllDraw]] = TypeAdapter(dict[str, Draw])
 
 
 class Mechanism(Model):
-    """`mechanism`: the noise of one step."""
+    """The noise of one step."""
 
-    type: Literal["gaussian"] = "gaussian"
-    noise_multiplier: Noise
-    max_grad_norm: Norm = Fraction(1)
-    clip: str | None = None
+    type: Literal["gaussian"] = Field(default="gaussian", description="The distribution of the noise.")
+    noise_multiplier: Noise = Field(
+        description="Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy."
+    )
+    max_grad_norm: Norm = Field(
+        default=Fraction(1), description="The clip norm. It is reported; epsilon does not depend on it."
+    )
+    clip: str | None = Field(
+        default=None,
+        description="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole.",
+    )
 
 
 class Training(Model):
-    """`training`: the length; exactly one of steps and epochs (see `checks`)."""
+    """The length; exactly one of steps and epochs (see `meaning`)."""
 
-    steps: Steps | None = None
-    epochs: Epochs | None = None
+    steps: Steps | None = Field(default=None, description="Noisy updates. Either this or `epochs`.")
+    epochs: Epochs | None = Field(
+        default=None,
+        description="Passes over the outermost level that is not drawn whole, rounded up to whole steps.",
+    )
 
 
 class Privacy(Model):
-    """`privacy`: what is promised to whom."""
+    """What is promised to whom."""
 
-    unit: str | None = None
-    adjacency: Annotated[Adjacency | None, Field(strict=False)] = None
-    delta: Delta
-    group_size: Group = 1
+    unit: str | None = Field(
+        default=None, description="The level whose units are protected; may be left out where there is only one."
+    )
+    adjacency: Annotated[Adjacency | None, Field(strict=False)] = Field(
+        default=None,
+        description="What two data sets that must look alike differ in: one unit more or less (add-remove, the "
+        "default), one exchanged (replace-one), or one whose contribution is nothing (zero-out).",
+    )
+    delta: Delta = Field(
+        description="The delta of the guarantee; well below 1 / number of protected units to mean anything."
+    )
+    group_size: Count = Field(default=1, description="Units protected together; this version knows 1.")
 
 
 class Accounting(Model):
-    """`accounting`: which accountant answers."""
+    """Which accountant answers."""
 
-    method: Literal["auto", "pld", "rdp", "moments", "advanced", "basic"] = "auto"
+    method: Literal["auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic"] = Field(
+        default="auto", description="The accountant; auto is the tightest that applies."
+    )
 
 
 class Budget(Model):
-    """`budget`: what the run may cost."""
+    """What the run may cost, for `check`."""
 
-    epsilon: Amount
-    max_increase_pct: Amount | None = None
+    epsilon: Amount = Field(description="The largest epsilon that passes.")
+    max_increase_pct: Amount | None = Field(
+        default=None, description="The largest rise of epsilon against a base, in percent."
+    )
 
 
-# The keys of every kind of section as a user writes it, for spelling hints.
+# The keys of every kind of section as a user writes it, for spelling hints; `written` describes them.
 KEYS: dict[str, tuple[str, ...]] = {
     "": (
         "version",

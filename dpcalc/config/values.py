@@ -1,0 +1,155 @@
+"""What single values of a config may be: exact numbers between two ends, names, texts.
+
+Each kind checks a value and describes itself as JSON Schema, so that an editor and dpcalc judge alike.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.config.nodes import USER_KEY
+
+MAX_COUNT = 10**15
+MAX_LABEL = 200
+BATCH = "batch"  # `clip: batch` is level 0, the whole batch
+# Words that mean something where level names stand, or where sections are merged.
+RESERVED = frozenset(
+    {
+        BATCH,
+        "all",
+        "scheme",
+        "size",
+        "rate",
+        "expected",
+        "redraw_every",
+        "episodes",
+        "batch_size",
+        "steps",
+        "epochs",
+        "type",
+    }
+)
+_TINY = Fraction(1, 10**15)
+Schema = dict[str, Any]
+
+
+class Kind:
+    """A kind of value: as metadata of a type it does both, check and describe."""
+
+    def __call__(self, value: object) -> object:
+        """The value, if it is one of this kind."""
+        raise NotImplementedError
+
+    def described(self) -> Schema:
+        """The kind as JSON Schema."""
+        raise NotImplementedError
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic ask nobody else."""
+        return core_schema.no_info_plain_validator_function(self)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        """Let pydantic describe it so."""
+        return self.described()
+
+
+@dataclass(frozen=True)
+class WholeNumber(Kind):
+    """Exact whole numbers between two ends."""
+
+    least: int
+    most: int = MAX_COUNT
+
+    def __call__(self, value: object) -> int:
+        """The number, if it is one."""
+        if not isinstance(value, Fraction) or value.denominator != 1:
+            raise PydanticCustomError("wrong_type", "a whole number")
+        if value < self.least:
+            raise PydanticCustomError("out_of_range", "at least {end}", {"end": self.least})
+        if value > self.most:
+            raise PydanticCustomError("out_of_range", "at most {end}", {"end": f"{self.most:.0e}"})
+        return value.numerator
+
+    def described(self) -> Schema:
+        """The range."""
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True)
+class Exact(Kind):
+    """Exact numbers between two ends, or zero beside them."""
+
+    least: Fraction
+    most: Fraction
+    words: str
+    gap: tuple[Fraction, ...] = ()
+
+    def __call__(self, value: object) -> Fraction:
+        """The number, if it is one."""
+        if not isinstance(value, Fraction):
+            raise PydanticCustomError("wrong_type", "a number")
+        if not self.least <= value <= self.most and value not in self.gap:
+            raise PydanticCustomError("out_of_range", "{words}", {"words": self.words})
+        return value
+
+    def described(self) -> Schema:
+        """The range, as near as floating-point numbers come to it."""
+        inside = {"type": "number", "minimum": float(self.least), "maximum": float(self.most)}
+        return {"anyOf": [{"const": float(value)} for value in self.gap] + [inside]} if self.gap else inside
+
+
+class LevelWord(Kind):
+    """Names that can stand in a dotted path and in a sentence."""
+
+    def __call__(self, value: object) -> str:
+        """The name, if it is one."""
+        if not isinstance(value, str):
+            raise PydanticCustomError("wrong_type", "a name")
+        if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):
+            words = "a word of at most 64 letters, digits, `-` and `_` that begins with a letter and not with `x-`"
+            raise PydanticCustomError("not_allowed", "{words}", {"words": words})
+        if value in RESERVED:
+            words = "a name of your own: this one has a meaning in dpcalc"
+            raise PydanticCustomError("not_allowed", "{words}", {"words": words})
+        return value
+
+    def described(self) -> Schema:
+        """About the same: regular expressions do not agree on what a letter is."""
+        pattern = r"^(?!x-)[^\s0-9_.$\-\[\]=][^\s.$\[\]=]{0,63}$"
+        return {"type": "string", "pattern": pattern, "not": {"enum": sorted(RESERVED)}}
+
+
+class ShownText(Kind):
+    """Texts that are only shown, as a terminal prints them."""
+
+    def __call__(self, value: object) -> str:
+        """The text, if it is one."""
+        if not isinstance(value, str):
+            raise PydanticCustomError("wrong_type", "a text")
+        if len(value) > MAX_LABEL or visible(value) != value:
+            words = f"at most {MAX_LABEL} printable characters"
+            raise PydanticCustomError("not_allowed", "{words}", {"words": words})
+        return value
+
+    def described(self) -> Schema:
+        """About the same: of the characters that a terminal obeys the best known."""
+        return {"type": "string", "maxLength": MAX_LABEL, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"}
+
+
+Count = Annotated[int, WholeNumber(1)]
+Steps = Annotated[int, WholeNumber(0)]
+Rate = Annotated[Fraction, Exact(_TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1")]
+Expected = Annotated[Fraction, Exact(_TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")]
+Epochs = Annotated[Fraction, Exact(Fraction(0), Fraction(MAX_COUNT), "from 0 to 1e+15")]
+Noise = Annotated[Fraction, Exact(Fraction(1, 10**6), Fraction(10**9), "0, or from 1e-6 to 1e9", gap=(Fraction(0),))]
+Norm = Annotated[Fraction, Exact(Fraction(1, 10**100), Fraction(10**100), "more than 0 and at most 1e100")]
+Delta = Annotated[Fraction, Exact(Fraction(1, 10**300), 1 - _TINY, "more than 0 (at least 1e-300) and below 1")]
+Amount = Annotated[Fraction, Exact(Fraction(0), Fraction(10**9), "from 0 to 1e9")]
+Label = Annotated[str, ShownText()]
+LevelName = Annotated[str, LevelWord()]
+LABEL: TypeAdapter[str] = TypeAdapter(Label)
