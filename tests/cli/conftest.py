@@ -9,6 +9,7 @@ import pytest
 from dpcalc.cli.app import run
 
 from . import stand_in
+from .solving import FLAT
 
 STAND_IN = Path(stand_in.__file__)
 CONFIG = """\
@@ -73,3 +74,31 @@ def process():
         )
 
     return ran
+
+
+@pytest.fixture
+def real(monkeypatch, capsys, tmp_path):
+    """Run a command, the real accounting behind it, in a directory of its own."""
+    for name in (*STEERING, "DPCALC_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def ran(*arguments):
+        capsys.readouterr()
+        code = run(arguments)
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return ran
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a config and return its path."""
+
+    def written(text=FLAT):
+        path = tmp_path / "run.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return written

@@ -1,0 +1,218 @@
+"""The solvers, with the real accounting."""
+
+import json
+
+import pytest
+
+import dpcalc.planner.solve
+from dpcalc.config import load
+from dpcalc.errors import ConvergenceError
+
+from .solving import FLAGS, FLAT, NO_SOLUTION, PHASES, SOLVERS, bare, facts
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "side"),
+    [
+        ("solve-sigma", "mechanism.noise_multiplier", -1),
+        ("solve-steps", "training.steps", 1),
+        ("solve-rate", "sampling.rate", 1),
+    ],
+)
+def test_the_printed_value_meets_the_target_and_the_other_one_does_not(real, file, command, key, side):
+    path = str(file())
+    ended = real(command, path)
+    assert (ended.code, ended.err) == (0, "")
+    told = facts(ended)
+    value, fails_at = told["solution.value"], told["solution.fails_at"]
+    assert (float(fails_at) - float(value)) * side > 0
+    assert (told["solution.target"], told["name"], told["delta"]) == ("1.5", "clinic", "1e-05")
+    meets = bare(real("epsilon", path, "-q", "--set", f"{key}={value}"))
+    misses = bare(real("epsilon", path, "-q", "--set", f"{key}={fails_at}"))
+    assert meets <= 1.5 < misses
+    assert meets <= float(told["epsilon"]) <= 1.5
+    assert real(command, path, "-q").out == f"{value}\n"
+
+
+def test_json(real, file):
+    path = file()
+    document = json.loads(real("solve-steps", str(path), "--json").out)
+    solution, guarantee = document["solution"], document["guarantee"]
+    assert set(solution) == {"name", "value", "epsilon", "target", "fails_at", "key"}
+    assert (solution["name"], solution["key"], solution["target"]) == ("steps", "steps", 1.5)
+    assert solution["fails_at"] == solution["value"] + 1
+    assert 0 < guarantee["epsilon_lower"] <= guarantee["epsilon"] == solution["epsilon"] <= 1.5
+    assert (document["steps"], document["best"], document["written"]) == (solution["value"], None, [])
+    path.write_text(FLAT.replace("500", str(solution["value"])), encoding="utf-8")
+    assert load(str(path)).config_hash == document["config_hash"]
+
+
+@pytest.mark.parametrize("option", ["--target-eps", "--target-epsilon"])
+def test_a_target_comes_before_the_budget(real, file, option):
+    ended = real("solve-steps", str(file()), option, "0.8")
+    assert facts(ended)["solution.target"] == "0.8"
+    assert float(facts(ended)["epsilon"]) <= 0.8
+
+
+@pytest.mark.parametrize("command", SOLVERS)
+def test_without_a_target_both_ways_to_state_one_are_named(real, file, command):
+    ended = real(command, str(file(FLAT.replace("budget: {epsilon: 1.5}\n", ""))))
+    assert (ended.code, ended.out) == (2, "")
+    assert "--target-eps E" in ended.err
+    assert "`budget: {epsilon: E}`" in ended.err
+
+
+@pytest.mark.parametrize("command", SOLVERS)
+def test_without_a_config_both_ways_out_are_named(real, command):
+    ended = real(command, "--target-eps", "2")
+    assert (ended.code, ended.out) == (2, "")
+    assert "give one:" in ended.err
+    assert "or say it directly:" in ended.err
+
+
+@pytest.mark.parametrize("target", ["0", "-1", "nan", "inf", "two"])
+def test_a_target_that_is_none(real, file, target):
+    ended = real("solve-sigma", str(file()), f"--target-eps={target}")
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_a_found_config(real, file):
+    file().rename("dpcalc.yaml")
+    ended = real("solve-steps")
+    assert (ended.code, facts(ended)["name"]) == (0, "clinic")
+    assert ended.err == "using ./dpcalc.yaml\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("solve-sigma", "--sample-rate", "0.01", "--steps", "500"),
+        ("solve-steps", "--sample-rate", "0.01", "--noise-multiplier", "1.1"),
+        ("solve-rate", "--steps", "500", "--noise-multiplier", "1.1"),
+    ],
+)
+def test_flags_alone_give_the_same(real, file, words):
+    path = str(file())
+    alone = real(*words, *FLAGS, "--target-eps", "1.5", "-q")
+    assert bare(alone) == bare(real(words[0], path, "-q"))
+
+
+def test_batches_of_a_fixed_size_need_the_number_of_examples(real):
+    words = ("solve-rate", *FLAGS, "--scheme", "fixed", "--steps", "500", "--noise-multiplier", "20")
+    assert "--dataset-size" in real(*words, "--target-eps", "2").err
+    assert bare(real(*words, "--target-eps", "2", "--dataset-size", "1000", "-q")) >= 1
+
+
+@pytest.mark.parametrize(
+    ("command", "stated", "absent"),
+    [
+        ("solve-sigma", "{noise_multiplier: 1.1} ", "{max_grad_norm: 2} "),
+        ("solve-sigma", "mechanism: {noise_multiplier: 1.1}", ""),
+        ("solve-steps", "training: {steps: 500}", ""),
+        ("solve-rate", ", rate: 0.01", ""),
+    ],
+)
+def test_what_is_asked_for_need_not_be_stated(real, file, command, stated, absent):
+    whole = real(command, str(file()), "-q").out
+    assert stated in FLAT
+    assert real(command, str(file(FLAT.replace(stated, absent))), "-q").out == whole
+
+
+def test_another_missing_key_is_an_error_as_ever(real, file):
+    ended = real("solve-sigma", str(file(FLAT.replace("steps: 500", ""))))
+    assert ended.code == 2
+    assert "error[DPC103]" in ended.err
+    assert "noise_multiplier" not in ended.err
+
+
+def test_no_noise_is_no_remark_where_noise_is_sought(real, file):
+    path = str(file(FLAT.replace("1.1", "0  ")))
+    ended = real("solve-sigma", path)
+    assert (ended.code, ended.err) == (0, "")
+    assert "DPC207" in real("epsilon", path).err
+
+
+def test_no_solution_tells_the_best_there_is(real, file):
+    path = str(file(NO_SOLUTION))
+    ended = real("solve-rate", path)
+    assert (ended.code, ended.err) == (1, "")
+    told = facts(ended)
+    assert (told["solution.value"], told["best.value"]) == ("none", "1")
+    assert float(told["best.epsilon"]) > 1.5
+
+
+def test_no_solution_in_json_and_in_short(real, file):
+    path = str(file(NO_SOLUTION))
+    ended = real("solve-rate", path, "--json")
+    document = json.loads(ended.out)
+    assert (ended.code, document["solution"], document["guarantee"]) == (1, None, None)
+    assert document["best"]["epsilon"] > document["best"]["target"] == 1.5
+    short = real("solve-rate", path, "-q")
+    assert (short.code, short.out) == (1, "")
+    assert "no size gives epsilon <= 1.5" in short.err
+    assert "size 1 gives epsilon <= " in short.err
+
+
+def test_no_solution_changes_no_file(real, file):
+    path = file(NO_SOLUTION)
+    assert real("solve-rate", str(path), "--write").code == 1
+    assert path.read_text(encoding="utf-8") == NO_SOLUTION
+
+
+def test_no_certified_answer_is_no_verdict(real, file, monkeypatch):
+    def stuck(*_, **__):
+        raise ConvergenceError("the grid did not converge")
+
+    monkeypatch.setattr(dpcalc.planner.solve, "solve", stuck)
+    ended = real("solve-sigma", str(file()))
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("error[DPC901]")
+
+
+def test_phases_share_a_factor(real, file):
+    document = json.loads(real("solve-sigma", str(file(PHASES)), "--target-eps", "1", "--json").out)
+    factor = document["solution"]["value"]
+    assert document["solution"]["name"] == "noise_multiplier factor"
+    noises = [phase["noise_multiplier"] for phase in document["phases"]]
+    assert noises == pytest.approx([1.3 * factor, factor], rel=1e-15)
+
+
+def test_phases_that_state_no_noise_get_the_same(real, file):
+    path = str(file(PHASES.replace(", mechanism: {noise_multiplier: 1.3}", "").replace("noise_multiplier: 1.0", "")))
+    document = json.loads(real("solve-sigma", path, "--target-eps", "1", "--json").out)
+    solution = document["solution"]
+    assert solution["name"] == "noise_multiplier"
+    assert [phase["noise_multiplier"] for phase in document["phases"]] == [solution["value"]] * 2
+
+
+@pytest.mark.parametrize("command", SOLVERS)
+def test_one_phase(real, file, command):
+    document = json.loads(real(command, str(file(PHASES)), "--phase=main", "--target-eps=1.9", "--json").out)
+    before = {"steps": 100, "noise_multiplier": 1.3}
+    (warm_up, _) = document["phases"]
+    assert {key: warm_up[key] for key in before} == before
+    assert document["guarantee"]["epsilon"] <= 1.9
+
+
+def test_the_phase_that_states_no_noise(real, file):
+    path = str(file(PHASES.replace(", mechanism: {noise_multiplier: 1.0}", "")))
+    told = facts(real("solve-sigma", path, "--target-eps", "1.9", "--phase", "main"))
+    assert told["solution.name"] == "noise_multiplier"
+    for more in ((), ("--phase", "warm-up")):
+        ended = real("solve-sigma", path, "--target-eps", "1.9", *more)
+        assert (ended.code, ended.out) == (2, "")
+        assert "got none in main" in ended.err
+
+
+def test_an_unknown_phase(real, file):
+    ended = real("solve-sigma", str(file(PHASES)), "--target-eps", "1", "--phase", "end")
+    assert ended.code == 2
+    assert "expected one of warm-up, main, got 'end'" in ended.err
+
+
+def test_on_a_terminal(real, file, monkeypatch):
+    monkeypatch.setattr("dpcalc.cli.terminal.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcalc.cli.terminal.styled", lambda: False)
+    assert real("solve-steps", str(file())).out.startswith("steps <= ")
+    assert real("delta", str(file()), "--epsilon", "1").out.startswith("delta <= ")
+    assert real("solve-rate", str(file(NO_SOLUTION))).out.startswith("no size gives epsilon <= 1.5")
