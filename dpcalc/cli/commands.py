@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import dpcalc
-from dpcalc.cli import check, compare, delta, epsilon, show, solve, validate
+from dpcalc.cli import check, compare, delta, epsilon, explain, init, schema, show, solve, validate
 from dpcalc.cli.sources import SourceCommand
 from dpcalc.cli.terminal import styled
 
@@ -30,6 +30,9 @@ def application() -> typer.Typer:
     commands.command(epilog=check.EXAMPLE)(check.check)
     commands.command(epilog=validate.EXAMPLE)(validate.validate)
     commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)
+    commands.command(epilog=schema.EXAMPLE)(schema.schema)
+    commands.command(epilog=explain.EXAMPLE)(explain.explain)
+    commands.command(epilog=init.EXAMPLE)(init.init)
     return commands
 
 

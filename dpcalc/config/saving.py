@@ -1,4 +1,4 @@
-"""Replacing a file as a whole or not at all."""
+"""Writing a file as a whole or not at all."""
 
 import contextlib
 import os
@@ -28,6 +28,36 @@ def save(path: str, data: bytes) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{path}: cannot be written: {reason}; nothing was changed") from error
+
+
+def create(path: str, data: bytes) -> None:
+    """Write a new file in one step: nobody sees a part of it, and no other file is lost.
+
+    Args:
+        path: where nothing is yet.
+        data: the content.
+
+    Raises:
+        InputError: something is there already, or the folder cannot be written.
+    """
+    target = Path(path)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        fresh = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.chmod(0o644)
+            target.hardlink_to(fresh)  # of all ways to give a name only this one never takes it from another file
+        finally:
+            fresh.unlink(missing_ok=True)
+    except FileExistsError:
+        raise InputError(f"{path}: expected nothing there yet, got a file; nothing was changed") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: cannot be written: {reason}") from error
 
 
 def _replace(target: Path, data: bytes, status: os.stat_result) -> None:

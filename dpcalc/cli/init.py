@@ -1,0 +1,53 @@
+"""`dpcalc init`: a config to start from."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli.answer import Answer
+
+EXAMPLE = "Example: dpcalc init --template maml --output configs/clinic.yaml"
+
+
+class Template(StrEnum):
+    """What there is to start from.
+
+    Attributes:
+        DPSGD: one level of examples.
+        PHASES: several phases over one level.
+        MAML: tasks and their examples.
+        USERS: users, sessions, examples.
+    """
+
+    DPSGD = "dpsgd"
+    PHASES = "phases"
+    MAML = "maml"
+    USERS = "users"
+
+
+def init(
+    *,
+    template: Annotated[Template, typer.Option(help="What to start from.")] = Template.DPSGD,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="PATH", help="Where to write; - is standard output.")
+    ] = "dpcalc.yaml",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is already there.")] = False,
+) -> Answer:
+    """Write a commented config to start from."""
+    text = resources.files("dpcalc.config").joinpath("templates", f"{template}.yaml").read_text(encoding="utf-8")
+    if output == "-":
+        return Answer(text=text)
+
+    from dpcalc.config.saving import create, save
+    from dpcalc.errors import InputError
+
+    exists = Path(output).exists()
+    if exists and not force:
+        raise InputError(f"--output: expected a path where nothing is, got {output}; --force overwrites the file there")
+    write = save if exists else create
+    write(output, text.encode())
+    return Answer(text=f"wrote {output}\n", asides=(f"note: adapt it, then run `dpcalc epsilon {output}`",))

@@ -1,0 +1,26 @@
+"""`dpcalc schema`: the config file as JSON Schema, or as a table of its keys."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from importlib import resources
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli.answer import Answer
+
+EXAMPLE = "Example: dpcalc schema > dpcalc.schema.json"
+
+
+def schema(
+    *,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of every key instead.")] = False,
+) -> Answer:
+    """Print the JSON Schema of the config file, for editors.
+
+    A config that begins with `# yaml-language-server: $schema=dpcalc.schema.json` is checked while it is written.
+    """
+    if markdown:
+        from dpcalc.config.key_table import key_table
+
+        return Answer(text=key_table())
+    return Answer(text=resources.files("dpcalc.config").joinpath("schema.json").read_text(encoding="utf-8"))

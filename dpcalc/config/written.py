@@ -1,0 +1,141 @@
+"""The config file as users write it, short forms and all: for editors and for readers.
+
+What dpcalc checks are the models of `schema`, after short forms are written out. These models take their fields
+from there, and add what exists only as long as a form is short.
+"""
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from dpcalc.config.schema import (
+    Accounting,
+    AllDraw,
+    Budget,
+    FixedDraw,
+    Level,
+    Mechanism,
+    Model,
+    PoissonDraw,
+    Privacy,
+    Training,
+)
+from dpcalc.config.values import Count, Expected, Label, Noise, Rate, Schema
+
+DRAWS: tuple[type[Model], ...] = (PoissonDraw, FixedDraw, AllDraw)
+AMOUNTS = ("size", "rate", "expected")
+_CLAUSE = r"\s*(>=|<=|==|>|<)\s*[0-9]+(\.[0-9]+)*\s*"
+SHORT = "Short for data with one level: "
+
+
+def _conditions() -> Schema:
+    """Which amounts go with which scheme, as JSON Schema."""
+    rules: list[Schema] = [_not_both("rate", "expected")]
+    for draw in DRAWS:
+        (name,) = draw.model_fields["scheme"].annotation.__args__  # type: ignore[union-attr]  # a Literal of one word
+        others = [{"required": [key]} for key in AMOUNTS if key not in draw.model_fields]
+        scheme = {"properties": {"scheme": {"const": name}}, "required": ["scheme"]}
+        rules.append({"if": scheme, "then": {"not": {"anyOf": others}}})
+    return {"allOf": rules}
+
+
+def _not_both(first: str, second: str) -> Schema:
+    """Two keys that say the same thing."""
+    return {"not": {"required": [first, second]}}
+
+
+class WrittenDraw(Model):
+    """How one step draws from each drawn unit of the level above."""
+
+    model_config = ConfigDict(json_schema_extra=_conditions())
+
+    scheme: Literal["poisson", "fixed", "all"] | None = Field(
+        default=None,
+        description="poisson: each one on its own; fixed: a fixed number without replacement; all: everything. Never "
+        "assumed: state what the sampler really does.",
+    )
+    size: Count | None = Field(default=None, description=FixedDraw.model_fields["size"].description)
+    rate: Rate | None = Field(default=None, description=PoissonDraw.model_fields["rate"].description)
+    expected: Expected | None = Field(default=None, description=PoissonDraw.model_fields["expected"].description)
+
+
+class WrittenSampling(WrittenDraw):
+    """How one step draws its batch: a draw for each level by the level's name; an inner level left out is drawn whole.
+
+    With one level the draw may stand here directly.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, WrittenDraw]
+
+
+class WrittenData(Model):
+    """What is sampled from: units within units. Either `levels` or `examples`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["levels"]}, {"required": ["examples"]}]},
+    )
+
+    examples: Count | None = Field(
+        default=None, description=f"{SHORT}the number of examples, at a level called `example`."
+    )
+    levels: list[Level] | None = Field(
+        default=None,
+        description="The levels of nesting, outermost first.",
+        json_schema_extra={"minItems": 1, "maxItems": 16},
+    )
+
+
+class WrittenMechanism(Mechanism):
+    """The noise of one step."""
+
+    noise_multiplier: Noise | None = Field(  # type: ignore[assignment]  # a phase may inherit it
+        default=None, description=Mechanism.model_fields["noise_multiplier"].description
+    )
+
+
+class WrittenTraining(Training):
+    """How long training runs: either `steps` or `epochs`."""
+
+    model_config = ConfigDict(json_schema_extra=_not_both("steps", "epochs"))
+
+    batch_size: Expected | None = Field(
+        default=None, description=f"{SHORT}`size` or `expected` of its draw, whichever the scheme takes."
+    )
+
+
+class WrittenPhase(Model):
+    """One stretch of training. What it does not say it inherits from the top level, key by key."""
+
+    name: Label | None = Field(default=None, description="What the phase is called in results.")
+    sampling: WrittenSampling | None = Field(default=None, description="What differs in how a step draws.")
+    mechanism: WrittenMechanism | None = Field(default=None, description="What differs in the noise.")
+    training: WrittenTraining | None = Field(default=None, description="How long the phase is.")
+
+
+class WrittenFile(Model):
+    """A dpcalc config, or the `dpcalc:` section of a training config."""
+
+    version: Literal[1] = Field(description="The version of the format: 1.")
+    name: Label | None = Field(default=None, description="What the run is called in results.")
+    requires: str | None = Field(
+        default=None,
+        description='Versions of dpcalc that may read this config, e.g. ">=0.1, <2".',
+        json_schema_extra={"pattern": rf"^{_CLAUSE}(,{_CLAUSE})*$"},
+    )
+    data: WrittenData = Field(description="What is sampled from: units within units. The same in every phase.")
+    sampling: WrittenSampling | None = Field(
+        default=None,
+        description="How one step draws its batch: a draw for each level by the level's name, or, with one level, the "
+        "draw itself. An inner level left out is drawn whole.",
+    )
+    mechanism: WrittenMechanism | None = Field(default=None, description="The noise of one step.")
+    training: WrittenTraining | None = Field(default=None, description="How long training runs.")
+    phases: list[WrittenPhase] | None = Field(
+        default=None,
+        description="Stretches of training one after the other, each of which inherits from the top level.",
+        json_schema_extra={"minItems": 1, "maxItems": 1000},
+    )
+    privacy: Privacy = Field(description="What is promised to whom. The same in every phase.")
+    accounting: Accounting | None = Field(default=None, description="Which accountant answers.")
+    budget: Budget | None = Field(default=None, description="What the run may cost, for `check`.")

@@ -1,0 +1,200 @@
+"""Every rule that has a code: what it says, why it exists, what to do. A code never changes its meaning."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        title: a few words.
+        rule: what is found.
+        reason: why that matters.
+        fix: what to do.
+    """
+
+    title: str
+    rule: str
+    reason: str
+    fix: str
+
+
+RULES: dict[str, Rule] = {
+    "DPC100": Rule(
+        title="not readable",
+        rule="The file is missing, is no YAML, or holds what no config may: tags, control characters, two documents.",
+        reason="Nothing is guessed about a file that a gate depends on, and nothing in it may run or hide.",
+        fix="Correct the place that the message marks; in doubt write it as the examples of `dpcalc init` do.",
+    ),
+    "DPC101": Rule(
+        title="unknown key",
+        rule="A key is none of the config file's.",
+        reason="A misspelt key that is ignored leaves a default in its place: the number answers another question.",
+        fix="Use the name that the message suggests, or `dpcalc schema --markdown`; begin keys of your own with `x-`.",
+    ),
+    "DPC102": Rule(
+        title="wrong type",
+        rule="A value is of another type than its key takes, or there is none.",
+        reason="Values are not converted: the text `1e-5` and the number 1e-5 come from different intentions.",
+        fix="Write what the message asks for; numbers have no quotes, no leading zeros and no percent signs.",
+    ),
+    "DPC103": Rule(
+        title="missing",
+        rule="Something that has no default is not there.",
+        reason="Where a wrong guess changes the guarantee (delta, unit, scheme, noise, length) nothing is assumed.",
+        fix="Add the key; the message shows an example.",
+    ),
+    "DPC104": Rule(
+        title="not allowed",
+        rule="A value is none of those allowed, or names something that this version of dpcalc does not support.",
+        reason="An unsupported mechanism or scheme that was read as a supported one would give a wrong guarantee.",
+        fix="Choose one of the words that the message lists, or a version of dpcalc that knows yours.",
+    ),
+    "DPC105": Rule(
+        title="duplicate",
+        rule="The same key, level name, phase name or override is given twice.",
+        reason="YAML keeps the last of equal keys without a word: the reader sees one value, the program another.",
+        fix="Delete one of them.",
+    ),
+    "DPC106": Rule(
+        title="out of range",
+        rule="A number is outside its range, not finite, or does not fit another one.",
+        reason="Such a number has no meaning (a rate of 2), or no program computes with it exactly.",
+        fix="Check the number and its unit; rates are from 0 to 1, and no draw holds more than there is.",
+    ),
+    "DPC107": Rule(
+        title="conflicting",
+        rule="Two statements exclude each other, say the same thing twice, or one of them would have no effect.",
+        reason="Whichever were taken, half of the readers would expect the other one.",
+        fix="Keep one of them.",
+    ),
+    "DPC108": Rule(
+        title="unknown level",
+        rule="`unit`, `clip` or a key of `sampling` names a level that `data.levels` does not have.",
+        reason="The protected unit and the clipped vectors decide the guarantee; a near miss must not be guessed.",
+        fix="Use one of the names in `data.levels`.",
+    ),
+    "DPC110": Rule(
+        title="unresolved reference",
+        rule="A `${...}`, `???` or `defaults:` leads to no single value that dpcalc may read.",
+        reason="References look up keys of this file or of files in the same repository, and do nothing else: a config "
+        "under review must not read what lies outside or run anything.",
+        fix="Write `${section.key}` or `${conf/train.yaml:section.key}`; let Hydra write its resolved config "
+        "(`--cfg job --resolve`).",
+    ),
+    "DPC111": Rule(
+        title="cyclic or too large",
+        rule="An alias or a reference leads back to itself, or a file is larger, deeper or longer than any config.",
+        reason="A few bytes must not keep a gate busy for hours.",
+        fix="Write the value out, or split what is really that large.",
+    ),
+    "DPC201": Rule(
+        title="scheme assumed",
+        rule="A run told by flags alone states no sampling scheme; Poisson sampling is assumed.",
+        reason="Other schemes cost more: batches of a fixed size can cost several times as much.",
+        fix="State `--scheme`, or write a config, in which nothing of the kind is assumed.",
+    ),
+    "DPC202": Rule(
+        title="shuffle",
+        rule="Batches are cut from a shuffled data set.",
+        reason="No amplification by shuffling is proved here: the guarantee of Poisson sampling does not hold for it.",
+        fix="Train with a Poisson or fixed-size sampler, and state that.",
+    ),
+    "DPC203": Rule(
+        title="delta is large",
+        rule="delta is at least 1 / number of protected units.",
+        reason="With such a delta, publishing the records of one unit at random is still called private.",
+        fix="Choose a delta well below 1 / number of units.",
+    ),
+    "DPC204": Rule(
+        title="adjacency assumed",
+        rule="The config does not say what two neighbouring data sets differ in; add-remove is assumed.",
+        reason="The same run has different epsilons for different relations, and they must not be compared.",
+        fix="Write `adjacency: add-remove`, `replace-one` or `zero-out`.",
+    ),
+    "DPC205": Rule(
+        title="no finite bound",
+        rule="No finite epsilon is proved for this run.",
+        reason="Without noise, or where one unit can change a batch without limit, a single record can show.",
+        fix="Add noise, clip at the protected unit or above, or protect a smaller unit.",
+    ),
+    "DPC206": Rule(
+        title="constructed task as unit",
+        rule="`unit: task` where tasks are put together from classes for each step.",
+        reason="One record sits in many such tasks, so that hiding one task hides nobody.",
+        fix="Protect the class or the example.",
+    ),
+    "DPC207": Rule(
+        title="zero noise",
+        rule="noise_multiplier is 0.",
+        reason="Without noise there is no privacy: epsilon is infinite.",
+        fix="Set it above 0; `dpcalc solve-sigma` finds the smallest that meets a budget.",
+    ),
+    "DPC301": Rule(
+        title="over budget",
+        rule="epsilon is larger than the budget, or than `--max-epsilon`.",
+        reason="The budget is what the data's owners were promised.",
+        fix="More noise, fewer steps or smaller batches: `dpcalc solve-sigma`, `solve-steps`, `solve-rate`.",
+    ),
+    "DPC302": Rule(
+        title="near the budget",
+        rule="epsilon is above the share of the budget from which a warning was asked for.",
+        reason="The next small change may not fit.",
+        fix="Plan for it now; nothing is wrong yet.",
+    ),
+    "DPC303": Rule(
+        title="budget raised",
+        rule="The budget is larger than in the base that the config is compared with.",
+        reason="Raising the budget together with the cost would let any change pass.",
+        fix="Have the raise decided by whoever owns the budget, then pass `--allow-budget-change`.",
+    ),
+    "DPC304": Rule(
+        title="no budget",
+        rule="The config states no budget, and no limit was given.",
+        reason="Without a limit a check can only fail when epsilon is infinite.",
+        fix="Add `budget: {epsilon: 3}`, or pass `--max-epsilon`.",
+    ),
+    "DPC401": Rule(
+        title="rise",
+        rule="epsilon is larger than in the base by more than is allowed.",
+        reason="A budget that is used up in small unnoticed steps is used up all the same.",
+        fix="Undo what the message names as the cause, or have the rise agreed.",
+    ),
+    "DPC402": Rule(
+        title="rise in percent",
+        rule="epsilon rose against the base by more than `budget.max_increase_pct`.",
+        reason="It catches a large step that is still within the budget.",
+        fix="Undo what the message names as the cause, or have the rise agreed.",
+    ),
+    "DPC403": Rule(
+        title="lock",
+        rule="dpcalc.lock has no entry for this config, or another one than the config now gives.",
+        reason="The lock is the reviewed state; a config that differs from it was not reviewed.",
+        fix="Run `dpcalc lock`, and have its change reviewed with that of the config.",
+    ),
+    "DPC404": Rule(
+        title="weaker promise",
+        rule="Against the base the unit is smaller, the relation weaker, delta larger or the group smaller.",
+        reason="It is the quiet way to a smaller epsilon: the number falls because it promises less.",
+        fix="Restore the promise, or have the change decided as what it is.",
+    ),
+    "DPC901": Rule(
+        title="no convergence",
+        rule="A computation did not reach a certified answer.",
+        reason="A number without a proof is no guarantee, so none is given.",
+        fix="Try another `--method`; please report the config.",
+    ),
+    "DPC902": Rule(
+        title="timeout",
+        rule="There was no answer within `--timeout`.",
+        reason="A gate that hangs is switched off sooner or later; one without a verdict does not pass.",
+        fix="Allow more time, or check fewer configs at once.",
+    ),
+    "DPC999": Rule(
+        title="internal error",
+        rule="dpcalc itself failed.",
+        reason="It is a defect of dpcalc. It is never taken for a yes or a no.",
+        fix="Please report it with what DPCALC_TRACEBACK=1 prints.",
+    ),
+}
