@@ -18,16 +18,18 @@ from numpy.typing import NDArray
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
 from dpcalc.curves.coarsen import Rounding, coarsened, inflation, round_down, round_up
-from dpcalc.curves.discretize import Cells, Resolution, cells, lattice_down, lattice_up
+from dpcalc.curves.discretize import ROUND, Cells, Resolution, cells, lattice_down, lattice_up
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.curves.loss_pmf import LossPmf, compose, powers, trimmed
+from dpcalc.curves.split_pmf import SplitPmf, added, split_powers
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
 
-ROUND = 16  # copies composed before the lattice is widened
 NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called infinite
+ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
+WORST_WIDTH = 2e-4  # width that calls for a second attempt
 RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
 
 
@@ -41,7 +43,7 @@ class Side:
         sign: +1 if the errors carried along are added to delta, -1 if taken from it.
     """
 
-    lattice: Callable[[Cells], LossPmf]
+    lattice: Callable[[Cells], LossPmf | SplitPmf]
     rounding: Rounding
     sign: int
 
@@ -71,13 +73,58 @@ def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, .
     best = best_epsilon(counts, delta=kept, neglect=neglect)
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
-    aims = _aims(best, RELATIVE_WIDTH * max(best.order * best.value, 1.0), neglect)
+    return tuple(
+        min(best.value, _end(counts, best, neglect, kept if side is UPPER else delta, side)) for side in sides
+    )
+
+
+def _end(counts: dict[LossCurve, int], best: Best, neglect: float, delta: float, side: Side) -> float:
+    """One end of epsilon: a first attempt, and where that was too coarse for the slope of delta a second one.
+
+    The first attempt takes the slope of log delta for the tilt. Where rare large losses forbid the tilt that fits
+    epsilon they differ: then the cells must be finer, and the round-off of the transforms may matter, too.
+    """
+    aim = RELATIVE_WIDTH * max(best.order * best.value, 1.0)
+    found = _attempt(counts, _aims(best, aim, neglect), delta, side, _plain)
+    local = found.steepness / max(best.order * found.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
+    budget = max(WORST_WIDTH * found.steepness / max(local, 1.0) ** 2, aim / 16)
+    rough = found.roundoff > ROUNDED * found.steepness * delta
+    if found.epsilon and (rough or budget < aim / 2):
+        aims = _aims(best, min(budget, aim), neglect)
+        found = _attempt(counts, aims, delta, side, _extended if rough else _plain)
+    return found.epsilon
+
+
+def _attempt(
+    counts: dict[LossCurve, int],
+    aims: list[Resolution],
+    delta: float,
+    side: Side,
+    precision: Callable[[LossPmf | SplitPmf], LossPmf | SplitPmf],
+) -> "_Found":
+    """One end of epsilon at a given fineness."""
     cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
-    ends = []
-    for side in sides:
-        goal = kept if side is UPPER else delta
-        ends.append(min(best.value, _epsilon(_composed(cut, aims, side), goal, side, _slack(cut, aims, side))))
-    return tuple(ends)
+    starts = [precision(side.lattice(step)) for step in cut]
+    return _epsilon(_composed(starts, aims, side), delta, side, _slack(cut, aims, side))
+
+
+def _plain(one: LossPmf | SplitPmf) -> LossPmf | SplitPmf:
+    """As it is."""
+    return one
+
+
+def _extended(one: LossPmf | SplitPmf) -> LossPmf | SplitPmf:
+    """In extended precision, where the machine has it."""
+    return one.wider()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An end of epsilon, how steep log delta is there (times epsilon), and how much of delta is round-off."""
+
+    epsilon: float
+    steepness: float
+    roundoff: float
 
 
 def delta_interval(counts: dict[LossCurve, int], *, epsilon: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
@@ -92,7 +139,8 @@ def delta_interval(counts: dict[LossCurve, int], *, epsilon: float, sides: tuple
     cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
     ends = []
     for side in sides:
-        found = _delta(_composed(cut, aims, side), epsilon, side, _slack(cut, aims, side))
+        starts = [side.lattice(step) for step in cut]
+        found = _delta(_composed(starts, aims, side), epsilon, side, _slack(cut, aims, side))
         ends.append(min(1.0, found + neglected, rough.value) if side is UPPER else max(0.0, found))
     return tuple(ends)
 
@@ -112,12 +160,12 @@ def _aims(best: Best, budget: float, neglect: float) -> list[Resolution]:
     ]
 
 
-def _composed(cut: list[Cells], aims: list[Resolution], side: Side) -> LossPmf:
+def _composed(starts: list[LossPmf | SplitPmf], aims: list[Resolution], side: Side) -> LossPmf:
     """The whole run on one lattice."""
     total: LossPmf | None = None
-    for step, aim in zip(cut, aims, strict=True):
-        part = _power(side.lattice(step), aim.copies, aim.budget, side.rounding)
-        total = part if total is None else trimmed(_merge(total, part, side.rounding))
+    for start, aim in zip(starts, aims, strict=True):
+        part = _power(start, aim.copies, aim.budget, side.rounding)
+        total = part if total is None else _merge(total, part, side.rounding)
     if total is None:
         raise ConvergenceError("composition: expected at least one step, got none")
     return total
@@ -126,36 +174,61 @@ def _composed(cut: list[Cells], aims: list[Resolution], side: Side) -> LossPmf:
 def _merge(a: LossPmf, b: LossPmf, rounding: Rounding) -> LossPmf:
     """The composition of two losses, on the wider of their lattices."""
     level = max(a.level, b.level)
-    return compose(coarsened(a, level - a.level, rounding), coarsened(b, level - b.level, rounding))
+    a, b = (coarsened(part, level - part.level, rounding).normalized() for part in (a, b))
+    return trimmed(compose(a, b))
 
 
-def _power(one: LossPmf, count: int, budget: float, rounding: Rounding) -> LossPmf:
+def _power(one: LossPmf | SplitPmf, count: int, budget: float, rounding: Rounding) -> LossPmf:
     """`count` copies of one loss, digit by digit in base ROUND, the lattice widened after each round."""
     rest: LossPmf | None = None
     rounds = max(1, math.ceil(math.log(count, ROUND)))
     while count >= 4 * ROUND:
         count, digit = divmod(count, ROUND)
-        power, *extra = powers(one, (ROUND, digit) if digit else (ROUND,))
+        power, *extra = _powers(one, (ROUND, digit) if digit else (ROUND,), rounding)
         for part in extra:
-            rest = trimmed(part) if rest is None else trimmed(_merge(rest, trimmed(part), rounding))
-        one = _widened(trimmed(power), count, budget / rounds, rounding)
-    if count > 1:
-        one = trimmed(powers(one, (count,))[0])
+            rest = _joined(part, rounding) if rest is None else _merge(rest, _joined(part, rounding), rounding)
+        one = _widened(power, count, budget / rounds, rounding)
+    one = _joined(_powers(one, (count,), rounding)[0] if count > 1 else one, rounding)
     return one if rest is None else _merge(rest, one, rounding)
 
 
-def _widened(pmf: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:
-    """On the widest lattice that costs less than `budget` in the log of the composed tilted mass."""
+def _powers(one: LossPmf | SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[LossPmf | SplitPmf]:
+    """Self-compositions of a loss on one lattice or two."""
+    if isinstance(one, SplitPmf):
+        return [
+            SplitPmf(bulk=trimmed(power.bulk), jumps=trimmed(power.jumps))
+            for power in split_powers(one, counts, rounding)
+        ]
+    return [trimmed(power) for power in powers(one, counts)]
+
+
+def _joined(one: LossPmf | SplitPmf, rounding: Rounding) -> LossPmf:
+    """A loss on one lattice."""
+    return one.joined(rounding) if isinstance(one, SplitPmf) else one
+
+
+def _widened(one: LossPmf | SplitPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf | SplitPmf:
+    """On the widest lattice that costs less than `budget` in the log of the composed tilted mass.
+
+    The bulk of a split loss is widened until it meets the lattice of the jumps.
+    """
+    bulk, most = (one.bulk, one.gap) if isinstance(one, SplitPmf) else (one, 60)
     doublings = 0
-    while True:
+    while doublings < most:
         block = 2 << doublings
-        residues = np.pad(pmf.mass, (0, -pmf.mass.size % block)).reshape(-1, block).sum(axis=0)
-        if copies * inflation(residues, pmf.tilt, pmf.spacing * block) > budget or block > pmf.mass.size:
-            return coarsened(pmf, doublings, rounding)
+        residues = np.pad(bulk.mass, (0, -bulk.mass.size % block)).reshape(-1, block).sum(axis=0)
+        if copies * inflation(residues, bulk.tilt, bulk.spacing * block) > budget or block > bulk.mass.size:
+            break
         doublings += 1
+    wide = coarsened(bulk, doublings, rounding)
+    if not isinstance(one, SplitPmf):
+        return wide.normalized()
+    if doublings == most:
+        return added(wide, one.jumps).normalized()
+    return SplitPmf(bulk=wide, jumps=one.jumps).normalized()
 
 
-def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> float:
+def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> _Found:
     """Where delta(epsilon), with all errors on the side asked for, crosses `delta`; inf if it never does.
 
     Between two lattice points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
@@ -167,18 +240,19 @@ def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> float:
 
     above, below, step = int(np.argmax(pmf.mass)), losses.size - 1, 1
     if delta_at(below) > delta:
-        return math.inf if side is UPPER else 0.0
+        return _Found(math.inf if side is UPPER else 0.0, math.inf, 0.0)
     while above > 0 and delta_at(above) <= delta:
         below, above, step = above, max(0, above - step), 2 * step
     if delta_at(above) <= delta:
-        return max(0.0, float(losses[0])) if side is UPPER else 0.0
+        return _Found(max(0.0, float(losses[0])) if side is UPPER else 0.0, math.inf, 0.0)
     while below - above > 1:
         middle = (above + below) // 2
         above, below = (middle, below) if delta_at(middle) > delta else (above, middle)
     rest = float(plain[below:].sum())
     discounted = float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
     inside = math.log((rest + float(error[above]) - delta) / discounted)
-    return max(0.0, float(losses[above]) + min(max(inside, 0.0), pmf.spacing))
+    epsilon = max(0.0, float(losses[above]) + min(max(inside, 0.0), pmf.spacing))
+    return _Found(epsilon, discounted * epsilon / delta, abs(float(error[above])))
 
 
 def _delta(pmf: LossPmf, epsilon: float, side: Side, slack: float) -> float:

@@ -43,7 +43,7 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     points = rounding((padded * at_low).sum(axis=1), (padded * share).sum(axis=1), pmf.tilt, spacing)
     cut = float(np.maximum(-points, 0.0).sum())
     swell = math.exp(pmf.tilt * spacing)  # a misplaced tilted mass moves by less than one new spacing
-    coarse = replace(
+    return replace(
         pmf,
         level=pmf.level + doublings,
         start=start - 1,
@@ -51,12 +51,11 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
         lost=(pmf.lost + cut) * swell,
         noise=pmf.noise * math.sqrt(block) * swell,
     )
-    return coarse.normalized()
 
 
 def round_up(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     """Chords of the profile: each cell's share to its upper end, the rest to its lower end."""
-    points = np.zeros(mass.size + 2)
+    points = np.zeros(mass.size + 2, dtype=mass.dtype)
     points[1:-1] = np.maximum(mass - share, 0.0)
     points[2:] += share * math.exp(tilt * spacing)
     return points
@@ -71,15 +70,16 @@ def round_down(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
         return points
     used = np.flatnonzero(mass)
-    atoms = (mass[used] * np.exp(tilt * above[used])).tolist()
-    places, merged = merged_onto_lattice(atoms, (used * spacing + above[used]).tolist(), tilt, spacing)
-    return summed_by_place(np.array(places) + 1, np.array(merged), size=mass.size + 2)
+    atoms = (mass[used] * np.exp(tilt * above[used])).astype(np.float64)
+    losses = (used * spacing + above[used]).astype(np.float64)
+    places, merged = merged_onto_lattice(atoms.tolist(), losses.tolist(), tilt, spacing)
+    return summed_by_place(np.array(places) + 1, np.array(merged), size=mass.size + 2).astype(mass.dtype)
 
 
 def _lowered(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
     """The masses of the chords when each lattice point sinks by the larger gap of its two cells."""
     swell = math.exp(tilt * spacing)
-    sunk = np.zeros(points.size - 1)  # at the lattice points from the first cell's lower end on
+    sunk = np.zeros(points.size - 1, dtype=points.dtype)  # at the lattice points from the first cell's lower end on
     sunk[:-1] = gap
     sunk[1:] = np.maximum(sunk[1:], gap * swell)
     points = points[1:].copy()

@@ -16,6 +16,7 @@ from dpcalc.curves.coarsen import growth, merged_onto_lattice
 from dpcalc.curves.dominating_pair import Segment
 from dpcalc.curves.loss_moments import LossCurve, reach
 from dpcalc.curves.loss_pmf import MOST_ENTRIES, LossPmf
+from dpcalc.curves.split_pmf import SplitPmf
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.grid import summed_by_place
 from dpcalc.numerics.quadrature import panels_between
@@ -24,6 +25,9 @@ Array = NDArray[np.float64]
 
 _NODES = 3  # Gauss-Legendre nodes between neighbouring edges
 _NEGLIGIBLE = 1e-20
+_MOST_DOUBLINGS = 13  # between the two lattices of a step
+NEAR = 1 << 14  # lattice points on either side of 0 before the lattice may be wider
+ROUND = 16  # copies composed before a lattice is widened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,8 @@ class Cells:
         tilt: t.
         log_norm: log of the factor taken out of the tilted masses.
         level: lattice spacing is 2.0 ** level.
+        gap: doublings of the spacing beyond the border.
+        border: lattice index, a multiple of 2 ** gap, beyond which losses of either sign are on the wider lattice.
         edges: lattice indices between which the cells lie, increasing, shape (n + 1,).
         mass: tilted mass at the quadrature nodes of each cell, shape (cells, nodes).
         loss: loss at these nodes, shape (cells, nodes).
@@ -63,6 +69,8 @@ class Cells:
     tilt: float
     log_norm: float
     level: int
+    gap: int
+    border: int
     edges: Array
     mass: Array
     loss: Array
@@ -75,7 +83,7 @@ class Cells:
         return math.ldexp(1.0, self.level)
 
 
-def lattice_up(cut: Cells) -> LossPmf:
+def lattice_up(cut: Cells) -> LossPmf | SplitPmf:
     """One step from above: each cell split over the lattice points between which it lies."""
     ends = cut.edges * cut.spacing
     place = np.clip(np.searchsorted(ends, cut.loss[:, _NODES // 2], side="right") - 1, 0, ends.size - 2)
@@ -86,10 +94,10 @@ def lattice_up(cut: Cells) -> LossPmf:
     up = share.sum(axis=1)
     points = summed_by_place(place, np.maximum(at_low.sum(axis=1) - up, 0.0), size=ends.size)
     points += summed_by_place(place + 1, up * np.exp(cut.tilt * widths[place]), size=ends.size)
-    return _dense(cut, cut.edges.astype(np.int64), points)
+    return _on_lattices(cut, cut.edges.astype(np.int64), points, 0.0)
 
 
-def lattice_down(cut: Cells) -> LossPmf:
+def lattice_down(cut: Cells) -> LossPmf | SplitPmf:
     """One step from below: each cell merged into one atom, the atoms merged until they meet the lattice."""
     top = cut.loss.max(axis=1)[:, None]
     plain = cut.mass * np.exp(-cut.tilt * (cut.loss - top))  # P masses times e^{t top - log_norm}
@@ -97,17 +105,32 @@ def lattice_down(cut: Cells) -> LossPmf:
     low = cut.loss.min(axis=1)
     loss = low - np.log1p((plain * np.expm1(low[:, None] - cut.loss)).sum(axis=1) / total)
     mass = total * np.exp(cut.tilt * (loss - top[:, 0]))
-    origin = _heaviest(mass, loss, cut)
+    origin = _origin(mass, loss, cut)
     order = np.argsort(loss)
-    places, points = merged_onto_lattice(mass[order].tolist(), (loss[order] - origin).tolist(), cut.tilt, cut.spacing)
-    return replace(_dense(cut, np.array(places, dtype=np.int64), np.array(points)), origin=origin)
+    mass, loss = mass[order], loss[order] - origin
+    limit, wide = cut.border * cut.spacing, 1 << cut.gap
+    places: list[int] = []
+    points: list[float] = []
+    for inside, factor in ((loss < -limit, wide), (np.abs(loss) <= limit, 1), (loss > limit, wide)):
+        found, merged = merged_onto_lattice(
+            mass[inside].tolist(), loss[inside].tolist(), cut.tilt, cut.spacing * factor
+        )
+        places += [factor * place for place in found]
+        points += merged
+    return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
 
 
-def _heaviest(mass: Array, loss: Array, cut: Cells) -> float:
-    """The merged loss of the atoms in the heaviest lattice cell; 0 where some mass has loss 0 exactly."""
+def _origin(mass: Array, loss: Array, cut: Cells) -> float:
+    """The loss through which the lattice is laid, so that what sits there need not be rounded down.
+
+    The merged loss of the heaviest cell of the widest lattice (where jumps have one of their own, the bulk is an atom
+    on it); 0 where some mass has loss 0 exactly.
+    """
     if cut.at_zero > 1e-9:
         return 0.0
-    place = np.floor(loss / cut.spacing).astype(np.int64)
+    split = bool((np.abs(loss) > cut.border * cut.spacing).any())
+    widest = math.ldexp(cut.spacing, cut.gap if split else 0)
+    place = np.rint(loss / widest).astype(np.int64)
     sums = summed_by_place(place - place.min(), mass, size=int(np.ptp(place)) + 1)
     inside = place == place.min() + int(np.argmax(sums))
     reference = float(loss[inside].max())
@@ -115,8 +138,19 @@ def _heaviest(mass: Array, loss: Array, cut: Cells) -> float:
     return reference - math.log1p(float((plain * np.expm1(reference - loss[inside])).sum() / plain.sum()))
 
 
-def _dense(cut: Cells, places: NDArray[np.int64], points: Array) -> LossPmf:
-    """Masses at lattice indices, with the atom at 0, as a lattice without holes."""
+def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
+    """Masses at lattice indices, with the atom at 0, as one lattice without holes or as two."""
+    near = np.abs(places) <= cut.border
+    bulk = _dense(cut, places[near], points[near], origin)
+    bulk.mass[-bulk.start] += cut.at_zero
+    if near.all():
+        return bulk.normalized()
+    jumps = _dense(cut, places[~near] >> cut.gap, points[~near], origin)
+    return SplitPmf(bulk=bulk, jumps=replace(jumps, level=cut.level + cut.gap)).normalized()
+
+
+def _dense(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
+    """Masses at lattice indices on a lattice without holes that holds the index 0."""
     first = min(int(places.min()), 0)
     size = max(int(places.max()), 0) - first + 1
     if size > MOST_ENTRIES:
@@ -124,11 +158,15 @@ def _dense(cut: Cells, places: NDArray[np.int64], points: Array) -> LossPmf:
             f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
         )
     mass = summed_by_place(places - first, points, size=size)
-    mass[-first] += cut.at_zero
-    pmf = LossPmf(
-        tilt=cut.tilt, level=cut.level, start=first, mass=mass, log_norm=cut.log_norm, lost=10 * _NEGLIGIBLE
+    return LossPmf(
+        tilt=cut.tilt,
+        level=cut.level,
+        start=first,
+        origin=origin,
+        mass=mass,
+        log_norm=cut.log_norm,
+        lost=10 * _NEGLIGIBLE,
     )
-    return pmf.normalized()
 
 
 @dataclass(frozen=True)
@@ -151,11 +189,13 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     area = max(sum(float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), 1e-300)
     count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
     rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
-    level = _first_level([(piece.segment, edges) for piece, edges in zip(pieces, rough, strict=True)], aim)
-    spacing = math.ldexp(1.0, level)
+    level, gap = _levels([(piece.segment, edges) for piece, edges in zip(pieces, rough, strict=True)], aim)
+    spacing, wide, border = math.ldexp(1.0, level), 1 << gap, NEAR
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
     around = [rounded for end in ends for rounded in (math.floor(end.min()), math.ceil(end.max()))]
-    edges = np.union1d(np.rint(np.concatenate(ends)), around)  # each piece lies between two lattice points of its own
+    edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
+    edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
+    edges = np.unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
     parts = [_piece_cells(piece, fine, edges * spacing, aim) for piece, fine in zip(pieces, rough, strict=True)]
     mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, _NODES) for i in (0, 1))
     plain = float((np.exp(aim.log_norm - aim.tilt * loss) * mass).sum())
@@ -163,6 +203,8 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         tilt=aim.tilt,
         log_norm=aim.log_norm,
         level=level,
+        gap=gap,
+        border=border,
         edges=edges,
         mass=mass,
         loss=loss,
@@ -213,19 +255,35 @@ def _edges(piece: _Piece, per_area: float) -> Array:
     return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, piece.y)
 
 
-def _first_level(pieces: list[tuple[Segment, Array]], aim: Resolution) -> int:
-    """Widest power-of-two spacing whose rounding up costs less than half the budget."""
+def _levels(pieces: list[tuple[Segment, Array]], aim: Resolution) -> tuple[int, int]:
+    """(level of the widest lattice whose rounding up costs less than half the budget, doublings beyond the border).
+
+    Beyond the border the lattice is as wide as a small part of the budget allows, when in every round each of the ROUND
+    losses that meet such a loss is rounded like it.
+    """
     nodes = [_tilted_nodes(segment, edges, aim) for segment, edges in pieces]
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
-    level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
-    while True:
+
+    def cost(inside: NDArray[np.bool_], level: int) -> float:
         spacing = math.ldexp(1.0, level)
-        offset = loss - np.floor(loss / spacing) * spacing
-        cost = aim.copies * float((mass * growth(offset, aim.tilt, spacing)).sum())
-        if cost <= aim.budget / 2 or level < -300:
-            return level
+        offset = loss[inside] - np.floor(loss[inside] / spacing) * spacing
+        return aim.copies * float((mass[inside] * growth(offset, aim.tilt, spacing)).sum())
+
+    level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
+    near = np.abs(loss) <= math.ldexp(NEAR, level)
+    while cost(near, level) > aim.budget / 4 and level > -300:
         level -= 1
+        near = np.abs(loss) <= math.ldexp(NEAR, level)
+    gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
+    while gap < _MOST_DOUBLINGS and not near.all():
+        wider = level + gap + 1
+        if (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16:  # so wide that the bulk would swell on it
+            break
+        if ROUND * rounds * cost(~near, wider) > aim.budget / 32:
+            break
+        gap += 1
+    return level, gap
 
 
 def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ from dpcalc.numerics.convolve import convolve, cyclic_powers, fast_size
 
 Array = NDArray[np.float64]
 
-_LOG_TAIL = math.log(1e-13)
+_LOG_TAIL = math.log(1e-16)
 MOST_ENTRIES = 1 << 24
 
 
@@ -61,6 +61,10 @@ class LossPmf:
         """The loss of each entry."""
         return self.origin + np.arange(self.start, self.start + self.mass.size, dtype=np.float64) * self.spacing
 
+    def wider(self) -> "LossPmf":
+        """The same measure in extended precision, where the machine has it."""
+        return replace(self, mass=self.mass.astype(np.longdouble))
+
     def normalized(self) -> "LossPmf":
         """The same measure with entries that sum to 1."""
         total = float(self.mass.sum())
@@ -76,44 +80,65 @@ class LossPmf:
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     """Self-compositions of one loss, several counts from one transform; counts >= 1.
 
-    Each window holds all but a tilted mass of 1e-13 at either end, by Chernoff bounds.
+    Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
 
     Raises:
         ConvergenceError: if the lattice would not fit in memory.
     """
     windows = [_window(pmf, count) for count in counts]
+    size = _size(windows)
+    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
+    return [
+        _power(pmf, count, low, result, float(noise))
+        for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)
+    ]
+
+
+def powers_beyond(whole: LossPmf, part: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
+    """whole^count - part^count for a part of a measure, on one lattice; as `powers`."""
+    windows = [_window(whole, count) for count in counts]
+    size = _size(windows)
+    wholes, noises = cyclic_powers(whole.mass, whole.start, counts, size=size)
+    parts, more = cyclic_powers(part.mass, part.start, counts, size=size)
+    return [
+        _power(whole, count, low, a - b, float(noise))
+        for count, (low, _), a, b, noise in zip(counts, windows, wholes, parts, noises + more, strict=True)
+    ]
+
+
+def _size(windows: list[tuple[int, int]]) -> int:
+    """A transform size that holds every window."""
     size = fast_size(max(high - low + 1 for low, high in windows))
     if size > MOST_ENTRIES:
         raise ConvergenceError(
             f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
         )
-    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
+    return size
+
+
+def _power(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
+    """A composed measure from its cyclic image, the window's first index and the new round-off."""
     total = float(pmf.mass.sum())
-    composed = []
-    for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True):
-        lost = count * pmf.lost * max(1.0, total) ** (count - 1) + 4 * math.exp(_LOG_TAIL)
-        composed.append(
-            replace(
-                pmf,
-                start=low,
-                origin=count * pmf.origin,
-                mass=np.maximum(np.roll(result, -low), 0.0),
-                log_norm=count * pmf.log_norm,
-                lost=lost,
-                noise=float(noise) + count * pmf.noise,
-            )
-        )
-    return composed
+    return replace(
+        pmf,
+        start=low,
+        origin=count * pmf.origin,
+        mass=np.maximum(np.roll(result, -low), 0.0),
+        log_norm=count * pmf.log_norm,
+        lost=count * pmf.lost * max(1.0, total) ** (count - 1) + 4 * math.exp(_LOG_TAIL),
+        noise=noise + count * pmf.noise,
+    )
 
 
 def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
-    """Lattice indices outside which the `count`-fold sum has tilted mass below 1e-13 at either end.
+    """Lattice indices outside which the `count`-fold sum has tilted mass below 1e-16 at either end.
 
     Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     """
     index = np.arange(pmf.mass.size)
-    mean = float((pmf.mass * index).sum())
-    deviation = math.sqrt(max(float((pmf.mass * (index - mean) ** 2).sum()), 1.0))
+    total = float(pmf.mass.sum())
+    mean = float((pmf.mass * index).sum()) / total
+    deviation = math.sqrt(max(float((pmf.mass * (index - mean) ** 2).sum()) / total, 1.0))
     bins = max(1, min(pmf.mass.size // 1024, int(deviation / 16)))
     binned = np.pad(pmf.mass, (0, -pmf.mass.size % bins)).reshape(-1, bins).sum(axis=1)
     used = np.flatnonzero(binned)

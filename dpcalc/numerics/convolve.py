@@ -5,21 +5,24 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.numerics.grid import summed_by_place
-
 Array = NDArray[np.float64]
 Spectrum = NDArray[np.complex128]
 
 UNIT_ROUNDOFF = 2.0**-53
 
 
-def transform_roundoff(size: int) -> float:
+def unit_roundoff(x: Array) -> float:
+    """Half the distance from 1 to the next number of the array's type."""
+    return float(np.finfo(x.dtype).eps) / 2
+
+
+def transform_roundoff(size: int, unit: float) -> float:
     """Relative error, in the 2-norm, of one FFT of this size.
 
     Higham 2002, Accuracy and Stability of Numerical Algorithms, Theorem 24.2, gives log2(size) times a
     small multiple of the unit round-off for radix 2; 8 covers the mixed radices numpy uses.
     """
-    return 8 * UNIT_ROUNDOFF * max(1.0, math.log2(size))
+    return 8 * unit * max(1.0, math.log2(size))
 
 
 def fast_size(least: int) -> int:
@@ -43,13 +46,14 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
     """
     wrapped = _wrap(mass, start, size)
     spectrum = np.fft.rfft(wrapped)
-    roundoff = transform_roundoff(size)
+    unit = unit_roundoff(mass)
+    roundoff = transform_roundoff(size, unit)
     norm = _norm(wrapped)
     results, noise = [], []
     for count in counts:
         result = np.fft.irfft(integer_power(spectrum, count), size)
         results.append(result)
-        noise.append(count * (roundoff + 4 * UNIT_ROUNDOFF) * norm + roundoff * _norm(result))
+        noise.append(count * (roundoff + 4 * unit) * norm + roundoff * _norm(result))
     return results, np.array(noise)
 
 
@@ -61,13 +65,15 @@ def _norm(x: Array) -> float:
 def _wrap(mass: Array, start: int, size: int) -> Array:
     """The terms summed by position modulo the size."""
     if mass.size <= size:
-        wrapped = np.zeros(size)
+        wrapped = np.zeros(size, dtype=mass.dtype)
         first = start % size
         head = min(mass.size, size - first)
         wrapped[first : first + head] = mass[:head]
         wrapped[: mass.size - head] += mass[head:]
         return wrapped
-    return summed_by_place((start + np.arange(mass.size)) % size, mass, size=size)
+    turns = -(-mass.size // size)
+    folded = np.pad(mass, (0, turns * size - mass.size)).reshape(turns, size).sum(axis=0)
+    return np.roll(folded, start % size)
 
 
 def integer_power(base: Spectrum, exponent: int) -> Spectrum:
@@ -92,4 +98,4 @@ def convolve(a: Array, b: Array) -> tuple[Array, float]:
     size = fast_size(length)
     result = np.fft.irfft(np.fft.rfft(a, size) * np.fft.rfft(b, size), size)[:length]
     smaller = min(_norm(a), _norm(b))
-    return result, 4 * transform_roundoff(size) * smaller
+    return result, 4 * transform_roundoff(size, max(unit_roundoff(a), unit_roundoff(b))) * smaller

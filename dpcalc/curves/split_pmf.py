@@ -1,0 +1,78 @@
+"""A loss whose small values need a finer lattice than its rare large ones.
+
+One step that rarely draws the unit leaks next to nothing most of the time, and sometimes a lot. On one lattice fine
+enough for the bulk the jumps would span millions of points; here the bulk is on a fine lattice, the jumps on a coarse
+one, and they meet only in the composition: the part of (F + C)^m without a jump is F^m on the fine lattice, the rest
+is (F + C)^m - F^m, both on the coarse one. Rounding F up (or down) to the coarse lattice is weighted by the chance
+of a jump, so it costs little.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.curves.coarsen import Rounding, coarsened
+from dpcalc.curves.loss_pmf import LossPmf, powers, powers_beyond
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitPmf:
+    """Two parts of one tilted measure; their masses sum to about 1 together.
+
+    Attributes:
+        bulk: on the finer lattice.
+        jumps: on the coarser lattice, with the same tilt, origin and log_norm.
+    """
+
+    bulk: LossPmf
+    jumps: LossPmf
+
+    @property
+    def gap(self) -> int:
+        """How many doublings of the spacing lie between the two lattices."""
+        return self.jumps.level - self.bulk.level
+
+    def wider(self) -> "SplitPmf":
+        """The same measure in extended precision, where the machine has it."""
+        return SplitPmf(bulk=self.bulk.wider(), jumps=self.jumps.wider())
+
+    def normalized(self) -> "SplitPmf":
+        """The same measure with masses that sum to 1."""
+        total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
+        return SplitPmf(bulk=_scaled(self.bulk, total), jumps=_scaled(self.jumps, total))
+
+    def joined(self, rounding: Rounding) -> LossPmf:
+        """Both parts on the coarser lattice."""
+        return added(coarsened(self.bulk, self.gap, rounding), self.jumps).normalized()
+
+
+def _scaled(part: LossPmf, total: float) -> LossPmf:
+    """One part with its factor moved to the norm."""
+    return replace(
+        part,
+        mass=part.mass / total,
+        log_norm=part.log_norm + math.log(total),
+        lost=part.lost / total,
+        noise=part.noise / total,
+    )
+
+
+def added(a: LossPmf, b: LossPmf) -> LossPmf:
+    """The sum of two measures on one lattice with one norm."""
+    start = min(a.start, b.start)
+    mass = np.zeros(max(a.start + a.mass.size, b.start + b.mass.size) - start, dtype=a.mass.dtype)
+    for part in (a, b):
+        mass[part.start - start : part.start - start + part.mass.size] += part.mass
+    return replace(a, start=start, mass=mass, lost=a.lost + b.lost, noise=a.noise + b.noise)
+
+
+def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
+    """Self-compositions of a split loss, several counts at once; as `powers`."""
+    bulk = powers(split.bulk, counts)
+    without = coarsened(split.bulk, split.gap, rounding)
+    jumps = powers_beyond(added(without, split.jumps), without, counts)
+    return [SplitPmf(bulk=a, jumps=b).normalized() for a, b in zip(bulk, jumps, strict=True)]
