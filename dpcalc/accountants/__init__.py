@@ -6,8 +6,9 @@ from dpcalc.accountants.advanced import advanced
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.basic import basic
 from dpcalc.accountants.moments import moments
+from dpcalc.accountants.optimal import optimal
 from dpcalc.accountants.pld import pld
-from dpcalc.accountants.rdp import rdp
+from dpcalc.accountants.rdp import rdp, rdp_classic
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.release.tree import WorstOf, step_counts
 
@@ -16,7 +17,9 @@ Accountant = Callable[..., Answer]
 ACCOUNTANTS: dict[str, Accountant] = {
     "pld": pld,
     "rdp": rdp,
+    "rdp-classic": rdp_classic,
     "moments": moments,
+    "optimal": optimal,
     "advanced": advanced,
     "basic": basic,
 }

@@ -37,11 +37,11 @@ def advanced(counts: dict[LossCurve, int], *, delta: float) -> Answer:
             drift += count * epsilon * math.expm1(epsilon) if epsilon < 700 else math.inf
         return math.sqrt(2 * math.log(1 / (delta * fraction)) * squares) + drift
 
-    best = _best_fraction(composed)
+    best = best_fraction(composed)
     return Answer(epsilon=composed(best), note=f"delta' = {best * delta:.3g}")
 
 
-def _best_fraction(composed: Callable[[float], float]) -> float:
+def best_fraction(composed: Callable[[float], float]) -> float:
     """The best fraction of delta for the theorem; every fraction is valid, so a scan in three passes will do."""
     coarse = min(_FRACTIONS[::8], key=composed)
     fine = min((f for f in _FRACTIONS if coarse / 5 < f < 5 * coarse), key=composed)

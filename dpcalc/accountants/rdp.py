@@ -1,8 +1,15 @@
 """Renyi differential privacy at real orders, converted at the best order."""
 
+import math
+
+import numpy as np
+
 from dpcalc.accountants.answer import Answer
-from dpcalc.accountants.conversion import best_epsilon
+from dpcalc.accountants.conversion import best_epsilon, composed_moments
 from dpcalc.curves.loss_moments import LossCurve
+
+_LARGEST_ORDER = 1e7
+_ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the interval around the best is cut again
 
 
 def rdp(counts: dict[LossCurve, int], *, delta: float) -> Answer:
@@ -22,3 +29,41 @@ def rdp(counts: dict[LossCurve, int], *, delta: float) -> Answer:
     """
     best = best_epsilon(counts, delta=delta)
     return Answer(epsilon=max(0.0, best.value), note=f"order {best.order + 1:.4g}")
+
+
+def rdp_classic(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+    """The same divergences by the classical conversion: epsilon = rdp(a) + log(1/delta) / (a - 1).
+
+    Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
+    the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order.
+
+    Args:
+        counts: steps of one direction and how often each occurs, not empty.
+        delta: in (0, 1).
+
+    Returns:
+        An upper bound, never below that of `rdp`, and at most that of `moments`, which allows whole orders only.
+
+    References:
+        Mironov 2017 (1702.07476v3), Proposition 3.
+    """
+    low = best_epsilon(counts, delta=delta).order
+    high = 2 * low
+    while high < _LARGEST_ORDER and not _rises(counts, high, delta):
+        low, high = high, 2 * high
+    moments = composed_moments(counts, max_order=high)
+    orders = np.geomspace(low, high, _ORDERS)
+    for _ in range(_ROUNDS):
+        value, _ = moments.cumulants(orders)
+        epsilon = (value - math.log(delta)) / orders
+        best = int(np.argmin(epsilon))
+        low, high = float(orders[max(best - 1, 0)]), float(orders[min(best + 1, _ORDERS - 1)])
+        least, order = float(epsilon[best]), float(orders[best])
+        orders = np.geomspace(low, high, _ORDERS)
+    return Answer(epsilon=least, note=f"order {order + 1:.4g}, classical conversion")
+
+
+def _rises(counts: dict[LossCurve, int], order: float, delta: float) -> bool:
+    """Whether the classical bound grows with the order there."""
+    value, slope = composed_moments(counts, max_order=order).cumulants(np.array([order]))
+    return float(order * slope[0] - value[0]) > -math.log(delta)

@@ -56,9 +56,11 @@ _NOT_YET_KEYS = {
 _NOT_YET_VALUES = {
     "scheme": ("with-replacement", "shuffle"),
     "type": ("laplace", "randomized-response", "approximate-dp", "zcdp", "pate-lnmax", "pate-gnmax"),
-    "method": ("inversion", "gdp", "optimal"),
+    "method": ("inversion", "gdp"),
 }
 ADVICE = {
+    "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",
+    "inversion": "it is accurate but proves nothing; `dpcalc compare` shows it beside the bounds",
     "shuffle": "dpcalc proves no amplification by shuffling; state a scheme that your sampler really runs",
     "with-replacement": "use `fixed` or `poisson`, and a sampler that really draws so",
     "min": "every parent must hold the same `count` for now",

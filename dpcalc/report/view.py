@@ -26,7 +26,9 @@ RELATION = {
 METHOD_NAMES = {
     "pld": "PLD",
     "rdp": "RDP",
+    "rdp-classic": "RDP with the classical conversion",
     "moments": "moments accountant",
+    "optimal": "optimal composition",
     "advanced": "advanced composition",
     "basic": "basic composition",
 }

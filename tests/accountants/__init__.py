@@ -1,0 +1,1 @@
+"""Accountants by themselves."""
