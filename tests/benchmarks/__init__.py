@@ -1,0 +1,1 @@
+"""Beside other accountants: accuracy, time and memory. Scripts, not tests."""
