@@ -7,7 +7,7 @@ from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE, is_short, level_names
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
-from dpcalc.config.nodes import USER_KEY, Items, Scalar, Section, entry
+from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.config.schema import (
     KEYS,
     SAMPLING,
@@ -22,7 +22,7 @@ from dpcalc.config.schema import (
     Privacy,
     Training,
 )
-from dpcalc.config.source import error
+from dpcalc.config.source import Mark, error
 
 MAX_PHASES = 1000
 Draw = FixedDraw | PoissonDraw | AllDraw
@@ -181,7 +181,7 @@ class _Reader:
             one = f" and names the level `{names[0]}` as well"
             message = f"`{node.path}` describes a draw directly{many if len(names) > 1 else one}"
             hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-            self.problems.append(error("DPC107", node.anchor, message, hint))
+            self.problems.append(error("DPC107", _newest(node), message, hint))
             return None
         outcome = adapted(SAMPLING, node)
         self.problems.extend(outcome[1])
@@ -202,3 +202,10 @@ class _Reader:
         value, problems = validated(Training, Section(entries=rest, mark=node.mark, key=node.key, path=node.path))
         self.problems.extend(problems)
         return value
+
+
+def _newest(section: Node) -> Mark:
+    """Where a section is, or what the command line added to it."""
+    values = section.entries.values() if isinstance(section, Section) else ()
+    added = (value.key or value.anchor for value in values if value.mark.source is not section.mark.source)
+    return next(added, section.anchor)

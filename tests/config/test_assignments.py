@@ -129,7 +129,7 @@ def test_nothing_is_silently_without_effect(changes, assignments, code):
 def test_short_settings_need_one_level():
     assert [(error.code, error.column) for error in errors(nested({}), ["data.examples=5"])] == [("DPC107", 6)]
     (error,) = errors(nested({}), ["sampling.scheme=poisson"])
-    assert (error.code, error.path) == ("DPC107", "file.yaml")
+    assert (error.code, error.path, error.column) == ("DPC107", "--set #1", 10)
     (error,) = errors(nested({}), ["training.batch_size=5"])
     assert (error.code, error.path, error.column) == ("DPC107", "--set #1", 10)
 

@@ -1,0 +1,236 @@
+"""Flags: each is short for one `--set`, and some of them are a whole run."""
+
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.config import ConfigError, Severity, load_text
+from dpcalc.config.assignments import FLAGS, Overrides
+from dpcalc.config.flags import PATH, from_flags, lacking
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+from tests.config.texts import flat, nested
+
+RUN = {"--sample-rate": "0.004", "--noise-multiplier": "1.1", "--steps": "14_000", "--delta": "1e-5"}
+
+
+def overrides(flags, *assignments, assumed=()):
+    given = tuple((option, text) for option, text in flags.items() if text is not None)
+    return Overrides(flags=given, assignments=assignments, assumed=tuple(assumed))
+
+
+def shape(loaded):
+    (phase,) = loaded.plan.phases
+    level = phase.hierarchy.level(1)
+    return level.name, level.count, level.scheme, phase.steps
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--unit", "example"),
+        ("--delta", "1e-7"),
+        ("--adjacency", "zero-out"),
+        ("--method", "rdp"),
+        ("--scheme", "all"),
+        ("--sample-rate", "0.25"),
+        ("--batch-size", "77"),
+        ("--dataset-size", "70_000"),
+        ("--steps", "5e3"),
+        ("--epochs", "2.5"),
+        ("--noise-multiplier", "0.9"),
+    ],
+)
+def test_a_flag_is_a_set(option, text):
+    by_flag = load_text(flat({}), path="f", overrides=overrides({option: text}))
+    by_set = load_text(flat({}), path="f", assignments=[f"{FLAGS[option]}={text}"])
+    assert (by_flag.plan, by_flag.config_hash) == (by_set.plan, by_set.config_hash)
+    assert option == "--unit" or by_flag.plan != load_text(flat({}), path="f").plan
+
+
+def test_every_flag_is_tested():
+    (parameters,) = (mark.args[1] for mark in test_a_flag_is_a_set.pytestmark)
+    assert {option for option, _ in parameters} == FLAGS.keys()
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "code", "column"),
+    [
+        ("--delta", "'1e-5'", "DPC102", 1),
+        ("--delta", "2", "DPC106", 1),
+        ("--delta", "  2", "DPC106", 3),
+        ("--delta", "", "DPC102", 1),
+        ("--delta", "[1", "DPC100", 1),
+        ("--delta", "!!float 0.1", "DPC100", 1),
+        ("--delta", "${a}", "DPC110", 1),
+        ("--delta", "1\x1b", "DPC100", 2),
+        ("--unit", "user", "DPC108", 1),
+        ("--adjacency", "swap", "DPC104", 1),
+        ("--method", "magic", "DPC104", 1),
+        ("--scheme", "shuffle", "DPC104", 1),
+        ("--sample-rate", "1/256", "DPC102", 1),
+        ("--batch-size", "60_001", "DPC106", 1),
+        ("--dataset-size", "255", "DPC106", None),
+        ("--steps", "010", "DPC102", 1),
+        ("--epochs", "1e14", "DPC106", 1),
+        ("--noise-multiplier", "-1", "DPC106", 1),
+    ],
+)
+def test_errors_stand_at_the_flag(option, text, code, column):
+    with pytest.raises(ConfigError) as caught:
+        load_text(flat({}), path="f", overrides=overrides({option: text}))
+    (error,) = caught.value.diagnostics
+    assert error.code == code
+    assert column is None or (error.path, error.line, error.column) == (option, 1, column)
+
+
+@pytest.mark.parametrize("option", ["--sample-rate", "--batch-size", "--dataset-size", "--scheme"])
+def test_one_level_flags_on_several_levels(option):
+    text = {"--scheme": "poisson", "--sample-rate": "0.5"}.get(option, "100")
+    with pytest.raises(ConfigError) as caught:
+        load_text(nested({}), path="f", overrides=overrides({option: text}))
+    assert {(error.code, error.path) for error in caught.value.diagnostics} == {("DPC107", option)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, (250, Poisson(probability=Fraction(1, 250)), 14_000)),
+        ({"--dataset-size": "1000"}, (1000, Poisson(probability=Fraction(1, 250)), 14_000)),
+        ({"--sample-rate": "0.3"}, (4, Poisson(probability=Fraction(3, 10)), 14_000)),
+        ({"--sample-rate": "1"}, (1, Poisson(probability=Fraction(1)), 14_000)),
+        (
+            {"--sample-rate": "0.004266666666666667"},
+            (235, Poisson(probability=Fraction(4266666666666667, 10**18)), 14_000),
+        ),
+        ({"--steps": None, "--epochs": "3"}, (250, Poisson(probability=Fraction(1, 250)), 750)),
+        (
+            {"--sample-rate": None, "--batch-size": "256", "--dataset-size": "60_000"},
+            (60_000, Poisson(probability=Fraction(256, 60_000)), 14_000),
+        ),
+        (
+            {"--sample-rate": None, "--scheme": "fixed", "--batch-size": "256", "--dataset-size": "60_000"},
+            (60_000, Fixed(size=256), 14_000),
+        ),
+        ({"--sample-rate": None, "--scheme": "all"}, (1, All(), 14_000)),
+        ({"--sample-rate": None, "--scheme": "all", "--dataset-size": "9"}, (9, All(), 14_000)),
+    ],
+)
+def test_flags_alone(changes, expected):
+    given = overrides({**RUN, **changes})
+    assert lacking(given) == ()
+    loaded = from_flags(given)
+    assert shape(loaded) == ("example", *expected)
+    assert loaded.path == PATH
+    assert (loaded.plan.delta, loaded.plan.phases[0].mechanism.noise_multiplier) == (1e-5, 1.1)
+
+
+def test_settings_count_like_flags():
+    given = overrides({"--delta": "1e-5"}, "sampling.rate=0.5", "training={steps: 3}", "mechanism.noise_multiplier=2")
+    assert lacking(given) == ()
+    assert shape(from_flags(given)) == ("example", 2, Poisson(probability=Fraction(1, 2)), 3)
+    given = overrides(RUN | {"--sample-rate": None}, "sampling={scheme: fixed, size: 3}", "data.examples=9")
+    assert lacking(given) == ()
+    assert shape(from_flags(given)) == ("example", 9, Fixed(size=3), 14_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"--delta": None}, ("--delta",)),
+        ({"--steps": None}, ("--steps",)),
+        ({"--noise-multiplier": None}, ("--noise-multiplier",)),
+        ({"--sample-rate": None}, ("--sample-rate",)),
+        ({"--sample-rate": None, "--batch-size": "9"}, ("--dataset-size",)),
+        ({"--sample-rate": None, "--scheme": "fixed"}, ("--batch-size",)),
+        ({"--sample-rate": None, "--scheme": "fixed", "--batch-size": "9"}, ("--dataset-size",)),
+        (dict.fromkeys(RUN), ("--sample-rate", "--noise-multiplier", "--steps", "--delta")),
+    ],
+)
+def test_what_is_lacking(changes, missing):
+    assert lacking(overrides({**RUN, **changes})) == missing
+
+
+def test_what_is_assumed_is_said():
+    notes = from_flags(overrides(RUN)).diagnostics
+    assert [(note.code, note.severity) for note in notes] == [
+        ("DPC201", Severity.NOTE),
+        ("DPC201", Severity.NOTE),
+        ("DPC204", Severity.NOTE),
+    ]
+    assert "Poisson" in notes[0].message
+    assert "number of examples is not stated" in notes[1].message
+    stated = {**RUN, "--scheme": "poisson", "--dataset-size": "5000", "--adjacency": "add-remove"}
+    assert from_flags(overrides(stated)).diagnostics == ()
+
+
+def test_an_assumed_size_proves_nothing_about_delta():
+    large = {**RUN, "--delta": "0.1", "--adjacency": "add-remove"}
+    assert {note.code for note in from_flags(overrides(large)).diagnostics} == {"DPC201"}
+    stated = from_flags(overrides({**large, "--dataset-size": "1000"})).diagnostics
+    assert [note.code for note in stated] == ["DPC201", "DPC203"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "codes"),
+    [
+        ({"--sample-rate": "2"}, [("--sample-rate", "DPC106")]),
+        ({"--sample-rate": "0"}, [("--sample-rate", "DPC106")]),
+        ({"--sample-rate": "1e-16"}, [("--sample-rate", "DPC106")]),
+        ({"--sample-rate": "1e-999999999"}, [("--sample-rate", "DPC106")]),
+        ({"--sample-rate": "x"}, [("--sample-rate", "DPC102")]),
+        ({"--steps": "x", "--delta": "3"}, [("--delta", "DPC106"), ("--steps", "DPC102")]),
+        ({"--unit": "user"}, [("--unit", "DPC108")]),
+        ({"--epochs": "3"}, [("--steps", "DPC107"), ("--epochs", "DPC107")]),
+    ],
+)
+def test_mistakes_in_flags_alone(changes, codes):
+    with pytest.raises(ConfigError) as caught:
+        from_flags(overrides({**RUN, **changes}))
+    found = [(error.path, error.code) for error in caught.value.diagnostics]
+    assert found == codes or (found[0] in codes and len(found) == 1 < len(codes))
+
+
+@pytest.mark.parametrize(
+    ("assumed", "absent", "expected"),
+    [
+        (("mechanism.noise_multiplier=1",), "--noise-multiplier", (1.0, 14_000, Fraction(1, 250))),
+        (("training.steps=7",), "--steps", (1.1, 7, Fraction(1, 250))),
+        (("sampling.rate=0.5", "sampling.size=1"), "--sample-rate", (1.1, 14_000, Fraction(1, 2))),
+    ],
+)
+def test_what_a_solver_assumes(assumed, absent, expected):
+    def facts(loaded):
+        (phase,) = loaded.plan.phases
+        return phase.mechanism.noise_multiplier, phase.steps, phase.hierarchy.level(1).rate
+
+    given = overrides({**RUN, absent: None}, assumed=assumed)
+    assert lacking(given) == ()
+    assert facts(from_flags(given)) == expected
+    stated = overrides(RUN, assumed=assumed)
+    assert facts(from_flags(stated)) == (1.1, 14_000, Fraction(1, 250))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training": "{epochs: 1}"},
+        {"training": "{steps: 3}"},
+        {"training": "{steps: 9}", "phases": "[{training: {epochs: 2}}, {training: {steps: 4}}]"},
+        {"sampling": "{scheme: poisson}", "training": "{steps: 3, batch_size: 5}"},
+        {"sampling": "{scheme: fixed, size: 5}"},
+        {"sampling": "{example: {scheme: fixed, size: 5}}"},
+    ],
+)
+def test_a_file_that_says_it_is_not_changed_by_what_is_assumed(changes):
+    assumed = ("training.steps=77", "sampling.rate=0.5", "sampling.size=1", "mechanism.noise_multiplier=7")
+    text = flat(changes)
+    plain, completed = load_text(text, path="f"), load_text(text, path="f", overrides=Overrides(assumed=assumed))
+    assert (plain.plan, plain.diagnostics) == (completed.plan, completed.diagnostics)
+
+
+def test_a_file_is_completed_by_what_is_assumed():
+    text = flat({"training": None, "mechanism": "{max_grad_norm: 2}", "sampling": "{scheme: fixed}"})
+    assumed = ("training.steps=77", "sampling.rate=0.5", "sampling.size=9", "mechanism.noise_multiplier=7")
+    (phase,) = load_text(text, path="f", overrides=Overrides(assumed=assumed)).plan.phases
+    facts = (phase.steps, phase.mechanism.noise_multiplier, phase.mechanism.max_grad_norm)
+    assert (*facts, phase.hierarchy.level(1).scheme) == (77, 7.0, 2.0, Fixed(size=9))
