@@ -355,3 +355,29 @@ def test_a_reference_is_left_alone():
 def test_no_short_decimal_no_edit():
     text = flat({"sampling": "{scheme: poisson, rate: 0.5}"})
     assert "1/3 is no decimal number" in refused(text, "sampling", with_draw, poisson("1/3"))
+
+
+def test_a_decimal_nobody_would_write_is_not_written():
+    text = flat({"sampling": "{scheme: poisson, rate: 0.5}"})
+    assert "has too many digits" in refused(text, "sampling", with_draw, poisson(f"0.{'1' * 30}"))
+    fresh, _ = changed(text, "sampling", with_draw, poisson("0.12345678901234567891"))
+    assert fresh == text.replace("0.5", "0.12345678901234567891")
+
+
+def test_a_value_that_something_else_refers_to_is_left_alone():
+    text = flat({"budget": '{epsilon: "${mechanism.noise_multiplier}"}'})
+    message = refused(text, "mechanism", with_noise, 2.5)
+    assert "without changing something else" in message
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("[{training: {steps: 10}}]", "[{mechanism: {noise_multiplier: 2.5}, training: {steps: 10}}]"),
+        ("\n  - training: {steps: 10}", "\n  - mechanism: {noise_multiplier: 2.5}\n    training: {steps: 10}"),
+    ],
+)
+def test_a_mapping_that_begins_with_a_section_gets_the_key_before_it(phase, expected):
+    text = flat({"phases": phase, "mechanism": None, "training": None})
+    fresh, _ = changed(text, "mechanism", with_noise, 2.5, assumed=("mechanism.noise_multiplier=1",))
+    assert fresh == text.replace(phase, expected)
