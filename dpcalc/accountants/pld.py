@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
-from dpcalc.curves.coarsen import Rounding, coarsened, inflation, round_down, round_up
-from dpcalc.curves.discretize import ROUND, Cells, Resolution, cells, lattice_down, lattice_up
+from dpcalc.curves.cells import Cells, Resolution, cells
+from dpcalc.curves.coarsen import Rounding, round_down, round_up
+from dpcalc.curves.composition import Loss, merged, power
+from dpcalc.curves.discretize import lattice_down, lattice_up
 from dpcalc.curves.loss_moments import LossCurve
-from dpcalc.curves.loss_pmf import LossPmf, compose, powers, trimmed
-from dpcalc.curves.split_pmf import SplitPmf, added, split_powers
+from dpcalc.curves.loss_pmf import LossPmf
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
@@ -43,7 +44,7 @@ class Side:
         sign: +1 if the errors carried along are added to delta, -1 if taken from it.
     """
 
-    lattice: Callable[[Cells], LossPmf | SplitPmf]
+    lattice: Callable[[Cells], Loss]
     rounding: Rounding
     sign: int
 
@@ -73,9 +74,7 @@ def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, .
     best = best_epsilon(counts, delta=kept, neglect=neglect)
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
-    return tuple(
-        min(best.value, _end(counts, best, neglect, kept if side is UPPER else delta, side)) for side in sides
-    )
+    return tuple(min(best.value, _end(counts, best, neglect, kept if side is UPPER else delta, side)) for side in sides)
 
 
 def _end(counts: dict[LossCurve, int], best: Best, neglect: float, delta: float, side: Side) -> float:
@@ -100,7 +99,7 @@ def _attempt(
     aims: list[Resolution],
     delta: float,
     side: Side,
-    precision: Callable[[LossPmf | SplitPmf], LossPmf | SplitPmf],
+    precision: Callable[[Loss], Loss],
 ) -> "_Found":
     """One end of epsilon at a given fineness."""
     cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
@@ -108,12 +107,12 @@ def _attempt(
     return _epsilon(_composed(starts, aims, side), delta, side, _slack(cut, aims, side))
 
 
-def _plain(one: LossPmf | SplitPmf) -> LossPmf | SplitPmf:
+def _plain(one: Loss) -> Loss:
     """As it is."""
     return one
 
 
-def _extended(one: LossPmf | SplitPmf) -> LossPmf | SplitPmf:
+def _extended(one: Loss) -> Loss:
     """In extended precision, where the machine has it."""
     return one.wider()
 
@@ -160,72 +159,15 @@ def _aims(best: Best, budget: float, neglect: float) -> list[Resolution]:
     ]
 
 
-def _composed(starts: list[LossPmf | SplitPmf], aims: list[Resolution], side: Side) -> LossPmf:
+def _composed(starts: list[Loss], aims: list[Resolution], side: Side) -> LossPmf:
     """The whole run on one lattice."""
     total: LossPmf | None = None
     for start, aim in zip(starts, aims, strict=True):
-        part = _power(start, aim.copies, aim.budget, side.rounding)
-        total = part if total is None else _merge(total, part, side.rounding)
+        part = power(start, aim.copies, aim.budget, side.rounding)
+        total = part if total is None else merged(total, part, side.rounding)
     if total is None:
         raise ConvergenceError("composition: expected at least one step, got none")
     return total
-
-
-def _merge(a: LossPmf, b: LossPmf, rounding: Rounding) -> LossPmf:
-    """The composition of two losses, on the wider of their lattices."""
-    level = max(a.level, b.level)
-    a, b = (coarsened(part, level - part.level, rounding).normalized() for part in (a, b))
-    return trimmed(compose(a, b))
-
-
-def _power(one: LossPmf | SplitPmf, count: int, budget: float, rounding: Rounding) -> LossPmf:
-    """`count` copies of one loss, digit by digit in base ROUND, the lattice widened after each round."""
-    rest: LossPmf | None = None
-    rounds = max(1, math.ceil(math.log(count, ROUND)))
-    while count >= 4 * ROUND:
-        count, digit = divmod(count, ROUND)
-        power, *extra = _powers(one, (ROUND, digit) if digit else (ROUND,), rounding)
-        for part in extra:
-            rest = _joined(part, rounding) if rest is None else _merge(rest, _joined(part, rounding), rounding)
-        one = _widened(power, count, budget / rounds, rounding)
-    one = _joined(_powers(one, (count,), rounding)[0] if count > 1 else one, rounding)
-    return one if rest is None else _merge(rest, one, rounding)
-
-
-def _powers(one: LossPmf | SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[LossPmf | SplitPmf]:
-    """Self-compositions of a loss on one lattice or two."""
-    if isinstance(one, SplitPmf):
-        return [
-            SplitPmf(bulk=trimmed(power.bulk), jumps=trimmed(power.jumps))
-            for power in split_powers(one, counts, rounding)
-        ]
-    return [trimmed(power) for power in powers(one, counts)]
-
-
-def _joined(one: LossPmf | SplitPmf, rounding: Rounding) -> LossPmf:
-    """A loss on one lattice."""
-    return one.joined(rounding) if isinstance(one, SplitPmf) else one
-
-
-def _widened(one: LossPmf | SplitPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf | SplitPmf:
-    """On the widest lattice that costs less than `budget` in the log of the composed tilted mass.
-
-    The bulk of a split loss is widened until it meets the lattice of the jumps.
-    """
-    bulk, most = (one.bulk, one.gap) if isinstance(one, SplitPmf) else (one, 60)
-    doublings = 0
-    while doublings < most:
-        block = 2 << doublings
-        residues = np.pad(bulk.mass, (0, -bulk.mass.size % block)).reshape(-1, block).sum(axis=0)
-        if copies * inflation(residues, bulk.tilt, bulk.spacing * block) > budget or block > bulk.mass.size:
-            break
-        doublings += 1
-    wide = coarsened(bulk, doublings, rounding)
-    if not isinstance(one, SplitPmf):
-        return wide.normalized()
-    if doublings == most:
-        return added(wide, one.jumps).normalized()
-    return SplitPmf(bulk=wide, jumps=one.jumps).normalized()
 
 
 def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> _Found:

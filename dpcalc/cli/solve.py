@@ -19,7 +19,8 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config import Loaded
     from dpcalc.planner.plan import Phase, Plan
-    from dpcalc.planner.solve import NoSolution, Solution
+    from dpcalc.planner.search import NoSolution
+    from dpcalc.planner.solve import Solution
 
 SIGMA_EXAMPLE = "Example: dpcalc solve-sigma --target-eps 2 --sample-rate 0.004 --steps 14000 --delta 1e-5"
 STEPS_EXAMPLE = "Example: dpcalc solve-steps clinic.yaml --target-eps 2 --write"
@@ -131,7 +132,8 @@ def _answer(context: typer.Context, wish: Wish) -> Answer:
         raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
 
     from dpcalc.planner.evaluate import guarantee, with_lower_end
-    from dpcalc.planner.solve import NoSolution, solve
+    from dpcalc.planner.search import NoSolution
+    from dpcalc.planner.solve import solve
     from dpcalc.report.usable import usable
 
     question = _question(loaded.plan, wish)

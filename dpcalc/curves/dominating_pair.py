@@ -121,9 +121,7 @@ class MixturePair:
         exponents = [(c * y - c * c / 2) / self.deviation**2 for c in self.centers]
         log_p, _ = _scaled_sum(exponents, self.weights_p)
         log_q, top = _scaled_sum(exponents, self.weights_q)
-        gap = sum(
-            d * np.exp(np.minimum(e - top, 700.0)) for d, e in zip(self.differences, exponents, strict=True) if d
-        )
+        gap = sum(d * np.exp(np.minimum(e - top, 700.0)) for d, e in zip(self.differences, exponents, strict=True) if d)
         relative = gap / np.exp(log_q - top)
         with np.errstate(divide="ignore", invalid="ignore"):
             near = np.log1p(relative)

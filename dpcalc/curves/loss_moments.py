@@ -92,11 +92,11 @@ class LossMoments:
         tilted, mass, other = (np.exp(x - top) for x in (raised, log_mass, log_mass - loss))
         straight = float((tilted - mass if top else mass * np.expm1(real * loss)).sum())
         angle = step * loss
-        turn = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e^{i angle} - 1
-        turned: NDArray[np.complex128] = np.zeros(turn.shape, dtype=np.complex128)
+        turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
+        turned = np.zeros(turn.shape, dtype=np.complex128)
         sums = np.zeros(count, dtype=np.complex128)
         for k in range(1, count):
-            turned = turned * turn + turned + turn  # e^{i k angle} - 1
+            turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
             sums[k] = (turned * tilted).sum()
         orders = real + 1j * step * np.arange(count)
         moment = sums + straight + orders * float((other - mass).sum())
@@ -116,9 +116,7 @@ def _second_order(z: Array, loss: Array) -> Array:
     return total
 
 
-def loss_moments(
-    curve: LossCurve, *, max_order: float, neglect: float = 0.0, frequency: float = 0.0
-) -> LossMoments:
+def loss_moments(curve: LossCurve, *, max_order: float, neglect: float = 0.0, frequency: float = 0.0) -> LossMoments:
     """Gauss-Legendre nodes of every segment of a curve, for orders up to `max_order`.
 
     Args:

@@ -9,40 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpcalc.accountants.inversion import inversion
-from dpcalc.accountants.pld import UPPER, interval
-from dpcalc.errors import ConvergenceError, DpcalcError, InputError
+from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.guarantee import Guarantee
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee, with_lower_end
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import is_noiseless, releases
-from dpcalc.release.tree import step_counts
+from dpcalc.planner.search import NoSolution, Value, estimate, largest_whole
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
-
-Value = float | int | Fraction
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 _MOST_STEPS = 10**15
-
-
-class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
-    """No value of the quantity meets the target (exit code 1).
-
-    Attributes:
-        name: the quantity.
-        best_value: the value that comes nearest.
-        best_epsilon: its epsilon, an upper bound.
-    """
-
-    def __init__(self, name: str, target: float, best_value: Value, best_epsilon: float) -> None:
-        """Says what was asked and the best that can be had."""
-        super().__init__(
-            f"{name}: no value gives epsilon <= {target!r}; the best, {name} {best_value}, gives {best_epsilon:.6g}"
-        )
-        self.name, self.best_value, self.best_epsilon = name, best_value, best_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,20 +89,6 @@ def _chosen(plan: Plan, name: str | None, what: str) -> Phase:
 def _exchanged(plan: Plan, old: Phase, new: Phase) -> Plan:
     """The plan with one phase exchanged."""
     return replace(plan, phases=tuple(new if phase is old else phase for phase in plan.phases))
-
-
-def estimate(plan: Plan) -> float:
-    """Epsilon by inversion, by the certified accountant where that does not converge; infinite without noise."""
-    if is_noiseless(plan):
-        return math.inf
-    largest = 0.0
-    for release in releases(plan).releases.values():
-        counts = step_counts(release)
-        try:
-            largest = max(largest, inversion(counts, delta=plan.delta))
-        except ConvergenceError:
-            largest = max(largest, interval(counts, delta=plan.delta, sides=(UPPER,))[0])
-    return largest
 
 
 def _solve_sigma(plan: Plan, target: float, phase: str | None) -> Solution:
@@ -199,7 +163,7 @@ def _solve_steps(plan: Plan, target: float, phase: str | None) -> Solution:
     def put(value: int) -> Plan:
         return _exchanged(plan, chosen, replace(chosen, steps=value))
 
-    value, fails_at = _largest_whole(put, 0, _MOST_STEPS, target, "steps")
+    value, fails_at = largest_whole(put, 0, _MOST_STEPS, target, "steps")
     return _solution(put(value), (value, fails_at), "steps", "steps", target)
 
 
@@ -230,7 +194,7 @@ def _solve_size(plan: Plan, chosen: Phase, place: int, target: float) -> Solutio
     def put(value: int) -> Plan:
         return _with_level(plan, chosen, place, replace(level, scheme=Fixed(size=value)))
 
-    value, fails_at = _largest_whole(put, 1, level.count - 1, target, "size")
+    value, fails_at = largest_whole(put, 1, level.count - 1, target, "size")
     return _solution(put(value), (value, fails_at), "rate", "size", target)
 
 
@@ -262,43 +226,6 @@ def _solve_probability(plan: Plan, chosen: Phase, place: int, target: float) -> 
     while guarantee(put(fails_at)).epsilon <= target:
         fails_at = min(Fraction(1), fails_at * Fraction(1 + step))
     return _solution(put(value), (value, fails_at), "rate", "rate", target)
-
-
-def _largest_whole(
-    put: Callable[[int], Plan], least: int, most: int, target: float, name: str
-) -> tuple[int, int | None]:
-    """The largest whole number whose certified epsilon meets the target, and the next one, which fails."""
-    if guarantee(put(least)).epsilon > target:
-        raise NoSolution(name, target, least, guarantee(put(least)).epsilon)
-    low = _near_root(put, least, most, target)
-    reach = 1
-    while low > least and guarantee(put(low)).epsilon > target:
-        low, reach = max(least, low - reach), 2 * reach
-    while low < most and guarantee(put(low + 1)).epsilon <= target:
-        low += 1
-    return low, (low + 1 if low < most else None)
-
-
-def _near_root(put: Callable[[int], Plan], least: int, most: int, target: float) -> int:
-    """The largest whole number whose estimate meets the target."""
-    low, high = least, max(least, 1)
-    while high < most and estimate(put(high)) <= target:
-        low, high = high, min(most, 16 * high)
-    if high == most and estimate(put(most)) <= target:
-        return most
-    if high - low > 1:
-        ends = bracket_root(
-            lambda x: target - estimate(put(round(math.exp(x)))),
-            math.log(max(low, 1)),
-            math.log(high),
-            tolerance=1e-3 / high,
-        )
-        low = max(least, min(most, round(math.exp(ends[0]))))
-    while low > least and estimate(put(low)) > target:
-        low -= 1
-    while low < most and estimate(put(low + 1)) <= target:
-        low += 1
-    return low
 
 
 def _solution(solved: Plan, ends: tuple[Value, Value | None], name: str, key: str, target: float) -> Solution:

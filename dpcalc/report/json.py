@@ -21,7 +21,8 @@ if TYPE_CHECKING:  # these load numpy, which `validate` does without
     from dpcalc.config import Loaded
     from dpcalc.planner.evaluate import DeltaAnswer, Evaluation, PhaseSummary
     from dpcalc.planner.plan import Plan
-    from dpcalc.planner.solve import NoSolution, Solution, Value
+    from dpcalc.planner.search import NoSolution, Value
+    from dpcalc.planner.solve import Solution
 
 SCHEMA = "dpcalc.result/1"
 

@@ -15,7 +15,8 @@ from dpcalc.report.view import METHOD_NAMES, EvaluationView, guarantee_facts, pr
 if TYPE_CHECKING:  # these load numpy, which other reports do without
     from dpcalc.planner.evaluate import DeltaAnswer
     from dpcalc.planner.plan import Phase, Plan
-    from dpcalc.planner.solve import NoSolution, Solution, Value
+    from dpcalc.planner.search import NoSolution, Value
+    from dpcalc.planner.solve import Solution
 
 NOISE = "noise_multiplier"
 

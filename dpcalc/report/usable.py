@@ -14,7 +14,8 @@ from dpcalc.sampling.schemes import Poisson
 if TYPE_CHECKING:  # this loads numpy, which other reports do without
     from dpcalc.guarantee import Guarantee
     from dpcalc.planner.plan import Phase, Plan
-    from dpcalc.planner.solve import Solution, Value
+    from dpcalc.planner.search import Value
+    from dpcalc.planner.solve import Solution
 
 FACTOR = "noise_multiplier factor"
 _FULL = 17  # digits that tell every float from its neighbours

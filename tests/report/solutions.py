@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import DeltaAnswer
-from dpcalc.planner.solve import NoSolution, Solution
+from dpcalc.planner.search import NoSolution
+from dpcalc.planner.solve import Solution
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Poisson
 
