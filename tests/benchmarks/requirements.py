@@ -13,7 +13,6 @@ from tests.benchmarks.running import (
     PLD,
     PLD_DEFAULT,
     PRV,
-    RDP,
     SOLVE,
     SOLVE_COMMAND,
 )
@@ -74,7 +73,7 @@ def _slower(rows):
     lines = []
     for row in rows:
         seconds = seconds_of(row)
-        if ours and seconds and not row.tool.ours and seconds < ours and row.tool != RDP:
+        if ours and seconds and seconds < ours and row.tool in (PLD, PLD_DEFAULT, PRV) and not row.failure:
             wider = "" if row.reached and row.tool != PLD_DEFAULT else " (not held to our width)"
             cpu = cpu_of(baseline(rows)) / cpu_of(row)
             lines.append(f"{row.case.name}: {row.tool.name} {ours / seconds:.2f}x as fast (CPU {cpu:.2f}x){wider}")
