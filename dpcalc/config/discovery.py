@@ -111,7 +111,12 @@ def _pyproject(folder: Path, here: Path) -> Found | None:
 def _patterns(path: str, shown: str) -> list[str]:
     """`tool.dpcalc.configs`, empty when the project does not say so."""
     try:
-        content = tomllib.loads(decode(read(path), shown).text)
+        data = read(path)
+    except ConfigError as cause:
+        first = cause.diagnostics[0]
+        raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
+    try:
+        content = tomllib.loads(decode(data, shown).text)
     except ConfigError:
         raise  # it is a ValueError too
     except (ValueError, RecursionError) as cause:

@@ -34,6 +34,7 @@ RESERVED = frozenset(
         "type",
     }
 )
+_INVISIBLE = r"\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # what terminals obey, and readers miss
 _TINY = Fraction(1, 10**15)
 Schema = dict[str, Any]
 
@@ -138,7 +139,7 @@ class ShownText(Kind):
 
     def described(self) -> Schema:
         """About the same: of the characters that a terminal obeys the best known."""
-        return {"type": "string", "maxLength": MAX_LABEL, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"}
+        return {"type": "string", "maxLength": MAX_LABEL, "pattern": f"^[^{_INVISIBLE}]*$"}
 
 
 Count = Annotated[int, WholeNumber(1)]

@@ -1,0 +1,156 @@
+"""`show`: the normal form says the same, and nothing that is left out."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcalc.config import load, load_text, scalars
+from dpcalc.config.normal import normal_form
+from dpcalc.errors import InputError
+from dpcalc.planner.plan import Plan
+from dpcalc.sampling.schemes import Poisson
+from tests.config.texts import flat, nested, plan
+
+FOLDER = Path(__file__).parents[2] / "sample_configs"
+
+
+def test_the_form():
+    text = flat({"name": "one", "training": "{epochs: 0.5}", "mechanism": "{noise_multiplier: 1.10}"})
+    assert normal_form(plan(text, ["budget.epsilon=2.50"])) == (
+        "version: 1\n"
+        "name: one\n"
+        "data:\n"
+        "  levels:\n"
+        "    - {name: example, count: 60000}\n"
+        "sampling:\n"
+        "  example: {scheme: poisson, expected: 256}  # rate 0.00426667\n"
+        "mechanism: {type: gaussian, noise_multiplier: 1.1, max_grad_norm: 1, clip: example}\n"
+        "training: {steps: 118}\n"  # 0.5 * 60000 / 256 = 117.1875
+        "privacy: {unit: example, adjacency: add-remove, delta: 1e-6, group_size: 1}\n"
+        "accounting: {method: auto}\n"
+        "budget: {epsilon: 2.5}\n"
+    )
+
+
+TEXTS = [
+    flat({}),
+    flat({"sampling": "{scheme: poisson, rate: 0.123456789012345678901234567890}"}),
+    flat({"sampling": "{scheme: poisson, rate: 1e-15}"}),
+    flat({"sampling": "{scheme: poisson, expected: 0.1}"}),
+    flat({"sampling": "{scheme: all}"}),
+    flat({"sampling": "{scheme: fixed, size: 60_000}"}),
+    flat({"mechanism": "{noise_multiplier: 0, max_grad_norm: 1e100, clip: batch}"}),
+    flat({"mechanism": "{noise_multiplier: 1e9, max_grad_norm: 1e-100}"}),
+    flat({"mechanism": "{noise_multiplier: 0.30000000000000004}"}),
+    flat({"privacy": "{delta: 1e-300, adjacency: zero-out}"}),
+    flat({"privacy": "{delta: 0.999999999999999, adjacency: replace-one}"}),
+    flat({"training": "{steps: 1e15}"}),
+    flat({"budget": "{epsilon: 0, max_increase_pct: 0.5}", "accounting": "{method: rdp}"}),
+    flat({"phases": "[{name: 'a: b'}, {training: {steps: 5}, sampling: {scheme: all}}]"}),
+    nested({}),
+    nested({"sampling": "{task: {scheme: poisson, rate: 0.1}}", "privacy": "{unit: task, delta: 1e-7}"}),
+]
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *(path.read_text() for path in sorted(FOLDER.glob("*.yaml")))])
+def test_it_loads_to_the_same_plan_and_hash(text):
+    loaded = load_text(text, path="f")
+    again = load_text(normal_form(loaded.plan), path="f")
+    assert (again.plan, again.config_hash) == (loaded.plan, loaded.config_hash)
+    assert normal_form(again.plan) == normal_form(loaded.plan)
+    assert "DPC204" not in {note.code for note in again.diagnostics}
+
+
+def test_overrides_and_references_are_resolved():
+    text = flat({"training": "{steps: '${x-n}'}"}) + "x-n: 12\n"
+    assert "training: {steps: 12}\n" in normal_form(plan(text))
+    assert "training: {steps: 13}\n" in normal_form(plan(text, ["training.steps=13"]))
+
+
+WORDS = [
+    "true",
+    "null",
+    "yes",
+    "NO",
+    "~",
+    "1e5",
+    "a: b",
+    "a #b",
+    "'",
+    '"',
+    "ü ö",
+    "- a",
+    "x",
+    "${a}"[1:],
+    "日本",
+    " a ",
+    "???x",
+]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_names_are_quoted_where_they_must_be(word):
+    quoted = word.replace("'", "''")
+    found = plan(flat({"name": f"'{quoted}'"}))
+    assert found.name == word
+    assert load_text(normal_form(found), path="f").plan.name == word
+
+
+@given(st.text(max_size=30))
+def test_names_of_any_kind(word):
+    try:
+        found = plan(flat({}), [f"name='{word.replace(chr(39), chr(39) * 2)}'"])
+    except InputError:
+        return
+    assert load_text(normal_form(found), path="f").plan == found
+
+
+@pytest.mark.parametrize("level", ["true", "yes", "null", "y", "On", "ä-1"])
+def test_level_names_are_quoted_where_they_must_be(level):
+    changes = {"data": f"{{levels: [{{name: '{level}', count: 9}}]}}", "sampling": f"{{'{level}': {{scheme: all}}}}"}
+    found = plan(flat(changes))
+    assert load_text(normal_form(found), path="f").plan == found
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(-60, 40))
+def test_decimals_are_exact_and_rules_of_the_file(digits, exponent):
+    number = Fraction(digits) * Fraction(10) ** exponent
+    text = scalars.decimal(number)
+    assert scalars.number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (Fraction(0), "0"),
+        (Fraction(60_000), "60000"),
+        (Fraction(1, 250), "0.004"),
+        (Fraction(1, 10_000), "0.0001"),
+        (Fraction(1, 100_000), "1e-5"),
+        (Fraction(10**100), "1e+100"),
+        (Fraction(-5, 4), "-1.25"),
+        (Fraction(1, 3), None),
+        (Fraction(1, 2**500), None),
+    ],
+)
+def test_decimals(number, text):
+    assert scalars.decimal(number) == text
+
+
+def test_a_rate_that_no_file_can_say():
+    loaded = load(str(FOLDER / "mnist_dpsgd.yaml"))
+    (phase,) = loaded.plan.phases
+    (level,) = phase.hierarchy.levels
+
+    def with_rate(rate):
+        changed = type(level)(name=level.name, count=level.count, scheme=Poisson(probability=rate))
+        hierarchy = type(phase.hierarchy)(levels=(changed,))
+        run = type(phase)(name="", hierarchy=hierarchy, mechanism=phase.mechanism, clip=phase.clip, steps=phase.steps)
+        return Plan(phases=(run,), unit=1, adjacency=loaded.plan.adjacency, delta=1e-5)
+
+    assert "expected: 20000}" in normal_form(with_rate(Fraction(1, 3)))
+    with pytest.raises(InputError, match="decimal"):
+        normal_form(with_rate(Fraction(1, 7)))
