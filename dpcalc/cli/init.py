@@ -3,7 +3,6 @@
 
 from enum import StrEnum
 from importlib import resources
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,9 +44,9 @@ def init(
     from dpcalc.config.saving import create, save
     from dpcalc.errors import InputError
 
-    exists = Path(output).exists()
-    if exists and not force:
-        raise InputError(f"--output: expected a path where nothing is, got {output}; --force overwrites the file there")
-    write = save if exists else create
-    write(output, text.encode())
+    data = text.encode()
+    if not create(output, data):
+        if not force:
+            raise InputError(f"--output: expected a path where nothing is, got {output}; --force overwrites it")
+        save(output, data)
     return Answer(text=f"wrote {output}\n", asides=(f"note: adapt it, then run `dpcalc epsilon {output}`",))

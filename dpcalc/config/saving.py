@@ -30,15 +30,18 @@ def save(path: str, data: bytes) -> None:
         raise InputError(f"{path}: cannot be written: {reason}; nothing was changed") from error
 
 
-def create(path: str, data: bytes) -> None:
+def create(path: str, data: bytes) -> bool:
     """Write a new file in one step: nobody sees a part of it, and no other file is lost.
 
     Args:
-        path: where nothing is yet.
+        path: where it shall be.
         data: the content.
 
+    Returns:
+        Whether it was written: not where something is already.
+
     Raises:
-        InputError: something is there already, or the folder cannot be written.
+        InputError: the folder cannot be written.
     """
     target = Path(path)
     try:
@@ -54,10 +57,11 @@ def create(path: str, data: bytes) -> None:
         finally:
             fresh.unlink(missing_ok=True)
     except FileExistsError:
-        raise InputError(f"{path}: expected nothing there yet, got a file; nothing was changed") from None
+        return False
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{path}: cannot be written: {reason}") from error
+    return True
 
 
 def _replace(target: Path, data: bytes, status: os.stat_result) -> None:

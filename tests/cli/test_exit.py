@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import dpcalc as package
 from dpcalc.cli import app
 from dpcalc.cli.app import run
+from dpcalc.cli.commands import application
 
 from .conftest import STAND_IN, environment
 from .stand_in import CRASHING, NOT_A_NUMBER, SLOW, STUCK
 
+COMMANDS = tuple(get_command(application()).commands)
 HEAVY = {"numpy", "scipy", "pydantic", "rich", "yaml", "typer", "click"}
 
 
@@ -95,7 +98,7 @@ def test_usage_errors(dpcalc, arguments):
     assert "Error: " in ended.err or "Usage: dpcalc" in ended.err
 
 
-@pytest.mark.parametrize("command", [(), ("epsilon",), ("compare",), ("check",), ("validate",)])
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_shows_an_example(dpcalc, command, option):
     ended = dpcalc(*command, option)

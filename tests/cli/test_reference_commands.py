@@ -1,0 +1,153 @@
+"""show, schema, explain and init."""
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from dpcalc.cli.init import Template
+from dpcalc.config import load, load_text
+from dpcalc.report.rules import RULES
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "dpcalc" / "config" / "templates"
+
+
+def test_show_is_loaded_again(dpcalc, config):
+    path = config()
+    shown = dpcalc("show", path, "--set", "training.steps=7", "--method", "rdp")
+    again = load_text(shown.out, path="shown")
+    before = load(path, assignments=["training.steps=7", "accounting.method=rdp"])
+    assert (shown.code, again.config_hash, again.plan) == (0, before.config_hash, before.plan)
+
+
+def test_show_of_flags_alone(dpcalc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = ("--sample-rate", "0.01", "--noise-multiplier", "1", "--epochs", "2", "--delta", "1e-6")
+    shown = dpcalc("show", *run)
+    assert (shown.code, load_text(shown.out, path="shown").plan.steps) == (0, 200)
+
+
+def test_schema(dpcalc):
+    ended = dpcalc("schema")
+    assert (ended.code, ended.err) == (0, "")
+    assert json.loads(ended.out)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert ended.out == (ROOT / "dpcalc" / "config" / "schema.json").read_text(encoding="utf-8")
+
+
+def test_schema_as_a_table(dpcalc):
+    ended = dpcalc("schema", "--markdown")
+    assert (ended.code, ended.err) == (0, "")
+    assert "| `mechanism.noise_multiplier` | `0` or number, 1e-06 to 1e+09 |" in ended.out
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_explain(dpcalc, code):
+    ended = dpcalc("explain", code)
+    rule = RULES[code]
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == f"{code}: {rule.title}\n\n{rule.rule}\n\nWhy: {rule.reason}\n\nFix: {rule.fix}\n"
+
+
+@pytest.mark.parametrize("code", ["dpc101", "101", " DPC101 "])
+def test_explain_takes_short_codes(dpcalc, code):
+    assert dpcalc("explain", code).out == dpcalc("explain", "DPC101").out
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [("DPC109", "did you mean DPC1"), ("DPC4041", "did you mean DPC404?"), ("x\x1b[2J", "DPC100 to DPC999")],
+)
+def test_explain_of_no_code(dpcalc, code, hint):
+    ended = dpcalc("explain", code)
+    assert (ended.code, ended.out) == (2, "")
+    assert hint in ended.err
+    assert "\x1b" not in ended.err
+
+
+def test_every_code_of_the_package_is_explained():
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "dpcalc").rglob("*.py"))
+    assert set(re.findall(r"DPC[0-9]{3}", text)) == RULES.keys()
+    assert list(RULES) == sorted(RULES)
+
+
+def test_every_rule_has_something_to_say():
+    for rule in RULES.values():
+        assert rule.title
+        assert all(text.endswith(".") and len(text) > 15 for text in (rule.rule, rule.reason, rule.fix))
+
+
+@pytest.mark.parametrize("template", list(Template))
+def test_init(dpcalc, tmp_path, monkeypatch, template):
+    monkeypatch.chdir(tmp_path)
+    ended = dpcalc("init", "--template", str(template))
+    assert (ended.code, ended.out) == (0, "wrote dpcalc.yaml\n")
+    text = (tmp_path / "dpcalc.yaml").read_text(encoding="utf-8")
+    assert text.startswith("# yaml-language-server: $schema=dpcalc.schema.json\n")
+    assert text.count("#") >= 7
+    validated = dpcalc("validate", "dpcalc.yaml")
+    assert validated.out == "dpcalc.yaml: passed\nread 1 file: 1 passed\n"
+    assert dpcalc("epsilon").code == 0
+
+
+def test_every_template_is_offered():
+    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {str(template) for template in Template}
+
+
+@pytest.mark.parametrize("template", list(Template))
+def test_templates_meet_the_budget_they_state(template):
+    from dpcalc.planner.evaluate import guarantee  # noqa: PLC0415  the real one: `dpcalc` of conftest replaces it
+
+    plan = load(str(TEMPLATES / f"{template}.yaml")).plan
+    assert 0 < guarantee(plan).epsilon < plan.budget.epsilon
+
+
+def test_init_elsewhere_and_on_standard_output(dpcalc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert dpcalc("init", "--template", "maml", "-o", "-").out == (TEMPLATES / "maml.yaml").read_text(encoding="utf-8")
+    assert list(tmp_path.iterdir()) == []
+    assert dpcalc("init", "--output", "run.yml").out == "wrote run.yml\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yml"]
+
+
+def test_init_overwrites_only_when_told(dpcalc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "dpcalc.yaml"
+    path.write_text("mine")
+    ended = dpcalc("init")
+    assert (ended.code, ended.out, path.read_text()) == (2, "", "mine")
+    assert "--force" in ended.err
+    assert dpcalc("init", "--force").code == 0
+    assert path.read_text(encoding="utf-8") == (TEMPLATES / "dpsgd.yaml").read_text(encoding="utf-8")
+    assert [one.name for one in tmp_path.iterdir()] == ["dpcalc.yaml"]
+
+
+def test_init_leaves_a_dangling_link(dpcalc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dpcalc.yaml").symlink_to("none.yaml")
+    assert dpcalc("init").code == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["dpcalc.yaml"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_init_writes_a_readable_file(dpcalc, tmp_path):
+    path = tmp_path / "a.yaml"
+    dpcalc("init", "-o", str(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("name", ["none/a.yaml", "", "a\0b.yaml", "x" * 300])
+def test_init_where_nothing_can_be_written(dpcalc, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    ended = dpcalc("init", "-o", name)
+    assert (ended.code, ended.out) == (2, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_does_not_know_other_templates(dpcalc):
+    ended = dpcalc("init", "--template", "cnn")
+    assert (ended.code, ended.out) == (2, "")
+    assert "maml" in ended.err
