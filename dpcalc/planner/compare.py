@@ -1,14 +1,18 @@
 """Every accountant and bound side by side."""
 
+import math
 from dataclasses import replace
 
 from dpcalc.accountants import ACCOUNTANTS
+from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.estimates import gdp_row, inversion_row
 from dpcalc.planner.evaluate import accountant_row
 from dpcalc.planner.lower import epsilon_lower
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.published import poisson_tools, theorem_3
+from dpcalc.planner.published import strong_composition, theorem_3
 from dpcalc.planner.releases import BOUND, is_noiseless
+from dpcalc.planner.tools import tool_rows
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
@@ -18,18 +22,36 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         plan: a training run.
 
     Returns:
-        Upper bounds of every accountant, Theorem 3 as published, and what tools print that know only Poisson
-        sampling. Without noise: one row that says so.
+        Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
+        composition as published; what other tools print. What does not apply has no epsilon and says why. Without
+        noise: one row that says so.
     """
     if is_noiseless(plan):
         note = "no noise is added to a release that holds the unit: no finite bound"
-        return (Row(method="none", bound=BOUND, epsilon=float("inf"), kind=Kind.UPPER, valid=True, note=note),)
+        return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)
+    lower, attained = _lower_end(plan)
     rows = [accountant_row(plan, name) for name in ACCOUNTANTS]
-    lower, tight = epsilon_lower(plan)
-    note = "lower end: the data set that attains the bound" if tight else "lower end: the worst data set known"
-    rows = [replace(row, epsilon_lower=lower, note=note) if row.method == "pld" else row for row in rows]
+    rows = [
+        replace(row, epsilon_lower=lower, note=row.note or attained) if row.method == "pld" else row for row in rows
+    ]
     published = theorem_3(plan)
-    if published is not None:
-        rows.append(published)
-    rows.append(poisson_tools(plan))
-    return tuple(sorted(rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
+    others = [inversion_row(plan), gdp_row(plan), strong_composition(plan), *tool_rows(plan)]
+    rows += others if published is None else [published, *others]
+    told = [_with_verdict(row, lower) for row in rows]
+    return tuple(sorted(told, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
+
+
+def _lower_end(plan: Plan) -> tuple[float | None, str]:
+    """Certified cost of the worst data set that is known, and what it is."""
+    try:
+        lower, tight = epsilon_lower(plan)
+    except ConvergenceError:
+        return None, ""
+    return lower, "lower end: the data set that attains the bound" if tight else "lower end: the worst data set known"
+
+
+def _with_verdict(row: Row, lower: float | None) -> Row:
+    """A row that proves nothing, with a word where an actual data set costs more than it says."""
+    if row.valid or lower is None or row.epsilon is None or not row.epsilon < lower:
+        return row
+    return replace(row, note=f"{row.note}; an actual data set costs more")

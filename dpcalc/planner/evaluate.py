@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dpcalc.accountants import ACCOUNTANTS, worst
 from dpcalc.accountants.pld import UPPER, delta_interval
-from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.guarantee import Guarantee, Kind, Row
 from dpcalc.planner.describe import assumptions, sampling_text
 from dpcalc.planner.lower import delta_lower, epsilon_lower
@@ -159,8 +159,11 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
 
 
 def with_lower_end(plan: Plan, main: Guarantee) -> Guarantee:
-    """A finite guarantee with the certified cost of an actual data set beside it."""
-    lower, tight = epsilon_lower(plan)
+    """A finite guarantee with the certified cost of an actual data set beside it, where that can be had."""
+    try:
+        lower, tight = epsilon_lower(plan)
+    except ConvergenceError:
+        return main
     return replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
 
 
@@ -218,7 +221,7 @@ def accountant_row(plan: Plan, name: str) -> Row:
     """One accountant's bound as a line of a comparison; the plan must not be noiseless."""
     try:
         answer, _ = worst(releases(plan), ACCOUNTANTS[name], delta=plan.delta)
-    except ConvergenceError as error:
+    except (ConvergenceError, UnsupportedError) as error:
         return Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False, note=str(error))
     return Row(method=name, bound=BOUND, epsilon=answer.epsilon, kind=Kind.UPPER, valid=True, note=answer.note)
 

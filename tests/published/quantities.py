@@ -9,12 +9,16 @@ from oracles.gaussian_mixtures import Mixture, hockey_stick
 
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.conversion import composed_moments
+from dpcalc.accountants.gdp import central_limit_mu
+from dpcalc.accountants.optimal import equal_steps
 from dpcalc.accountants.pld import LOWER, interval
 from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.planner.estimates import gdp_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower import epsilon_lower
-from dpcalc.planner.published import poisson_tools, theorem_3
+from dpcalc.planner.published import poisson_tools, strong_composition, theorem_3
 from dpcalc.planner.releases import BACKWARD, FORWARD, phase_bound, releases
+from dpcalc.planner.tools import tool_rows
 from dpcalc.release.data_sets import data_set_pair
 from dpcalc.release.step import glued_profile
 from dpcalc.release.tree import step_counts
@@ -50,6 +54,26 @@ def _classical_rdp(row, _):
         composed, _ = composed_moments(step_counts(release), max_order=z.max()).cumulants(z)
         epsilons.append(((composed - math.log(row.plan.delta)) / z).min())
     return max(epsilons)
+
+
+def _printed(row, method, *bound):
+    """What dpcalc says that a tool or a paper prints."""
+    rows = (*tool_rows(row.plan), strong_composition(row.plan), gdp_row(row.plan))
+    wanted = " ".join(bound) or "flat Poisson"
+    (found,) = (one.epsilon for one in rows if (one.method, one.bound) == (method, wanted))
+    return found
+
+
+def _mu(row):
+    (phase,) = row.plan.phases
+    return central_limit_mu([(phase.hierarchy.inclusion(1), phase.mechanism.noise_multiplier, phase.steps)])
+
+
+def _composed(row, epsilon, delta):
+    """Optimal composition of as many (epsilon, delta)-DP steps."""
+    (phase,) = row.plan.phases
+    rest = -math.expm1(math.log1p(-row.plan.delta) - phase.steps * math.log1p(-float(delta)))
+    return equal_steps(float(epsilon), phase.steps, delta=rest)
 
 
 def _lower(row):
@@ -105,6 +129,9 @@ QUANTITIES = {
     "epsilon": _epsilon,
     "order": _order,
     "classical": _classical_rdp,
+    "printed": _printed,
+    "mu": _mu,
+    "composed": _composed,
     "lower": _lower,
     "tight": _tight,
     "data": _data_set,

@@ -1,0 +1,43 @@
+"""Numbers beside the guarantee that prove nothing: an accurate estimate and a limit theorem."""
+
+import math
+from dataclasses import replace
+
+from dpcalc.accountants.gdp import central_limit_mu, gaussian_epsilon
+from dpcalc.accountants.inversion import inversion
+from dpcalc.adjacency import Adjacency
+from dpcalc.errors import ConvergenceError
+from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.published import FLAT_POISSON
+from dpcalc.planner.releases import BOUND, releases, releasing_phases
+from dpcalc.release.tree import step_counts
+from dpcalc.sampling.schemes import Fixed
+
+
+def inversion_row(plan: Plan) -> Row:
+    """The exact composition of the one-step bound to about nine digits, without a certificate."""
+    row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
+    try:
+        found = [inversion(step_counts(tree), delta=plan.delta) for tree in releases(plan).releases.values()]
+    except ConvergenceError as error:
+        return replace(row, note=str(error))
+    return replace(row, epsilon=max(found), note="accurate to about nine digits, not certified: pld brackets it")
+
+
+def gdp_row(plan: Plan) -> Row:
+    """The central limit approximation, where the run is one it is about."""
+    row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
+    phases = releasing_phases(plan)
+    if plan.unit > 1 or any(phase.clip != 1 for phase in phases):
+        return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
+    if plan.adjacency is Adjacency.REPLACE_ONE:
+        return replace(row, note="does not apply: a limit for add-remove")
+    steps = [(p.hierarchy.inclusion(plan.unit), p.mechanism.noise_multiplier, p.steps) for p in phases]
+    mu = central_limit_mu(steps)
+    if math.isinf(mu):
+        return replace(row, note="does not apply: with so little noise a step is far from any limit")
+    note = f"mu = {mu:.4g}, a limit for many steps of a small rate; may lie below the truth"
+    if any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[:1]):
+        note += ", and knows Poisson draws only"
+    return replace(row, epsilon=gaussian_epsilon(mu, delta=plan.delta) if mu else 0.0, note=note)

@@ -1,0 +1,1 @@
+"""Tests of the questions a plan is asked."""

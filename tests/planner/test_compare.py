@@ -1,0 +1,172 @@
+"""Every accountant and bound side by side: which rows there are, what they claim, and why they do not apply."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.accountants import ACCOUNTANTS
+from dpcalc.adjacency import Adjacency
+from dpcalc.guarantee import Kind
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.compare import compare
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+FLAT = (Level(name="example", count=60_000, scheme=Poisson(probability=Fraction(1, 100))),)
+FIXED = (Level(name="example", count=60_000, scheme=Fixed(size=600)),)
+WHOLE = (Level(name="example", count=60_000, scheme=All()),)
+NESTED = (Level(name="task", count=200, scheme=Fixed(size=4)), Level(name="example", count=20, scheme=Fixed(size=5)))
+USERS = (
+    Level(name="user", count=5000, scheme=Poisson(probability=Fraction(1, 100))),
+    Level(name="example", count=8, scheme=All()),
+)
+
+
+def plan(levels=FLAT, *, sigma=4.0, steps=10_000, unit=None, clip=None, adjacency=Adjacency.ADD_REMOVE, delta=1e-5):
+    phase = Phase(
+        name="training",
+        hierarchy=Hierarchy(levels=levels),
+        mechanism=Gaussian(noise_multiplier=sigma),
+        clip=len(levels) if clip is None else clip,
+        steps=steps,
+    )
+    return Plan(phases=(phase,), unit=unit or len(levels), adjacency=adjacency, delta=delta)
+
+
+def two_phases():
+    one = plan().phases[0]
+    return replace(plan(), phases=(one, replace(one, name="later", mechanism=Gaussian(noise_multiplier=6.0))))
+
+
+PLANS = {
+    "flat": plan(),
+    "flat zero-out": plan(adjacency=Adjacency.ZERO_OUT),
+    "flat replace-one": plan(adjacency=Adjacency.REPLACE_ONE),
+    "fixed": plan(FIXED),
+    "not sampled": plan(WHOLE, sigma=300.0),
+    "nested": plan(NESTED, sigma=6.0),
+    "users clipped whole": plan(USERS, unit=1, clip=1),
+    "users clipped in parts": plan(USERS, unit=1, sigma=20.0),
+    "two phases": two_phases(),
+    "nothing released": plan(steps=0),
+    "hardly any noise": plan(sigma=0.02, steps=3),
+}
+
+
+def row(rows, method, bound=None):
+    (found,) = (one for one in rows if one.method == method and bound in {None, one.bound})
+    return found
+
+
+@pytest.fixture(scope="module", params=PLANS, ids=str)
+def compared(request):
+    return PLANS[request.param], compare(PLANS[request.param])
+
+
+def test_valid_rows_come_first_and_ascend(compared):
+    _, rows = compared
+    order = [(not one.valid, one.epsilon is None, one.epsilon or 0.0) for one in rows]
+    assert order == sorted(order)
+
+
+def test_every_accountant_has_a_row(compared):
+    _, rows = compared
+    bounds = [one.method for one in rows if one.bound == "one-step bound"]
+    assert sorted(bounds) == sorted([*ACCOUNTANTS, "inversion"])
+
+
+def test_what_is_not_valid_says_why(compared):
+    _, rows = compared
+    assert all(one.note for one in rows if not one.valid or one.epsilon is None)
+
+
+def test_only_bounds_are_valid(compared):
+    _, rows = compared
+    assert {one.kind for one in rows if one.valid} <= {Kind.UPPER, Kind.AS_PUBLISHED}
+    assert all(one.valid for one in rows if one.kind is Kind.UPPER and one.epsilon is not None)
+
+
+def test_no_valid_row_is_below_what_a_data_set_costs(compared):
+    _, rows = compared
+    lower = row(rows, "pld", "one-step bound").epsilon_lower
+    assert all(one.epsilon >= lower * (1 - 1e-4) for one in rows if one.valid)
+
+
+def test_a_row_below_an_actual_data_set_says_so(compared):
+    _, rows = compared
+    lower = row(rows, "pld", "one-step bound").epsilon_lower
+    said = {one for one in rows if one.note.endswith("an actual data set costs more")}
+    assert said == {one for one in rows if not one.valid and one.epsilon is not None and one.epsilon < lower}
+
+
+def test_what_tools_print_holds_for_what_they_assume():
+    for levels, valid in ((FLAT, True), (FIXED, False), (NESTED, False)):
+        rows = compare(plan(levels))
+        printed = [one for one in rows if one.kind is Kind.AS_PUBLISHED and one.bound == "flat Poisson"]
+        assert {one.method: one.valid for one in printed} == {
+            "opacus-prv": valid,
+            "opacus-rdp": valid,
+            "tf-privacy": valid,
+            "strong-composition": False,
+        }
+    assert row(compare(plan(WHOLE, sigma=300.0)), "tf-privacy", "once per epoch").valid
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (plan(FIXED), "Poisson draws, not batches of a fixed size"),
+        (plan(NESTED), "one level of draws, not 2"),
+        (plan(adjacency=Adjacency.REPLACE_ONE), "add-remove, not replace-one"),
+        (plan(USERS, unit=1, sigma=20.0), "one clipped contribution of the unit, not several"),
+    ],
+)
+def test_a_tool_row_tells_how_its_run_differs(case, words):
+    assert words in row(compare(case), "opacus-prv").note
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (plan(NESTED), "one level of draws"),
+        (plan(USERS, unit=1), "one clipped vector a unit"),
+        (plan(adjacency=Adjacency.REPLACE_ONE), "add-remove"),
+        (plan(sigma=0.02, steps=3), "little noise"),
+    ],
+)
+def test_the_central_limit_does_not_always_apply(case, words):
+    found = row(compare(case), "gdp")
+    assert found.epsilon is None
+    assert words in found.note
+
+
+def test_the_central_limit_may_lie_below_the_truth():
+    found = row(compare(plan(sigma=1.0, steps=1000)), "gdp")
+    assert found.epsilon == pytest.approx(1.618, abs=5e-4)
+    assert (found.kind, found.valid) == (Kind.APPROXIMATION, False)
+    assert "an actual data set costs more" in found.note
+    assert "Poisson draws only" in row(compare(plan(FIXED)), "gdp").note
+    exact = row(compare(plan(WHOLE, sigma=100.0)), "gdp").epsilon
+    assert exact == pytest.approx(4.377178, abs=1e-6)  # mu = 1 at 1e-5
+
+
+def test_strong_composition_as_published():
+    found = row(compare(plan()), "strong-composition")
+    assert found.epsilon == pytest.approx(9.34, abs=5e-3)
+    assert (found.kind, found.valid) == (Kind.AS_PUBLISHED, False)
+    assert row(compare(two_phases()), "strong-composition").epsilon is None
+
+
+def test_inversion_says_when_it_does_not_converge():
+    rare = (Level(name="example", count=10**6, scheme=Poisson(probability=Fraction(1, 1000))),)
+    found = row(compare(plan(rare, sigma=0.5, steps=20)), "inversion")
+    assert (found.epsilon, found.kind, found.valid) == (None, Kind.ESTIMATE, False)
+    assert "use pld" in found.note
+
+
+def test_without_noise_there_is_one_row():
+    (only,) = compare(plan(sigma=0.0))
+    assert (only.epsilon, only.valid) == (math.inf, True)
