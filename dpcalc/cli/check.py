@@ -8,6 +8,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
+from dpcalc.cli.sources import found_configs
 from dpcalc.errors import InputError
 
 EXAMPLE = "Example: dpcalc check configs/*.yaml --require-budget --report json=privacy.json"
@@ -16,6 +17,7 @@ EXAMPLE = "Example: dpcalc check configs/*.yaml --require-budget --report json=p
 def check(  # noqa: PLR0913  one parameter an option
     configs: options.Configs = None,
     *,
+    key: options.Key = "",
     assignments: options.Assignments = None,
     report: Annotated[
         list[str] | None,
@@ -34,7 +36,8 @@ def check(  # noqa: PLR0913  one parameter an option
 
     Exit code 0: all do. 1: one does not. 2: an input must be fixed. 3: there is no verdict. Of several, the highest.
     """
-    if not configs and not allow_empty:
+    paths = configs or found_configs()
+    if not paths and not allow_empty:
         raise InputError("nothing to check: expected one or more config files, got none; --allow-empty permits that")
 
     from dpcalc.cli.gate import gate_answer
@@ -44,6 +47,6 @@ def check(  # noqa: PLR0913  one parameter an option
 
     wanted = reports(report or (), as_json=as_json)
     limits = Limits(max_epsilon=options.number("--max-epsilon", max_epsilon), require_budget=require_budget)
-    results = results_of(configs or (), assignments=assignments or (), limits=limits)
+    results = results_of(paths, key=key, assignments=assignments or (), limits=limits)
     answer = gate_answer("check", results, reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

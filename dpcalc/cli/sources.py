@@ -133,6 +133,24 @@ def _named(request: Request, *, quiet: bool) -> str | None:
     return path
 
 
+def found_configs() -> tuple[str, ...]:
+    """The configs of a command on many that was given none; of found ones it is said which.
+
+    Returns:
+        Their paths, none when there are none.
+
+    Raises:
+        InputError: what should tell them is wrong.
+    """
+    from dpcalc.config.discovery import discovered
+
+    found = discovered(Path.cwd(), os.environ)
+    if found is None:
+        return ()
+    aside(str(found))
+    return found.paths
+
+
 def _neither(context: typer.Context, request: Request, missing: Sequence[str]) -> str:
     """What to say when there is neither a config nor enough flags to do without."""
     from dpcalc.config.discovery import searched

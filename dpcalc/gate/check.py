@@ -32,11 +32,14 @@ class Limits:
             raise InputError(f"--max-epsilon: expected a finite number >= 0, got {self.max_epsilon!r}")
 
 
-def check(paths: Sequence[str], *, assignments: Sequence[str] = (), limits: Limits) -> tuple[Result, ...]:
+def check(
+    paths: Sequence[str], *, key: str = "", assignments: Sequence[str] = (), limits: Limits
+) -> tuple[Result, ...]:
     """One result a file, in the order given; a bad file never hides another, equal plans are computed once.
 
     Args:
         paths: config files; "-" is standard input.
+        key: dotted path of the section that is the config, or "".
         assignments: `key=value` texts that override every file.
         limits: what holds beside the budgets of the files.
 
@@ -44,7 +47,8 @@ def check(paths: Sequence[str], *, assignments: Sequence[str] = (), limits: Limi
         Results. `passed` needs a finite upper bound, compared unrounded with the strictest limit that there is.
     """
     cost = functools.cache(_cost)
-    return tuple(_checked(path, assignments, limits, cost) for path in paths)
+    read = functools.partial(load, key=key, assignments=assignments)
+    return tuple(_checked(path, read, limits, cost) for path in paths)
 
 
 def _cost(question: Plan) -> Guarantee:
@@ -52,10 +56,10 @@ def _cost(question: Plan) -> Guarantee:
     return cost_of(question, method="pld")
 
 
-def _checked(path: str, assignments: Sequence[str], limits: Limits, cost: Callable[[Plan], Guarantee]) -> Result:
+def _checked(path: str, read: Callable[[str], Loaded], limits: Limits, cost: Callable[[Plan], Guarantee]) -> Result:
     """The result of one file."""
     try:
-        loaded = load(path, assignments=assignments)
+        loaded = read(path)
         guarantee = cost(replace(loaded.plan, name="", budget=None, method="auto"))  # what does not change the cost
         return _judged(loaded, guarantee, limits)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer

@@ -173,3 +173,33 @@ def test_what_computes_nothing_imports_nothing_numerical(config, arguments, tmp_
 
 def _typer_brings_it():
     return "pydantic" in imported_by("--help")[0]
+
+
+@pytest.mark.parametrize("command", ["check", "validate"])
+def test_gates_take_every_config_that_a_project_names(dpcalc, config, folder, command):
+    config(file="a.yaml")
+    config(file="b.yaml")
+    (folder / "pyproject.toml").write_text('[tool.dpcalc]\nconfigs = ["*.yaml"]\n')
+    ended = dpcalc(command)
+    assert (ended.code, ended.err) == (0, "using ../a.yaml, ../b.yaml ([tool.dpcalc] in ../pyproject.toml)\n")
+    assert [line.partition(":")[0] for line in ended.out.splitlines()[:2]] == ["../a.yaml", "../b.yaml"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["check", "validate"])
+def test_gates_without_any_config(dpcalc, command):
+    ended = dpcalc(command)
+    assert (ended.code, ended.out) == (2, "")
+    assert "expected one or more config files, got none" in ended.err
+
+
+@pytest.mark.parametrize("command", ["check", "validate"])
+def test_gates_look_into_sections(dpcalc, config, tmp_path, command):
+    text = "".join(f"  {line}\n" for line in Path(config(steps=5000)).read_text(encoding="utf-8").splitlines())
+    path = tmp_path / "train.yaml"
+    path.write_text(f"lr: 0.1\ndpcalc:\n{text}other: {{}}\n", encoding="utf-8")
+    ended = dpcalc(command, str(path))
+    assert ended.code == {"check": 1, "validate": 0}[command]
+    assert command == "validate" or f"{path}:10:12: error[DPC301]" in ended.out
+    assert dpcalc(command, str(path), "--key", "dpcalc").code == ended.code
+    assert dpcalc(command, str(path), "--key", "other").code == 2

@@ -50,8 +50,8 @@ def files(monkeypatch):
     """Plans or errors by path, in place of files."""
     known = {}
 
-    def load(path, *, assignments):
-        del assignments
+    def load(path, *, key, assignments):
+        del key, assignments
         if isinstance(known[path], Exception):
             raise known[path]
         return SimpleNamespace(plan=known[path], path=path, diagnostics=(), mark=lambda key: (7, len(key)))

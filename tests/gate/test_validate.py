@@ -10,8 +10,8 @@ def test_every_file_has_its_result(monkeypatch):
     wrong = Diagnostic(code="DPC103", severity=Severity.ERROR, message="missing", path="bad.yaml")
     asked = []
 
-    def load(path, *, assignments):
-        asked.append(assignments)
+    def load(path, *, key, assignments):
+        asked.append((key, assignments))
         if path == "bad.yaml":
             raise ConfigError([wrong])
         if path == "odd.yaml":
@@ -19,7 +19,7 @@ def test_every_file_has_its_result(monkeypatch):
         return SimpleNamespace(path=path, diagnostics=(note,))
 
     monkeypatch.setattr(gate, "load", load)
-    results = gate.validate(["bad.yaml", "odd.yaml", "good.yaml"], assignments=["a=1"])
+    results = gate.validate(["bad.yaml", "odd.yaml", "good.yaml"], key="k", assignments=["a=1"])
     assert [one.verdict for one in results] == [Verdict.INVALID, Verdict.UNDECIDED, Verdict.PASSED]
     assert [one.diagnostics for one in results] == [(wrong,), (), (note,)]
-    assert asked == [["a=1"]] * 3
+    assert asked == [("k", ["a=1"])] * 3
