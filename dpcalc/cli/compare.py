@@ -18,9 +18,9 @@ def compare(context: typer.Context, *, as_json: options.Json = False) -> Answer:
     Each with what it claims, and why it does not apply or is not valid here.
     """
     from dpcalc.planner.compare import compare as rows_of
+    from dpcalc.report.comparison_view import comparison_view
     from dpcalc.report.json import comparison_json
     from dpcalc.report.text import comparison_lines
-    from dpcalc.report.view import comparison_view
 
     loaded = loaded_plan(context)
     rows = rows_of(loaded.plan)

@@ -23,6 +23,7 @@ def epsilon(
 
     The epsilon is proved for every data set.
     """
+    from dpcalc.planner.cross_check import cross_checks
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.json import evaluation_json
     from dpcalc.report.text import evaluation_lines
@@ -35,7 +36,8 @@ def epsilon(
         return Answer(text=evaluation_json(evaluation, loaded), asides=asides)
     if quiet:
         return Answer(text=f"{bare_epsilon(evaluation)}\n", asides=asides)
-    view = evaluation_view(evaluation, loaded.plan, verbose=verbose)
+    checks = cross_checks(loaded.plan) if verbose else ()
+    view = evaluation_view(evaluation, loaded.plan, verbose=verbose, checks=checks)
     if not on_terminal():
         return Answer(text=evaluation_lines(view), asides=asides)
 

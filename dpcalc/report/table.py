@@ -8,7 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dpcalc.report.view import ComparisonView, EvaluationView
+from dpcalc.report.comparison_view import ComparisonView
+from dpcalc.report.view import EvaluationView
 
 
 def evaluation_text(view: EvaluationView, *, width: int, styled: bool) -> str:

@@ -1,7 +1,8 @@
 """Views as plain text, for pipes, logs and people without a terminal."""
 
+from dpcalc.report.comparison_view import ComparisonView
 from dpcalc.report.gate_view import GateView
-from dpcalc.report.view import ComparisonView, EvaluationView
+from dpcalc.report.view import EvaluationView
 
 
 def evaluation_lines(view: EvaluationView) -> str:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
 from dpcalc.guarantee import Guarantee, Kind, Row
+from dpcalc.report.cross_check_view import cross_check_facts, cross_check_rows
 from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
 
 if TYPE_CHECKING:  # these load numpy, which `validate` and a closed gate do without
+    from dpcalc.planner.cross_check import CrossCheck
     from dpcalc.planner.evaluate import Evaluation, PhaseSummary
     from dpcalc.planner.plan import Budget, Plan
 
@@ -50,57 +52,24 @@ class EvaluationView:
     facts: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparisonView:
-    """Accountants and bounds side by side, in words.
-
-    Attributes:
-        headline: what is protected, at which delta.
-        columns: names of the columns, as in the JSON output.
-        rows: one text a column.
-    """
-
-    headline: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def evaluation_view(evaluation: Evaluation, plan: Plan, *, verbose: bool) -> EvaluationView:
+def evaluation_view(
+    evaluation: Evaluation, plan: Plan, *, verbose: bool, checks: Sequence[CrossCheck] = ()
+) -> EvaluationView:
     """The rows of an evaluation.
 
     Args:
         evaluation: the answer.
         plan: the question, for its name and budget.
         verbose: whether to add what only few readers need: the deciding direction, every alternative.
+        checks: of each direction, for a verbose view.
 
     Returns:
         The view; upper bounds rounded up, lower ends down.
     """
     return EvaluationView(
         headline=_headline(evaluation.guarantee, plan.budget),
-        sections=tuple(_sections(evaluation, plan, verbose=verbose)),
-        facts=tuple(_facts(evaluation, plan)),
-    )
-
-
-def comparison_view(rows: Sequence[Row], plan: Plan) -> ComparisonView:
-    """The rows of a comparison."""
-    unit, delta = visible(plan.unit_name), as_given(plan.delta)
-    return ComparisonView(
-        headline=f"one {unit}, {plan.adjacency}, delta = {delta}, {plan.steps} steps",
-        columns=("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note"),
-        rows=tuple(
-            (
-                row.method,
-                row.bound,
-                "n/a" if row.epsilon is None else _epsilon(row.epsilon, row.kind),
-                "" if row.epsilon_lower is None else rounded_down(row.epsilon_lower),
-                str(row.kind),
-                truth(row.valid),
-                visible(row.note),
-            )
-            for row in rows
-        ),
+        sections=tuple(_sections(evaluation, plan, checks, verbose=verbose)),
+        facts=(*_facts(evaluation, plan), *cross_check_facts(checks)),
     )
 
 
@@ -125,7 +94,7 @@ def used(epsilon: float, limit: float) -> str:
     return f"{percent_up(epsilon, limit)}% used"
 
 
-def _epsilon(value: float, kind: Kind) -> str:
+def epsilon_text(value: float, kind: Kind) -> str:
     """An epsilon rounded to the side its kind is safe on."""
     return rounded_down(value) if kind is Kind.LOWER else rounded_up(value)
 
@@ -144,7 +113,9 @@ def _headline(guarantee: Guarantee, budget: Budget | None) -> str:
     return "   ".join([*words, f"delta = {delta}"])
 
 
-def _sections(evaluation: Evaluation, plan: Plan, *, verbose: bool) -> Iterable[tuple[str, str]]:
+def _sections(
+    evaluation: Evaluation, plan: Plan, checks: Sequence[CrossCheck], *, verbose: bool
+) -> Iterable[tuple[str, str]]:
     """The labelled rows below the headline."""
     guarantee = evaluation.guarantee
     if plan.name:
@@ -158,6 +129,7 @@ def _sections(evaluation: Evaluation, plan: Plan, *, verbose: bool) -> Iterable[
     yield "accountant", _accountant(evaluation)
     if verbose:
         yield from _details(evaluation)
+        yield from cross_check_rows(checks)
     if evaluation.assumptions:
         yield "assumes", "; ".join(visible(one) for one in evaluation.assumptions)
     if plan.budget is not None:
@@ -214,7 +186,7 @@ def _bound(evaluation: Evaluation) -> str:
     for row in evaluation.alternatives:
         if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
             remark = "" if row.valid else " (not valid here)"
-            words.append(f"{row.bound} as published would say {_epsilon(row.epsilon, row.kind)}{remark}")
+            words.append(f"{row.bound} as published would say {epsilon_text(row.epsilon, row.kind)}{remark}")
     return "; ".join(words)
 
 
@@ -233,7 +205,7 @@ def _accountant(evaluation: Evaluation) -> str:
     guarantee = evaluation.guarantee
     words = [METHOD_NAMES.get(guarantee.method, guarantee.method)]
     words += [
-        f"{METHOD_NAMES.get(row.method, row.method)} would give {_epsilon(row.epsilon, row.kind)}"
+        f"{METHOD_NAMES.get(row.method, row.method)} would give {epsilon_text(row.epsilon, row.kind)}"
         for row in evaluation.alternatives
         if row.valid and row.epsilon is not None and math.isfinite(row.epsilon)
         if row.bound == guarantee.bound and row.method != guarantee.method
@@ -243,7 +215,7 @@ def _accountant(evaluation: Evaluation) -> str:
 
 def _alternative(row: Row) -> str:
     """One line of a comparison in words."""
-    value = "does not apply" if row.epsilon is None else _epsilon(row.epsilon, row.kind)
+    value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
     validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
     note = f": {visible(row.note)}" if row.note else ""
     return f"{row.method}, {row.bound}: {value} ({validity}){note}"

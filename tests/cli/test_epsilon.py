@@ -66,9 +66,15 @@ def test_an_unknown_method_is_a_usage_error(dpcalc, config):
     assert "moments" in ended.err
 
 
-def test_verbose_says_more_on_a_terminal_only(dpcalc, config):
+def test_verbose_adds_a_cross_check(dpcalc, config):
     path = config()
-    assert dpcalc("epsilon", path, "-v").out == dpcalc("epsilon", path).out
+    brief, verbose = (dpcalc("epsilon", path, *flags).out for flags in ((), ("-v",)))
+    assert verbose.startswith(brief)
+    both, back, agreement = verbose[len(brief) :].splitlines()
+    assert both.startswith("cross_check: D||D': epsilon between 0.")
+    assert "best RDP order" in back
+    assert agreement.startswith("cross_check: inversion agrees with pld to ")
+    assert float(agreement.split()[-1]) < 1e-4
 
 
 def test_standard_input(process, config):

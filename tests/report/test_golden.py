@@ -9,11 +9,12 @@ import pytest
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
 from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, stopped
 from dpcalc.report import FORMATS
+from dpcalc.report.comparison_view import comparison_view
 from dpcalc.report.gate_view import gate_view
 from dpcalc.report.solution_view import delta_view, no_solution_view, solution_view
 from dpcalc.report.table import comparison_text, evaluation_text
 from dpcalc.report.text import comparison_lines, evaluation_lines
-from dpcalc.report.view import comparison_view, evaluation_view
+from dpcalc.report.view import evaluation_view
 
 from .samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
 from .solutions import DELTA, FACTOR, NOISE, NONE

@@ -1,0 +1,51 @@
+"""A comparison as rows of text, made once and drawn by every format for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.guarantee import Row
+from dpcalc.report.rounding import as_given, rounded_down
+from dpcalc.report.view import epsilon_text, truth
+
+if TYPE_CHECKING:  # loads numpy, which `validate` and a closed gate do without
+    from dpcalc.planner.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonView:
+    """Accountants and bounds side by side, in words.
+
+    Attributes:
+        headline: what is protected, at which delta.
+        columns: names of the columns, as in the JSON output.
+        rows: one text a column.
+    """
+
+    headline: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def comparison_view(rows: Sequence[Row], plan: Plan) -> ComparisonView:
+    """The rows of a comparison."""
+    unit, delta = visible(plan.unit_name), as_given(plan.delta)
+    return ComparisonView(
+        headline=f"one {unit}, {plan.adjacency}, delta = {delta}, {plan.steps} steps",
+        columns=("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note"),
+        rows=tuple(
+            (
+                row.method,
+                row.bound,
+                "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind),
+                "" if row.epsilon_lower is None else rounded_down(row.epsilon_lower),
+                str(row.kind),
+                truth(row.valid),
+                visible(row.note),
+            )
+            for row in rows
+        ),
+    )

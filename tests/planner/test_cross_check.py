@@ -1,0 +1,36 @@
+"""Pld and inversion on the same composition."""
+
+from dataclasses import replace
+
+import pytest
+
+from dpcalc.planner.cross_check import cross_checks
+from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.releases import BACKWARD, FORWARD
+
+from .test_compare import FIXED, FLAT, NESTED, WHOLE, plan, two_phases
+
+CASES = {
+    "flat": plan(FLAT),
+    "fixed": plan(FIXED),
+    "not sampled": plan(WHOLE, sigma=300.0),
+    "nested": plan(NESTED, sigma=6.0),
+    "phases": two_phases(),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_they_agree(case):
+    checks = cross_checks(case)
+    assert [check.direction for check in checks] == [FORWARD, BACKWARD]
+    assert all(check.is_bracketed and check.difference < 1e-3 for check in checks)
+    assert max(check.upper for check in checks) == pytest.approx(guarantee(case, method="pld").epsilon, rel=1e-4)
+
+
+def test_without_anything_to_compose_there_is_nothing_to_check():
+    assert cross_checks(plan(sigma=0.0)) == ()
+    assert cross_checks(plan(steps=0)) == ()
+
+
+def test_a_delta_that_nothing_reaches():
+    assert [(check.upper, check.estimate) for check in cross_checks(replace(plan(steps=1), delta=0.5))] == [(0, 0)] * 2

@@ -1,0 +1,39 @@
+"""The cross-check in words."""
+
+import pytest
+
+from dpcalc.planner.cross_check import CrossCheck
+from dpcalc.report.cross_check_view import cross_check_facts, cross_check_rows
+
+
+def check(**changes):
+    fields = {"direction": "D||D'", "upper": 1.0000003, "lower": 0.9999999, "estimate": 1.0, "order": 17.283}
+    return CrossCheck(**fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "inversion agrees with pld to 3e-7"),
+        ({"estimate": 1.1}, "inversion gives 1.10000, outside pld's interval: please report this run"),
+        ({"estimate": None, "note": "inversion: too slow; use pld"}, "inversion: too slow; use pld"),
+        ({"estimate": 0.0, "upper": 0.0, "lower": 0.0}, "inversion agrees with pld to 0"),
+    ],
+)
+def test_the_agreement(changes, words):
+    assert list(cross_check_rows([check(**changes)]))[-1] == ("cross-check", words)
+
+
+def test_the_costlier_direction_decides():
+    back = check(direction="D'||D", upper=0.5, lower=0.4, estimate=0.45)
+    rows = list(cross_check_rows([check(), back]))
+    assert rows == [
+        ("D||D'", "epsilon between 0.999999 and 1.00001 by pld; best RDP order 17.3"),
+        ("D'||D", "epsilon between 0.400000 and 0.500000 by pld; best RDP order 17.3"),
+        ("cross-check", "inversion agrees with pld to 3e-7"),
+    ]
+    assert [key for key, _ in cross_check_facts([check(), back])] == ["cross_check"] * 3
+
+
+def test_nothing_to_check():
+    assert list(cross_check_rows([])) == []
