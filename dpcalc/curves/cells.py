@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dpcalc.curves.coarsen import growth
 from dpcalc.curves.dominating_pair import Segment
 from dpcalc.curves.loss_moments import LossCurve, reach
+from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
@@ -18,6 +19,7 @@ NODES = 3  # Gauss-Legendre nodes between neighbouring edges
 NEGLIGIBLE = 1e-20  # tilted mass, by the deviation, of what is left out
 ROUND = 16  # copies composed before a lattice is widened
 _NEAR = 1 << 14  # lattice points on either side of 0 before the lattice may be wider
+_MOST_CELLS = 200_000
 _MOST_DOUBLINGS = 13  # between the two lattices of a step
 
 
@@ -91,6 +93,8 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     the sum is least for widths proportional to (density * slope^2)^(-1/3).
     """
     pieces = [piece for segment in curve.segments for piece in _pieces(segment, aim)]
+    if not pieces:
+        raise ConvergenceError("privacy loss cells: expected some mass at the best order, found none; try --method rdp")
     area = max(sum(float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), 1e-300)
     count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
     rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
@@ -153,6 +157,8 @@ def _edges(piece: _Piece, per_area: float) -> Array:
     widest = 0.125 * min(pair.deviation, pair.deviation**2 / max(pair.span, 1e-300))
     rate = piece.weight * per_area + 1 / widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
+    if below[-1] > _MOST_CELLS:
+        raise ConvergenceError(f"privacy loss cells: expected at most {_MOST_CELLS}, needs more; try --method rdp")
     return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, piece.y)
 
 

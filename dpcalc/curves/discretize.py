@@ -78,6 +78,9 @@ def _origin(mass: Array, loss: Array, cut: Cells) -> float:
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
     """Masses at lattice indices, with the atom at 0, as one lattice without holes or as two."""
     near = np.abs(places) <= cut.border
+    if not near.any():
+        near[:] = True
+        places, cut = places >> cut.gap, replace(cut, level=cut.level + cut.gap)
     bulk = _dense(cut, places[near], points[near], origin)
     bulk.mass[-bulk.start] += cut.at_zero
     if near.all():

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import Segment
+from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
+_MOST_PANELS = 200_000
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
 
 
@@ -100,8 +102,7 @@ class LossMoments:
             sums[k] = (turned * tilted).sum()
         orders = real + 1j * step * np.arange(count)
         moment = sums + straight + orders * float((other - mass).sum())
-        result: NDArray[np.complex128] = np.log(math.exp(-top) + moment) + top
-        return result
+        return np.asarray(np.log(math.exp(-top) + moment) + top, dtype=np.complex128)
 
 
 def _second_order(z: Array, loss: Array) -> Array:
@@ -153,6 +154,8 @@ def _refined(segment: Segment, edges: Array, frequency: float) -> Array:
     _, loss = segment.pair.log_density_and_loss(edges)
     turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
     below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
+    if below[-1] > _MOST_PANELS:
+        raise ConvergenceError(f"quadrature: expected at most {_MOST_PANELS} panels, needs more; use pld")
     return np.interp(np.arange(below[-1] + 1), below, edges)
 
 

@@ -84,7 +84,7 @@ def _half_line_delta(pair: MixturePair, shift: float, epsilon: float) -> float:
     for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
         below = _phi((root - center) / pair.deviation)
         if below:
-            total += below * difference - (q * -math.expm1(-epsilon) * math.exp(epsilon + math.log(below)))
+            total += below * difference - (q * -math.expm1(-epsilon) * math.exp(min(epsilon + math.log(below), 700.0)))
     return min(1.0, max(0.0, total))
 
 

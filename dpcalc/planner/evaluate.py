@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpcalc.accountants import ACCOUNTANTS, worst
+from dpcalc.accountants.auto import auto
 from dpcalc.accountants.pld import UPPER, delta_interval
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.guarantee import Guarantee, Kind, Row
@@ -98,16 +99,9 @@ def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
         raise InputError(f"method: expected one of auto, {', '.join(ACCOUNTANTS)}, got {name!r}")
     if is_noiseless(plan):
         return _guarantee(plan, math.inf, "none", "")
-    alternatives = releases(plan)
+    answer, direction = worst(releases(plan), auto if name == "auto" else ACCOUNTANTS[name], delta=plan.delta)
     if name == "auto":
-        try:
-            answer, direction = worst(alternatives, ACCOUNTANTS["pld"], delta=plan.delta)
-            name = "pld"
-        except ConvergenceError:
-            answer, direction = worst(alternatives, ACCOUNTANTS["rdp"], delta=plan.delta)
-            name = "rdp"
-    else:
-        answer, direction = worst(alternatives, ACCOUNTANTS[name], delta=plan.delta)
+        name = answer.note or "pld"
     if math.isnan(answer.epsilon):
         raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
     return _guarantee(plan, answer.epsilon, name, direction)

@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
-from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.advanced import best_fraction
+from dpcalc.accountants.auto import auto
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import LossCurve
@@ -133,4 +133,4 @@ def _both_directions(
         back[MixturePair.of(q, p, deviation=deviation)] += count
     if not ahead:
         return 0.0
-    return max(ACCOUNTANTS["pld"](dict(counts), delta=delta).epsilon for counts in (ahead, back))
+    return max(auto(dict(counts), delta=delta).epsilon for counts in (ahead, back))

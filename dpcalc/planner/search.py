@@ -6,6 +6,8 @@ from fractions import Fraction
 
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import UPPER, interval
+from dpcalc.accountants.rdp import rdp
+from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.errors import ConvergenceError, DpcalcError
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee
@@ -34,17 +36,31 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
 
 
 def estimate(plan: Plan) -> float:
-    """Epsilon by inversion, by the certified accountant where that does not converge; infinite without noise."""
+    """Epsilon by inversion, by the certified accountant where that does not converge; infinite without noise.
+
+    Where the plan asks for another accountant than pld, by that one.
+    """
     if is_noiseless(plan):
         return math.inf
+    if plan.method not in {"auto", "pld"}:
+        return guarantee(plan).epsilon
     largest = 0.0
     for release in releases(plan).releases.values():
         counts = step_counts(release)
-        try:
-            largest = max(largest, inversion(counts, delta=plan.delta))
-        except ConvergenceError:
-            largest = max(largest, interval(counts, delta=plan.delta, sides=(UPPER,))[0])
+        largest = max(largest, _estimate(counts, plan.delta))
     return largest
+
+
+def _estimate(counts: dict[LossCurve, int], delta: float) -> float:
+    """Epsilon of one direction by the first accountant that answers."""
+    try:
+        return inversion(counts, delta=delta)
+    except ConvergenceError:
+        pass
+    try:
+        return interval(counts, delta=delta, sides=(UPPER,))[0]
+    except ConvergenceError:
+        return rdp(counts, delta=delta).epsilon
 
 
 def largest_whole(

@@ -14,6 +14,7 @@ from dpcalc.guarantee import Guarantee
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee, with_lower_end
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import releasing_phases
 from dpcalc.planner.search import NoSolution, Value, estimate, largest_whole
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
@@ -100,6 +101,8 @@ def _solve_sigma(plan: Plan, target: float, phase: str | None) -> Solution:
         chosen = _chosen(plan, phase, "noise_multiplier")
         name, put = "noise_multiplier", _noise_put(plan, chosen)
         start = chosen.mechanism.noise_multiplier or 1.0
+    if not releasing_phases(plan):
+        return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), name, "noise_multiplier", target)
     low, high = _noise_bracket(lambda value: estimate(put(value)), start, target, name, put)
     root = math.exp(
         bracket_root(lambda x: estimate(put(math.exp(x))) - target, math.log(low), math.log(high), tolerance=1e-8)[0]
