@@ -1,12 +1,12 @@
 """Which config is meant when none is named."""
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpcalc.config.diagnostics import ConfigError, visible
+from dpcalc.config.formats import toml
 from dpcalc.config.repository import Folder, Refusal, git_root
 from dpcalc.config.source import decode, read, whole_file
 from dpcalc.errors import InputError
@@ -116,9 +116,11 @@ def _patterns(path: str, shown: str) -> list[str]:
         first = cause.diagnostics[0]
         raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
     try:
-        content = tomllib.loads(decode(data, shown).text)
+        content = toml(decode(data, shown))
     except ConfigError:
         raise  # it is a ValueError too
+    except Refusal as cause:
+        raise whole_file(shown, cause.code, cause.message, "--no-config does without it") from None
     except (ValueError, RecursionError) as cause:
         raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", "--no-config does without it") from None
     tool = content.get("tool")

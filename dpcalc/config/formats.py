@@ -11,6 +11,8 @@ from dpcalc.config.repository import Refusal
 from dpcalc.config.source import Mark, Source
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parsed, tagged
 
+MAX_DOTS = 500  # the time for a dotted key grows with the square of its parts
+
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
@@ -58,7 +60,7 @@ def document(source: Source, suffix: str) -> Document:
         if suffix == ".json":
             return Document(tree=_Placer(source).place(_json(source.text), ""))
         if suffix == ".toml":
-            return Document(tree=_Placer(source).place(tomllib.loads(source.text, parse_float=Number), ""))
+            return Document(tree=_Placer(source).place(toml(source), ""))
         tree, flaws = parsed(source)
     except ConfigError as cause:
         first = cause.diagnostics[0]
@@ -69,6 +71,22 @@ def document(source: Source, suffix: str) -> Document:
     except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
         raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
     return Document(tree=tree, tagged=tagged(flaws))
+
+
+def toml(source: Source) -> dict[str, object]:
+    """The content of a TOML text, numbers with a point as written.
+
+    Args:
+        source: the text.
+
+    Raises:
+        Refusal: a line that the parser would need very long for.
+        ValueError: it is no TOML.
+        RecursionError: it is nested too deeply.
+    """
+    if any(line.count(".") > MAX_DOTS for line in source.lines):
+        raise Refusal("DPC111", f"has a line with more than {MAX_DOTS} points", "refer to a smaller file")
+    return tomllib.loads(source.text, parse_float=Number)
 
 
 def _json(text: str) -> object:

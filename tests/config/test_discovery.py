@@ -127,6 +127,7 @@ def test_patterns(tree):
         ("configs = [", "DPC100", "cannot be read as TOML"),
         ("configs = " + "[" * 5000, "DPC100", "cannot be read as TOML"),
         ("#" * 300_000, "DPC111", "is larger than"),
+        ("a." * 100_000 + "a = 1", "DPC111", "more than 500 points"),
     ],
 )
 def test_projects_that_are_wrong(tree, content, code, words):

@@ -1,5 +1,6 @@
 """Whatever the text: a plan, or a ConfigError that can be printed."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import example, given, settings
@@ -7,6 +8,9 @@ from hypothesis import strategies as st
 
 from dpcalc.config import ConfigError, load_text
 from dpcalc.config.diagnostics import visible
+from dpcalc.config.formats import document
+from dpcalc.config.repository import Refusal
+from dpcalc.config.source import source_of
 
 FOLDER = Path(__file__).parents[2] / "sample_configs"
 SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))]
@@ -107,3 +111,26 @@ def test_random_assignments(text, assignments):
 @given(st.text(max_size=30))
 def test_random_assignment_text(text):
     survives(SAMPLES[0], [text])
+
+
+PATHS = st.lists(st.sampled_from([*"${}.:[]0/\\~ ", "x-a", "data", "a.yaml", "a.json", "..", "oc.env"]), max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PATHS.map("".join), st.sampled_from(["", "${", "a"]), st.sampled_from(["", "}"]))
+def test_random_references(inner, start, stop):
+    text = f"{start}{inner}{stop}".replace("'", "''")
+    survives(f"training: {{steps: '{text}'}}\nx-a: {{data: 3}}\n", [f"privacy.delta='{text}'"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([".json", ".toml", ".yaml"]),
+    st.lists(
+        st.sampled_from([*'{}[]",:=.#\n\t e-+0', "1e5", "true", "null", "nan", "a", "[a]\n", "[[a]]\n", '"""', "'"]),
+        max_size=25,
+    ).map("".join),
+)
+def test_random_documents(suffix, text):
+    with suppress(Refusal):  # and nothing else
+        document(source_of(text, "f"), suffix)

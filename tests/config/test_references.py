@@ -305,6 +305,8 @@ def test_files_that_are_not_read(repository, tmp_path, name, words):
         ("a_dot_json", "[" + "1," * 30_000 + "1]"),
         ("a_dot_toml", "n = " + "[" * 100_000),
         ("a_dot_toml", ".".join("a" * 200) + " = 1"),
+        ("a_dot_toml", "a." * 100_000 + "a = 1"),
+        ("a_dot_toml", '"=".' * 60_000 + "a = 1"),
         ("a_dot_yaml", "[" * 100_000),
         ("a_dot_yaml", "a: &a [*a]"),
     ],
