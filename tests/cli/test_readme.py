@@ -31,3 +31,11 @@ def test_the_worked_example_is_the_sample_config():
     (shown,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     sample = load(str(ROOT / "sample_configs" / "clinic_maml.yaml"))
     assert load_text(shown, path="README.md").config_hash == sample.config_hash
+
+
+def test_the_training_config_is_a_config(tmp_path):
+    (shown,) = re.findall(r"```yml\n(.*?)```", README, flags=re.DOTALL)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "optim.yaml").write_text("dp: {sigma: 1.1}\n", encoding="utf-8")
+    plan = load_text(shown, path=str(tmp_path / "train.yaml")).plan
+    assert (plan.steps, plan.phases[0].mechanism.noise_multiplier) == (14_063, 1.1)
