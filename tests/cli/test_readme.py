@@ -19,7 +19,9 @@ EXAMPLES = re.findall(r"^\$ (dpcalc .*)\n((?:(?!\$ ).*\n)*)", CONSOLE, flags=re.
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
 def test_commands_print_what_the_readme_shows(command, shown):
     _, *arguments = shlex.split(command)
-    run = subprocess.run([sys.executable, "-m", "dpcalc", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "dpcalc", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert run.stdout == shown
 
 
