@@ -22,7 +22,16 @@ training: {{batch_size: 256, steps: {steps}}}
 privacy: {{unit: example, adjacency: add-remove, delta: 1e-5}}
 {budget}
 """
-STEERING = ("NO_COLOR", "FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS", "TERM", "COLUMNS", "DPCALC_TRACEBACK")
+STEERING = (
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "GITHUB_ACTIONS",
+    "PY_COLORS",
+    "TERM",
+    "COLUMNS",
+    "DPCALC_TRACEBACK",
+    "DPCALC_CONFIG",
+)
 
 
 @pytest.fixture
