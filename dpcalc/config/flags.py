@@ -78,7 +78,7 @@ def from_flags(overrides: Overrides) -> Loaded:
     assumed = [*overrides.assumed]
     if not given.says(_SCHEME):
         assumed.append(f"{_SCHEME}=poisson")
-    if not given.says(_SIZE) and given.sizeless:
+    if not given.says(_SIZE):
         rate = given.texts.get(_RATE) or given.assumed.get(_RATE, "1")
         assumed.append(f"{_SIZE}={_fitting('1' if given.scheme == 'all' else rate)}")
     loaded = load_text(_TEXT, path=PATH, overrides=replace(overrides, assumed=tuple(assumed)))
@@ -127,7 +127,7 @@ def _notes(given: _Given) -> Iterator[Diagnostic]:
     if not given.says(_SCHEME):
         message = "Poisson sampling assumed: a step draws every example on its own, with the same probability"
         yield _note(message, "`--scheme fixed` if batches have a fixed size; then also --batch-size and --dataset-size")
-    if not given.says(_SIZE) and given.sizeless:
+    if not given.says(_SIZE):
         message = "the number of examples is not stated; a number that fits the rate is shown"
         yield _note(message, "the result depends on the rate only; --dataset-size states the number")
 

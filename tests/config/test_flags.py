@@ -228,6 +228,12 @@ def test_a_file_that_says_it_is_not_changed_by_what_is_assumed(changes):
     assert (plain.plan, plain.diagnostics) == (completed.plan, completed.diagnostics)
 
 
+@pytest.mark.parametrize("text", [flat({}), flat({"data": "{levels: [{name: image, count: 9e4}]}"}), nested({})])
+def test_data_of_a_file_are_not_completed(text):
+    assumed = Overrides(assumed=("data.examples=7",))
+    assert load_text(text, path="f", overrides=assumed).plan == load_text(text, path="f").plan
+
+
 def test_a_file_is_completed_by_what_is_assumed():
     text = flat({"training": None, "mechanism": "{max_grad_norm: 2}", "sampling": "{scheme: fixed}"})
     assumed = ("training.steps=77", "sampling.rate=0.5", "sampling.size=9", "mechanism.noise_multiplier=7")

@@ -77,6 +77,11 @@ def test_numbers_of_other_files(repository, name, content, expected):
     assert load(str(repository(text, **{name: content}))).plan.steps == expected
 
 
+def test_a_whole_number_without_end_is_not_computed(repository):
+    found = refusal(repository(steps("${../a.json:n}"), a_dot_json='{"n": ' + "9" * 5000 + "}"))
+    assert (found.code, "at most 80 characters" in found.message) == ("DPC106", True)
+
+
 def test_a_chain_through_files_is_relative_to_each(repository):
     text = steps("${../conf/a.yaml:n}")
     path = repository(text, conf__a_dot_yaml="n: ${deep/b.yaml:m}\n", conf__deep__b_dot_yaml="m: ${k}\nk: 6\n")
