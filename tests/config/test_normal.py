@@ -4,6 +4,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def test_names_are_quoted_where_they_must_be(word):
     quoted = word.replace("'", "''")
     found = plan(flat({"name": f"'{quoted}'"}))
     assert found.name == word
+    assert yaml.safe_load(normal_form(found))["name"] == word  # other readers know more words for true
     assert load_text(normal_form(found), path="f").plan.name == word
 
 
