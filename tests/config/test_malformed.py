@@ -392,7 +392,11 @@ NOT_YET = [
         [("DPC104", "group_size above 1")],
     ),
     ("gdp", flat({"accounting": "{method: §gdp}"}), [("DPC104", "accounting method `gdp`")]),
-    ("bare reference", flat({"training": "§{steps: ${train.steps}}"}), [("DPC100", "inside braces a reference needs quotes")]),
+    (
+        "bare reference",
+        flat({"training": "§{steps: ${train.steps}}"}),
+        [("DPC100", "inside braces a reference needs quotes")],
+    ),
     ("hydra marker", flat({"training": "\n  steps: §???"}), [("DPC110", "`training.steps` is `???`")]),
     ("bare hydra marker", flat({"training": "{steps: §???}"}), [("DPC100", "stands for one still to be given")]),
     ("hydra defaults", "§defaults: [base]\nlr: 3\n", [("DPC110", "`defaults`")]),
