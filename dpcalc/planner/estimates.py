@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+from dpcalc.accountants.conversion import best_epsilon
+from dpcalc.accountants.costliest import costliest
 from dpcalc.accountants.gdp import central_limit_mu, gaussian_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.adjacency import Adjacency
@@ -10,7 +12,7 @@ from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import FLAT_POISSON
-from dpcalc.planner.releases import BOUND, releases, releasing_phases
+from dpcalc.planner.releases import BOUND, phase_bound, releases, releasing_phases
 from dpcalc.release.tree import step_counts
 from dpcalc.sampling.schemes import Fixed
 
@@ -19,10 +21,15 @@ def inversion_row(plan: Plan) -> Row:
     """The exact composition of the one-step bound to about nine digits, without a certificate."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
     try:
-        found = [inversion(step_counts(tree), delta=plan.delta) for tree in releases(plan).releases.values()]
+        found, _ = costliest(
+            {name: step_counts(tree) for name, tree in releases(plan).releases.items()},
+            answer=lambda counts: inversion(counts, delta=plan.delta),
+            cost=float,
+            ceiling=lambda counts: best_epsilon(counts, delta=plan.delta).value if counts else 0.0,
+        )
     except ConvergenceError as error:
         return replace(row, note=str(error))
-    return replace(row, epsilon=max(found), note="accurate to about nine digits, not certified: pld brackets it")
+    return replace(row, epsilon=found, note="accurate to about nine digits, not certified: pld brackets it")
 
 
 def gdp_row(plan: Plan) -> Row:
@@ -33,7 +40,7 @@ def gdp_row(plan: Plan) -> Row:
         return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
     if plan.adjacency is Adjacency.REPLACE_ONE:
         return replace(row, note="does not apply: a limit for add-remove")
-    steps = [(p.hierarchy.inclusion(plan.unit), p.mechanism.noise_multiplier, p.steps) for p in phases]
+    steps = [(phase_bound(plan, p).inclusion, p.mechanism.noise_multiplier, p.steps) for p in phases]
     mu = central_limit_mu(steps)
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")

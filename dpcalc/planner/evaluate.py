@@ -2,48 +2,23 @@
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from dpcalc.accountants import ACCOUNTANTS, worst
 from dpcalc.accountants.auto import auto
+from dpcalc.accountants.conversion import best_delta
+from dpcalc.accountants.costliest import costliest
 from dpcalc.accountants.pld import UPPER, delta_interval
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.guarantee import Guarantee, Kind, Row
-from dpcalc.planner.describe import assumptions, sampling_text
+from dpcalc.planner.describe import assumptions
 from dpcalc.planner.lower import delta_lower, epsilon_lower
-from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import poisson_tools, theorem_3
-from dpcalc.planner.releases import BOUND, is_noiseless, phase_bound, releases
+from dpcalc.planner.releases import BOUND, alternatives, is_noiseless, phase_bound, releases
+from dpcalc.planner.summary import PhaseSummary, clip_names, summaries
 from dpcalc.release.tree import step_counts
 
 WORTH_SAYING = 1.1  # a change of clipping that does not lower epsilon by this factor is not worth a line
-
-
-@dataclass(frozen=True, kw_only=True)
-class PhaseSummary:
-    """What one phase's sampling means for the protected unit.
-
-    Attributes:
-        name: the user's word for the phase.
-        steps: noisy releases.
-        noise_multiplier: as configured.
-        clip: name of the clipping level, "batch" for the whole batch.
-        sampling: one line in words.
-        inclusion: exact probability that a step draws the protected unit.
-        shift: s of the one-step bound, in clip norms.
-        distances: d_1..d_p of the one-step bound, in clip norms (direction D||D').
-        distances_swapped: d'_1..d'_p (direction D'||D).
-    """
-
-    name: str
-    steps: int
-    noise_multiplier: float
-    clip: str
-    sampling: str
-    inclusion: Fraction
-    shift: int
-    distances: tuple[int, ...]
-    distances_swapped: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +121,7 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
         guarantee=main,
         alternatives=rows,
         steps=plan.steps,
-        phases=tuple(_summary(plan, phase) for phase in plan.phases),
+        phases=summaries(plan, main.direction),
         assumptions=assumptions(plan),
         notes=notes,
     )
@@ -155,7 +130,7 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
 def with_lower_end(plan: Plan, main: Guarantee) -> Guarantee:
     """A finite guarantee with the certified cost of an actual data set beside it, where that can be had."""
     try:
-        lower, tight = epsilon_lower(plan)
+        lower, tight = epsilon_lower(plan, direction=main.direction)
     except ConvergenceError:
         return main
     return replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
@@ -191,12 +166,13 @@ def delta_of(plan: Plan, *, epsilon: float) -> DeltaAnswer:
         raise InputError(f"epsilon: expected a finite number >= 0, got {epsilon!r}")
     if is_noiseless(plan):
         return DeltaAnswer(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
-    found = [
-        (delta_interval(step_counts(release), epsilon=epsilon, sides=(UPPER,))[0], name)
-        for name, release in releases(plan).releases.items()
-    ]
-    upper, direction = max(found)
-    lower = min(upper, delta_lower(plan, epsilon=epsilon))
+    upper, direction = costliest(
+        {name: step_counts(release) for name, release in releases(plan).releases.items()},
+        answer=lambda counts: delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0],
+        cost=float,
+        ceiling=lambda counts: best_delta(counts, epsilon=epsilon).value if counts else 0.0,
+    )
+    lower = min(upper, delta_lower(plan, epsilon=epsilon, direction=direction))
     return DeltaAnswer(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction)
 
 
@@ -245,6 +221,8 @@ def _notes(plan: Plan, main: Guarantee) -> tuple[Note, ...]:
 
 def _is_no_nearer(plan: Plan, changed: Plan) -> bool:
     """Whether every distance of a changed plan is at least as large: (K) grows with each, so epsilon cannot fall."""
+    if len(alternatives(plan)) > 1 or len(alternatives(changed)) > 1:
+        return False
     pairs = [
         (phase_bound(plan, old), phase_bound(changed, new))
         for old, new in zip(plan.phases, changed.phases, strict=True)
@@ -254,25 +232,4 @@ def _is_no_nearer(plan: Plan, changed: Plan) -> bool:
         and all(x >= y for x, y in zip(new.distances, old.distances, strict=True))
         and all(x >= y for x, y in zip(new.distances_swapped, old.distances_swapped, strict=True))
         for old, new in pairs
-    )
-
-
-def clip_names(phase: Phase) -> tuple[str, ...]:
-    """Names of the clipping levels, 0 (the whole batch) to depth."""
-    return ("batch", *(level.name for level in phase.hierarchy.levels))
-
-
-def _summary(plan: Plan, phase: Phase) -> PhaseSummary:
-    """One phase in words and distances."""
-    bound = phase_bound(plan, phase)
-    return PhaseSummary(
-        name=phase.name,
-        steps=phase.steps,
-        noise_multiplier=phase.mechanism.noise_multiplier,
-        clip=clip_names(phase)[phase.clip],
-        sampling=sampling_text(phase),
-        inclusion=bound.inclusion,
-        shift=bound.shift,
-        distances=bound.distances,
-        distances_swapped=bound.distances_swapped,
     )

@@ -9,28 +9,41 @@ from dpcalc.accountants.conversion import best_epsilon, composed_moments
 from dpcalc.accountants.pld import LOWER, delta_interval, interval
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import LossCurve
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import phase_bound, releases, releasing_phases
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.releases import (
+    BACKWARD,
+    FORWARD,
+    Alternative,
+    alternative_of,
+    alternatives,
+    likeliest,
+    releases,
+    releasing_phases,
+)
+from dpcalc.release.bounds import StepBound
 from dpcalc.release.data_sets import Mixture, data_set_pair, sign_patterns
 from dpcalc.release.step import bound_mixtures
 from dpcalc.release.tree import step_counts
+from dpcalc.sampling.company import company_of
 
 Pair = tuple[Mixture, Mixture]
 
 
-def epsilon_lower(plan: Plan) -> tuple[float, bool]:
+def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool]:
     """Cost of the worst data set that is known for a plan.
 
     The candidates are ranked by their log moment at the order that decides the bound; the first is composed.
 
     Args:
         plan: one that is not noiseless.
+        direction: which of `releases` decides the bound, for units that differ; "" takes the one that the moment bound
+            finds costliest.
 
     Returns:
         (a certified lower end of its epsilon: never above what that data set costs; whether its pair is the
         bound's own in every phase, so that the bound is tight).
     """
-    worst = _worst_data_set(plan)
+    worst = _worst_data_set(plan, direction)
     if worst is None:
         return 0.0, True
     counts, tight = worst
@@ -38,42 +51,44 @@ def epsilon_lower(plan: Plan) -> tuple[float, bool]:
     return value, tight
 
 
-def delta_lower(plan: Plan, *, epsilon: float) -> float:
+def delta_lower(plan: Plan, *, epsilon: float, direction: str = "") -> float:
     """A certified lower end of delta at an epsilon for the worst data set that is known; the plan is not noiseless."""
-    worst = _worst_data_set(plan)
+    worst = _worst_data_set(plan, direction)
     return 0.0 if worst is None else delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))[0]
 
 
-def _worst_data_set(plan: Plan) -> tuple[dict[LossCurve, int], bool] | None:
+def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[LossCurve, int], bool] | None:
     """Steps of the costliest candidate, and whether it attains the bound; None if nothing is released."""
-    phases = releasing_phases(plan)
-    if not phases:
+    if not releasing_phases(plan):
         return None
-    order = _deciding_order(plan)
+    trees = releases(plan).releases
+    deciding = alternative_of(plan, direction)
+    names = trees if deciding is None else (deciding.named(FORWARD), deciding.named(BACKWARD))
+    bests = {name: best_epsilon(step_counts(trees[name]), delta=plan.delta) for name in names}
+    costliest = max(bests, key=lambda name: bests[name].value)
+    order = bests[costliest].order
     best: tuple[float, bool, dict[LossCurve, int]] | None = None
-    for counts, tight in _candidates(plan, phases):
+    for counts, attained in _candidates(plan, deciding or alternative_of(plan, costliest) or likeliest(plan)):
         score = float(composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0])
+        tight = attained and (deciding is not None or len(alternatives(plan)) == 1)
         if best is None or (score, tight) > best[:2]:
             best = (score, tight, counts)
     return None if best is None else (best[2], best[1])
 
 
-def _deciding_order(plan: Plan) -> float:
-    """The order of the moment bound in the costlier direction."""
-    trees = [step_counts(release) for release in releases(plan).releases.values()]
-    bests = [best_epsilon(counts, delta=plan.delta) for counts in trees]
-    return max(bests, key=lambda best: best.value).order
-
-
-def _candidates(plan: Plan, phases: tuple[Phase, ...]) -> list[tuple[dict[LossCurve, int], bool]]:
-    """Steps of each different data set in each direction, and whether it attains the bound."""
+def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[LossCurve, int], bool]]:
+    """Steps of each different data set in each direction, and whether it attains the bound of the protected unit."""
     found: dict[frozenset[tuple[LossCurve, int]], tuple[dict[LossCurve, int], bool]] = {}
+    phases = releasing_phases(plan)
+    places = [plan.phases.index(phase) for phase in phases]
+    bounds = [protected.bounds[place] for place in places]
+    companies = [
+        company_of(phase.hierarchy, protected.paths[place], clip=phase.clip)
+        for phase, place in zip(phases, places, strict=True)
+    ]
     for signs in sign_patterns(plan.unit):
-        pairs = [
-            data_set_pair(p.hierarchy, unit=plan.unit, clip=p.clip, adjacency=plan.adjacency, signs=signs)
-            for p in phases
-        ]
-        tight = all(_attains(plan, phase, pair) for phase, pair in zip(phases, pairs, strict=True))
+        pairs = [data_set_pair(company, adjacency=plan.adjacency, signs=signs) for company in companies]
+        tight = all(map(_attains, bounds, pairs))
         for direction in (pairs, [(q, p) for p, q in pairs]):
             counts: Counter[LossCurve] = Counter()
             for phase, (p, q) in zip(phases, direction, strict=True):
@@ -82,9 +97,8 @@ def _candidates(plan: Plan, phases: tuple[Phase, ...]) -> list[tuple[dict[LossCu
     return list(found.values())
 
 
-def _attains(plan: Plan, phase: Phase, pair: Pair) -> bool:
+def _attains(bound: StepBound, pair: Pair) -> bool:
     """Whether a data set's pair is that of the one-step bound in both directions."""
-    bound = phase_bound(plan, phase)
     p, q = pair
     own = bound_mixtures(bound, bound.distances)
     other = bound_mixtures(bound, bound.distances_swapped)

@@ -75,8 +75,7 @@ class Plan:
             raise InputError("phases: expected at least one, got none")
         if not 0 < self.delta < 1:
             raise InputError(f"delta: expected a number between 0 and 1, both excluded, got {self.delta!r}")
-        shapes = {tuple((level.name, level.count) for level in phase.hierarchy.levels) for phase in self.phases}
-        if len(shapes) > 1:
+        if any(phase.hierarchy.data != self.phases[0].hierarchy.data for phase in self.phases):
             raise InputError("phases: expected the same levels and counts in every phase; data are fixed")
         if not 1 <= self.unit <= self.phases[0].hierarchy.depth:
             raise InputError(f"unit: expected a level from 1 to {self.phases[0].hierarchy.depth}, got {self.unit}")

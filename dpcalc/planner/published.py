@@ -5,15 +5,19 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
+from dpcalc.accountants import worst
 from dpcalc.accountants.advanced import best_fraction
 from dpcalc.accountants.auto import auto
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
-from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.guarantee import Kind, Row
-from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import phase_bound, releasing_phases
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import Alternative, alternatives, phase_bound, releasing_phases
+from dpcalc.release.bounds import StepBound
 from dpcalc.release.step import bound_mixtures
+from dpcalc.release.tree import Release, Repeat, Sequence, Single, WorstOf
+
+Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
 
 THEOREM_3 = "Theorem 3"
 FLAT_POISSON = "flat Poisson"
@@ -32,16 +36,21 @@ def theorem_3(plan: Plan) -> Row | None:
     """
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return None
-    bounds = [(phase, phase_bound(plan, phase)) for phase in releasing_phases(plan)]
+    runs = [_releasing(plan, one) for one in alternatives(plan)]
     valid = all(
         bound_mixtures(bound, bound.distances) == flat_pair(bound.inclusion, bound.shift, at=bound.shift)
         and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
-        for _, bound in bounds
+        for run in runs
+        for _, bound in run
     )
-    steps = [
-        (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.mechanism.noise_multiplier, phase.steps)
-        for phase, bound in bounds
-    ]
+    steps = []
+    for run in runs:
+        flat = [
+            (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.mechanism.noise_multiplier, phase.steps)
+            for phase, bound in run
+        ]
+        if flat not in steps:
+            steps.append(flat)
     return Row(
         method="pld",
         bound=THEOREM_3,
@@ -58,17 +67,18 @@ def theorem_3(plan: Plan) -> Row | None:
 def poisson_tools(plan: Plan) -> Row:
     """What tools print that know only flat Poisson sampling of single examples: Opacus, TF-Privacy, JAX-Privacy."""
     steps = [
-        (flat_pair(phase.hierarchy.inclusion(plan.unit), 1, at=1), phase.mechanism.noise_multiplier, phase.steps)
+        (flat_pair(phase_bound(plan, phase).inclusion, 1, at=1), phase.mechanism.noise_multiplier, phase.steps)
         for phase in releasing_phases(plan)
     ]
     valid = all(
         bound_mixtures(bound, bound.distances) == mixtures
-        for (mixtures, _, _), bound in zip(steps, (phase_bound(plan, p) for p in releasing_phases(plan)), strict=True)
+        for one in alternatives(plan)
+        for (mixtures, _, _), (_, bound) in zip(steps, _releasing(plan, one), strict=True)
     )
     return Row(
         method="pld",
         bound=FLAT_POISSON,
-        epsilon=_both_directions(steps, plan.delta),
+        epsilon=_both_directions([steps], plan.delta),
         kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
         valid=valid,
         note="what Opacus and TF-Privacy print"
@@ -94,7 +104,7 @@ def strong_composition(plan: Plan) -> Row:
     row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
     steps: Counter[tuple[Fraction, float]] = Counter()
     for phase in releasing_phases(plan):
-        steps[phase.hierarchy.inclusion(plan.unit), phase.mechanism.noise_multiplier] += phase.steps
+        steps[phase_bound(plan, phase).inclusion, phase.mechanism.noise_multiplier] += phase.steps
     if len(steps) != 1:
         return replace(row, note="does not apply: published for equal steps only")
     (((rate, noise_multiplier), count),) = steps.items()
@@ -112,7 +122,7 @@ def strong_composition(plan: Plan) -> Row:
     )
 
 
-def flat_pair(rate: Fraction, shift: int, *, at: int) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
     """The classical pair of one flat draw; the batch without the unit has its mean at `at`, in clip norms."""
     p: dict[int, Fraction] = {0: rate}
     q: dict[int, Fraction] = {shift: rate}
@@ -122,15 +132,24 @@ def flat_pair(rate: Fraction, shift: int, *, at: int) -> tuple[dict[int, Fractio
     return p, q
 
 
-def _both_directions(
-    steps: list[tuple[tuple[dict[int, Fraction], dict[int, Fraction]], float, int]], delta: float
-) -> float:
-    """Epsilon of composed pairs, the larger of the two directions."""
-    ahead: Counter[LossCurve] = Counter()
-    back: Counter[LossCurve] = Counter()
-    for (p, q), deviation, count in steps:
-        ahead[MixturePair.of(p, q, deviation=deviation)] += count
-        back[MixturePair.of(q, p, deviation=deviation)] += count
-    if not ahead:
-        return 0.0
-    return max(auto(dict(counts), delta=delta).epsilon for counts in (ahead, back))
+def _releasing(plan: Plan, protected: Alternative) -> list[tuple[Phase, StepBound]]:
+    """The phases that can draw the protected unit, with its bound."""
+    releasing = releasing_phases(plan)
+    pairs = zip(plan.phases, protected.bounds, strict=True)
+    return [(phase, bound) for phase, bound in pairs if phase in releasing]
+
+
+def _both_directions(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:
+    """Epsilon of composed pairs, the larger of the two directions of the costliest run."""
+    trees: dict[str, Release] = {}
+    for number, steps in enumerate(runs):
+        ahead, back = (
+            [
+                Repeat(node=Single(curve=MixturePair.of(*pair[::turn], deviation=deviation)), count=count)
+                for pair, deviation, count in steps
+            ]
+            for turn in (1, -1)
+        )
+        trees[f"{number} ahead"] = Sequence(nodes=tuple(ahead))
+        trees[f"{number} back"] = Sequence(nodes=tuple(back))
+    return worst(WorstOf(releases=trees), auto, delta=delta)[0].epsilon

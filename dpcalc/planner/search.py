@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from dpcalc.accountants.conversion import best_epsilon
+from dpcalc.accountants.costliest import costliest
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import UPPER, interval
 from dpcalc.accountants.rdp import rdp
@@ -44,10 +46,12 @@ def estimate(plan: Plan) -> float:
         return math.inf
     if plan.method not in {"auto", "pld"}:
         return guarantee(plan).epsilon
-    largest = 0.0
-    for release in releases(plan).releases.values():
-        counts = step_counts(release)
-        largest = max(largest, _estimate(counts, plan.delta))
+    largest, _ = costliest(
+        {name: step_counts(release) for name, release in releases(plan).releases.items()},
+        answer=lambda counts: _estimate(counts, plan.delta),
+        cost=float,
+        ceiling=lambda counts: best_epsilon(counts, delta=plan.delta).value if counts else 0.0,
+    )
     return largest
 
 

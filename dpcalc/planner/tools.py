@@ -92,7 +92,7 @@ def _renyi_epsilon(plan: Plan, orders: tuple[float, ...]) -> float:
     """
     counts: Counter[LossCurve] = Counter()
     for phase in releasing_phases(plan):
-        p, q = flat_pair(phase.hierarchy.inclusion(plan.unit), 1, at=1)
+        p, q = flat_pair(phase_bound(plan, phase).inclusion, 1, at=1)
         counts[MixturePair.of(p, q, deviation=phase.mechanism.noise_multiplier)] += phase.steps
     if not counts:
         return 0.0
@@ -115,7 +115,7 @@ def _passes(plan: Plan) -> dict[float, int]:
     """Releases that hold one example, by noise multiplier: a phase is the fewest epochs that take its steps."""
     passes: Counter[float] = Counter()
     for phase in releasing_phases(plan):
-        rate = phase.hierarchy.inclusion(plan.unit)
+        rate = phase_bound(plan, phase).inclusion
         passes[phase.mechanism.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
     return passes
 

@@ -15,13 +15,21 @@ mixture of N(c_i), |c_i| at most the distance. H is a convex functional of sum_i
 LR_i = exp((<c_i, y> - |c_i|^2 / 2) / sigma^2), y ~ N(0). Each LR_i grows in convex order with |c_i|,
 and for given marginals the comonotone sum is the largest in convex order: that is (K), on the line,
 all on one side. Any dimension; composition is adaptive because (K) holds for every past. QED.
+
+The profile grows with s and with every distance, because each LR_i does in convex order and comonotone sums keep
+that; and with every rate r_j, because P and Q are affine in r_j, H is jointly convex, and at r_j = 0 it is 0.
+Unequal sizes: rates and distances are those along the path to the unit; the guarantee is that of the costliest path.
+Where sizes are only known to lie between two ends, distances are taken at their maximum: seen from a batch, what stands
+beside the unit's own contribution is never more than with every unit as large as it can be.
 """
 
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpcalc.adjacency import Adjacency
+from dpcalc.errors import InputError
 from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.paths import Path, path_table
 from dpcalc.sampling.schemes import Fixed
 
 
@@ -45,35 +53,48 @@ class StepBound:
 
 
 def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency) -> StepBound:
-    """The table of distances of (K) for equal sizes.
+    """(K) where all units of the protected level are alike.
 
     Args:
-        hierarchy: levels and schemes.
+        hierarchy: levels and schemes, equal sizes.
         unit: protected level p, 1 to depth.
         clip: level c whose vectors are clipped, 0 (the whole batch) to depth.
         adjacency: relation between D and D'.
 
     Returns:
         The parameters of (K); the profile built from them is an upper bound.
+
+    Raises:
+        InputError: if sizes differ above or under the protected level; `worst_paths` handles those.
     """
+    if not all(level.is_equal for level in hierarchy.levels):
+        raise InputError("levels: expected equal sizes, got levels whose units hold different numbers")
+    (path,) = path_table([(hierarchy, clip)], unit=unit).paths(0)
+    return path_bound(path, clip=clip, adjacency=adjacency)
+
+
+def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
+    """(K) for the unit at the end of a path; otherwise as `one_step_bound`."""
+    unit = len(path.counts)
     if clip < unit:
         shift, near, near_swapped = 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
     else:
-        shift, near, near_swapped = _unit_distances(hierarchy, unit, clip, adjacency)
-    above = [_ancestor_distance(hierarchy, j, clip) for j in range(1, unit)]
+        shift, near, near_swapped = _unit_distances(path, adjacency)
+    above = [_ancestor_distance(path, j, clip) for j in range(1, unit)]
+    drop = _ancestor_drop(path, clip, adjacency)
     return StepBound(
-        inclusion=hierarchy.inclusion(unit),
+        inclusion=path.inclusion(unit),
         shift=shift,
-        missed=tuple(hierarchy.missed(j) for j in range(1, unit + 1)),
+        missed=tuple(path.missed(j) for j in range(1, unit + 1)),
         distances=(*above, near),
-        distances_swapped=(*(d - _ancestor_drop(hierarchy, unit, clip, adjacency) for d in above), near_swapped),
+        distances_swapped=(*(d - drop for d in above), near_swapped),
     )
 
 
-def _unit_distances(hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency) -> tuple[int, int, int]:
-    """(s, d_p, d'_p) where the unit is clipped as a whole or in parts; equal sizes: siblings are as large."""
-    own = sibling = hierarchy.contributions(unit, clip)
-    fixed = isinstance(hierarchy.level(unit).scheme, Fixed)
+def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
+    """(s, d_p, d'_p) where the unit is clipped as a whole or in parts."""
+    own, sibling = path.contributions[-1], path.siblings[-1]
+    fixed = isinstance(path.schemes[-1], Fixed)
     if adjacency is Adjacency.REPLACE_ONE:
         distance = own + sibling if fixed else own
         return 2 * own, distance, distance
@@ -84,18 +105,18 @@ def _unit_distances(hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjac
     return own + sibling, own + sibling, 0
 
 
-def _ancestor_distance(hierarchy: Hierarchy, number: int, clip: int) -> int:
-    """d_j for an ancestor above the protected unit: what a drawn ancestor can hold, twice if a sibling steps in."""
+def _ancestor_distance(path: Path, number: int, clip: int) -> int:
+    """d_j for an ancestor of the unit: what it can hold when drawn, and what a sibling can hold that steps in."""
     if number > clip:
         return 2
-    most = hierarchy.contributions(number, clip)
-    return 2 * most if isinstance(hierarchy.level(number).scheme, Fixed) else most
+    fixed = isinstance(path.schemes[number - 1], Fixed)
+    return path.contributions[number - 1] + (path.siblings[number - 1] if fixed else 0)
 
 
-def _ancestor_drop(hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency) -> int:
+def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
     """How much nearer a missed ancestor is seen from D', where the unit's own contribution is absent or zero."""
-    if clip < unit or adjacency is Adjacency.REPLACE_ONE:
+    if clip < len(path.counts) or adjacency is Adjacency.REPLACE_ONE:
         return 0
-    if adjacency is Adjacency.ADD_REMOVE and isinstance(hierarchy.level(unit).scheme, Fixed):
+    if adjacency is Adjacency.ADD_REMOVE and isinstance(path.schemes[-1], Fixed):
         return 0
-    return hierarchy.contributions(unit, clip)
+    return path.contributions[-1]

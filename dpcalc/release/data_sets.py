@@ -2,16 +2,17 @@
 
 On the line, clipped to norm 1: every contribution of the protected unit is -1 (replaced: +1); a unit
 drawn beside its level-j ancestor contributes `signs[j - 1]` with each of its vectors. The batch means in D
-and D' are then Gaussian mixtures whose weights are the exact probabilities of the draws.
+and D' are then Gaussian mixtures whose weights are the exact probabilities of the draws. Where units beside an ancestor
+differ in size, each contributes as much as the least of them: contributions may be shorter than the clip norm.
 """
 
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
-from math import comb
+from math import comb, prod
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.company import Company
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
@@ -24,15 +25,11 @@ def sign_patterns(unit: int) -> Iterator[tuple[int, ...]]:
     yield from product((1, -1, 0), repeat=unit)
 
 
-def data_set_pair(
-    hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency, signs: tuple[int, ...]
-) -> tuple[Mixture, Mixture]:
+def data_set_pair(company: Company, *, adjacency: Adjacency, signs: tuple[int, ...]) -> tuple[Mixture, Mixture]:
     """The distributions of the batch mean in D and D' for one pattern.
 
     Args:
-        hierarchy: levels and schemes.
-        unit: protected level p.
-        clip: clipping level c.
+        company: the protected unit and the units drawn beside it.
         adjacency: relation between D and D'.
         signs: +1, -1 or 0 by level, length p; below a clipping level above the unit, the sign of the clipped
             vector of a draw that misses the unit.
@@ -40,15 +37,16 @@ def data_set_pair(
     Returns:
         (P, Q) of D and D', exact weights by center.
     """
+    path, unit, clip = company.path, len(company.path.counts), company.clip
     if clip < unit:
-        inner = _clipped_above(hierarchy, unit, clip, adjacency, signs[unit - 1])
+        inner = _clipped_above(company, adjacency, signs[unit - 1])
         lowest = clip
     else:
-        inner = _unit_level(hierarchy, unit, clip, adjacency, signs[unit - 1])
+        inner = _unit_level(company, adjacency, signs[unit - 1])
         lowest = unit - 1
     for j in range(lowest, 0, -1):
-        inside, missed = _mates(hierarchy, j, clip, signs[j - 1])
-        rate = hierarchy.level(j).rate
+        inside, missed = _mates(company, j, signs[j - 1])
+        rate = path.rate(j)
         inner = (
             _mix(rate, _sum(inside, inner[0]), missed),
             _mix(rate, _sum(inside, inner[1]), missed),
@@ -56,13 +54,12 @@ def data_set_pair(
     return inner
 
 
-def _unit_level(
-    hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency, sign: int
-) -> tuple[Mixture, Mixture]:
+def _unit_level(company: Company, adjacency: Adjacency, sign: int) -> tuple[Mixture, Mixture]:
     """(D, D') of the contributions under the drawn parent of the protected unit."""
-    inside, missed = _mates(hierarchy, unit, clip, sign)
-    rate = hierarchy.level(unit).rate
-    own = _drawn(hierarchy, unit, clip)
+    unit = len(company.path.counts)
+    inside, missed = _mates(company, unit, sign)
+    rate = company.path.rate(unit)
+    own = _own(company)
     with_unit = _mix(rate, _sum(inside, _scale(own, -1)), missed)
     match adjacency:
         case Adjacency.ADD_REMOVE:
@@ -73,11 +70,10 @@ def _unit_level(
             return with_unit, _mix(rate, _sum(inside, own), missed)
 
 
-def _clipped_above(
-    hierarchy: Hierarchy, unit: int, clip: int, adjacency: Adjacency, sign: int
-) -> tuple[Mixture, Mixture]:
+def _clipped_above(company: Company, adjacency: Adjacency, sign: int) -> tuple[Mixture, Mixture]:
     """(D, D') of the one clipped vector that a drawn level-c unit with the protected unit inside gives."""
-    rate = hierarchy.inclusion(unit) / hierarchy.inclusion(clip) if hierarchy.inclusion(clip) else Fraction(0)
+    path = company.path
+    rate = prod((path.rate(j) for j in range(company.clip + 1, len(path.counts) + 1)), start=Fraction(1))
     missed = {sign: Fraction(1)}
     with_unit = _mix(rate, {-1: Fraction(1)}, missed)
     if adjacency is Adjacency.ADD_REMOVE:
@@ -85,33 +81,31 @@ def _clipped_above(
     return with_unit, _mix(rate, {1: Fraction(1)}, missed)
 
 
-def _mates(hierarchy: Hierarchy, number: int, clip: int, sign: int) -> tuple[Mixture, Mixture]:
+def _mates(company: Company, number: int, sign: int) -> tuple[Mixture, Mixture]:
     """What the units beside a level-`number` ancestor contribute when it is drawn, and when it is missed."""
-    level = hierarchy.level(number)
+    each, count = company.beside[number - 1], company.path.counts[number - 1]
     nothing = {0: Fraction(1)}
-    each = _drawn(hierarchy, number, clip)
-    if len(each) > 1:
-        return nothing, nothing
-    (most,) = each
-    match level.scheme:
-        case Fixed(size=size):
-            return {sign * most * (size - 1): Fraction(1)}, {sign * most * size: Fraction(1)}
-        case Poisson() if sign and level.count <= _MOST_INDEPENDENT:
-            beside = _scale(_binomial(level.count - 1, level.rate), sign * most)
+    match company.path.schemes[number - 1]:
+        case Fixed(size=size) if each:
+            return {sign * each * (size - 1): Fraction(1)}, {sign * each * size: Fraction(1)}
+        case Poisson(probability=rate) if each and sign and count <= _MOST_INDEPENDENT:
+            beside = _scale(_binomial(count - 1, rate), sign * each)
             return beside, beside
-        case Poisson() | All():
+        case _:
             return nothing, nothing
 
 
-def _drawn(hierarchy: Hierarchy, number: int, clip: int) -> Mixture:
-    """Distribution of the number of clipped contributions drawn under one drawn unit of a level."""
+def _own(company: Company) -> Mixture:
+    """Distribution of the number of clipped contributions of the drawn protected unit, or of the part that is not 0."""
+    if company.own:
+        return {company.own: Fraction(1)}
     counts: Mixture = {1: Fraction(1)}
-    for level in reversed(hierarchy.levels[number:clip]):
+    for level, fewest in reversed(company.under):
         match level.scheme:
+            case Poisson(probability=rate):
+                counts = _compound(_binomial(fewest, rate), counts)
             case Fixed() | All():
-                counts = _power(counts, level.most_drawn)
-            case Poisson():
-                counts = _compound(_binomial(level.count, level.rate), counts)
+                counts = _power(counts, level.scheme.most_drawn(fewest))
     return counts
 
 

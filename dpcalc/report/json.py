@@ -19,10 +19,11 @@ from dpcalc.report.view import note_texts
 
 if TYPE_CHECKING:  # these load numpy, which `validate` does without
     from dpcalc.config import Loaded
-    from dpcalc.planner.evaluate import DeltaAnswer, Evaluation, PhaseSummary
+    from dpcalc.planner.evaluate import DeltaAnswer, Evaluation
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import NoSolution, Value
     from dpcalc.planner.solve import Solution
+    from dpcalc.planner.summary import PhaseSummary
 
 SCHEMA = "dpcalc.result/1"
 

@@ -15,8 +15,9 @@ from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_do
 
 if TYPE_CHECKING:  # these load numpy, which `validate` and a closed gate do without
     from dpcalc.planner.cross_check import CrossCheck
-    from dpcalc.planner.evaluate import Evaluation, PhaseSummary
+    from dpcalc.planner.evaluate import Evaluation
     from dpcalc.planner.plan import Budget, Plan
+    from dpcalc.planner.summary import PhaseSummary
 
 RELATION = {
     Kind.UPPER: "<=",

@@ -1,15 +1,18 @@
-"""Nested sampling units, how one step draws them, and the probabilities and counts that follow.
+"""Nested sampling units and how one step draws them.
 
-Levels are numbered from 1 (primary sampling units) to `depth` (records); level 0 is everything.
-Equal sizes: every unit of level j - 1 holds `count` units of level j. Source: Algorithm 1 of
-Tombs, Kotevska and Young 2022 (CEUR Vol-3318 short 3), generalised to a scheme per level.
+Levels are numbered from 1 (primary sampling units) to `depth` (records); level 0 is everything. Every unit of level
+j - 1 holds between `least` and `count` units of level j: equally many, or as a tree says, or an unknown number between
+the two. Source: Algorithm 1 of Tombs, Kotevska and Young 2022 (CEUR Vol-3318 short 3), with a scheme for each level.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 
 from dpcalc.errors import InputError
 from dpcalc.sampling.schemes import All, Fixed, Scheme
+from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,31 +21,40 @@ class Level:
 
     Attributes:
         name: the user's word for its units.
-        count: units under each parent, >= 1; for add-remove the count of the larger data set.
+        count: most units under one parent, >= 1; for add-remove the count of the larger data set.
+        least: fewest units under one parent; 0, the default, stands for `count`: all parents hold the same number.
         scheme: how one step draws them from each drawn parent.
     """
 
     name: str
     count: int
+    least: int = 0
     scheme: Scheme
 
     def __post_init__(self) -> None:
         """Refuse empty levels and draws that cannot exist; a draw of everything is `all`."""
         if self.count < 1:
             raise InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
-        if isinstance(self.scheme, Fixed):
-            if self.scheme.size > self.count:
-                raise InputError(
-                    f"level {self.name}: expected a size of at most the count {self.count}, got {self.scheme.size}; "
-                    "a draw without replacement cannot hold more than there are"
-                )
-            if self.scheme.size == self.count:
-                object.__setattr__(self, "scheme", All())
+        if not self.least:
+            object.__setattr__(self, "least", self.count)
+        if not 1 <= self.least <= self.count:
+            raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.least}")
+        if isinstance(self.scheme, Fixed) and self.scheme.size > self.least:
+            raise InputError(
+                f"level {self.name}: expected a size of at most the count {self.least}, got {self.scheme.size}; "
+                "a draw without replacement cannot hold more than there are"
+            )
+        object.__setattr__(self, "scheme", drawn_from(self.scheme, self.count))
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all parents hold the same number of its units."""
+        return self.least == self.count
 
     @property
     def rate(self) -> Fraction:
-        """Exact probability that one unit is drawn, given its parent is."""
-        return self.scheme.rate(self.count)
+        """Exact probability that one unit is drawn, given its parent is; for unequal sizes the largest."""
+        return self.scheme.rate(self.least)
 
     @property
     def most_drawn(self) -> int:
@@ -50,51 +62,83 @@ class Level:
         return self.scheme.most_drawn(self.count)
 
 
+def drawn_from(scheme: Scheme, count: int) -> Scheme:
+    """What a scheme is for a parent with `count` units: a fixed draw of all of them is `all`."""
+    return All() if isinstance(scheme, Fixed) and scheme.size == count else scheme
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
-    """The levels, outermost first."""
+    """The levels, outermost first.
+
+    Attributes:
+        levels: names, counts and schemes.
+        tree: the size of every unit where they differ and are known, else None.
+    """
 
     levels: tuple[Level, ...]
+    tree: Tree | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an empty hierarchy and ambiguous names."""
+        """Refuse an empty hierarchy, ambiguous names and absurd sizes; a tree of equal sizes is none."""
         names = [level.name for level in self.levels]
         if not names:
             raise InputError("data.levels: expected at least one level, got none")
         if len(set(names)) < len(names):
             raise InputError(f"data.levels: expected different names, got {', '.join(names)}")
+        if self.tree is not None:
+            if [(min(sizes), max(sizes)) for sizes in self.tree.sizes] != [(x.least, x.count) for x in self.levels]:
+                raise InputError("data.levels: expected the fewest and most units that the tree has under one parent")
+            if all(level.is_equal for level in self.levels):
+                object.__setattr__(self, "tree", None)
+        if self.units(self.depth) > MAX_RECORDS:
+            raise InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
+
+    @classmethod
+    def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
+        """A hierarchy of unequal sizes.
+
+        Args:
+            tree: the sizes.
+            names: of the levels, outermost first.
+            schemes: one for each level.
+
+        Raises:
+            InputError: names the first unit that holds fewer units than a step draws.
+        """
+        for number, scheme in enumerate(schemes, start=1):
+            place = tree.first_below(number, scheme.size) if isinstance(scheme, Fixed) else None
+            if isinstance(scheme, Fixed) and place is not None:
+                name = names[number - 1]
+                where = f"tree{indexed(place)}"
+                raise InputError(f"{where}: expected at least the {scheme.size} ({name}) that are drawn, got fewer")
+        levels = (
+            Level(name=name, count=max(sizes), least=min(sizes), scheme=scheme)
+            for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)
+        )
+        return cls(levels=tuple(levels), tree=tree)
 
     @property
     def depth(self) -> int:
         """Number of levels; the records are level `depth`."""
         return len(self.levels)
 
+    @property
+    def data(self) -> tuple[object, ...]:
+        """What does not depend on how units are drawn: names and sizes."""
+        sizes = None if self.tree is None else self.tree.sizes
+        return (*((level.name, level.least, level.count) for level in self.levels), sizes)
+
     def level(self, number: int) -> Level:
         """The level with a number from 1 to `depth`."""
         return self.levels[number - 1]
 
+    def units(self, number: int) -> int:
+        """How many units of a level there are in all, at most; 1 for level 0."""
+        if self.tree is not None and number:
+            return sum(self.tree.sizes[number - 1])
+        return prod(level.count for level in self.levels[:number])
+
     def inclusion(self, number: int) -> Fraction:
-        """Exact probability that one step draws a given unit of level `number` (0: certain)."""
-        product = Fraction(1)
-        for level in self.levels[:number]:
-            product *= level.rate
-        return product
-
-    def missed(self, number: int) -> Fraction:
-        """Exact probability that a unit's parent is drawn and its level-`number` ancestor is not."""
-        return self.inclusion(number - 1) * (1 - self.level(number).rate)
-
-    def contributions(self, number: int, clip: int) -> int:
-        """Most clipped contributions drawn under one unit of level `number` (theory: m_j).
-
-        Args:
-            number: level of the unit, 0 to `depth`.
-            clip: level whose vectors are clipped; 0 is the whole batch.
-
-        Returns:
-            1 at the clipping level and below, else the product of what the levels between can draw.
-        """
-        product = 1
-        for level in self.levels[number:clip]:
-            product *= level.most_drawn
-        return product
+        """Exact probability that one step draws a unit of level `number` (0: certain); if sizes differ, a bound."""
+        return prod((level.rate for level in self.levels[:number]), start=Fraction(1))

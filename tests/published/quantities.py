@@ -17,11 +17,12 @@ from dpcalc.planner.estimates import gdp_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower import epsilon_lower
 from dpcalc.planner.published import poisson_tools, strong_composition, theorem_3
-from dpcalc.planner.releases import BACKWARD, FORWARD, phase_bound, releases
+from dpcalc.planner.releases import BACKWARD, FORWARD, likeliest, phase_bound, releases
 from dpcalc.planner.tools import tool_rows
 from dpcalc.release.data_sets import data_set_pair
 from dpcalc.release.step import glued_profile
 from dpcalc.release.tree import step_counts
+from dpcalc.sampling.company import company_of
 
 SIGNS = {"-": -1, "+": 1, "0": 0}
 FAR = 1000  # clip norms: a draw that far away is told apart from every other
@@ -92,7 +93,9 @@ def _data_set(row, *words):
     (phase,) = row.plan.phases
     signs = tuple(SIGNS[sign] for sign in pattern)
     plan = row.plan
-    p, q = data_set_pair(phase.hierarchy, unit=plan.unit, clip=phase.clip, adjacency=plan.adjacency, signs=signs)
+    (path,) = likeliest(plan).paths
+    company = company_of(phase.hierarchy, path, clip=phase.clip)
+    p, q = data_set_pair(company, adjacency=plan.adjacency, signs=signs)
     if direction == BACKWARD:
         p, q = q, p
     sigma = phase.mechanism.noise_multiplier

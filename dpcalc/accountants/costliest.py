@@ -1,0 +1,41 @@
+"""Which of many alternatives costs most, without working out all of them."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from dpcalc.curves.loss_moments import LossCurve
+
+Counts = dict[LossCurve, int]
+Found = TypeVar("Found")
+
+
+def costliest(
+    releases: Mapping[str, Counts],
+    *,
+    answer: Callable[[Counts], Found],
+    cost: Callable[[Found], float],
+    ceiling: Callable[[Counts], float],
+) -> tuple[Found, str]:
+    """The answer for the costliest alternative.
+
+    Args:
+        releases: how often each step occurs, by the name of the alternative; not empty.
+        answer: what is asked of one alternative.
+        cost: the number in an answer.
+        ceiling: a cheap upper bound on what an alternative really costs.
+
+    Returns:
+        (answer, name). Alternatives are taken from the highest ceiling down, until no ceiling left is above the
+        largest cost found: those left out cost no more than what is returned.
+    """
+    ceilings = {name: ceiling(counts) for name, counts in releases.items()}
+    best: tuple[Found, str] | None = None
+    for name in sorted(ceilings, key=lambda name: -ceilings[name]):
+        if best is not None and ceilings[name] <= cost(best[0]):
+            break
+        found = answer(releases[name])
+        if best is None or cost(found) > cost(best[0]):
+            best = (found, name)
+    if best is None:
+        raise LookupError("alternatives: expected at least one, got none")
+    return best

@@ -1,0 +1,71 @@
+"""What each phase's sampling means for the protected unit."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpcalc.planner.describe import sampling_text
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import alternative_of, likeliest
+from dpcalc.release.bounds import StepBound
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseSummary:
+    """What one phase's sampling means for the protected unit.
+
+    Attributes:
+        name: the user's word for the phase.
+        steps: noisy releases.
+        noise_multiplier: as configured.
+        clip: name of the clipping level, "batch" for the whole batch.
+        sampling: one line in words.
+        inclusion: exact probability that a step draws the protected unit.
+        shift: s of the one-step bound, in clip norms.
+        distances: d_1..d_p of the one-step bound, in clip norms (direction D||D').
+        distances_swapped: d'_1..d'_p (direction D'||D).
+    """
+
+    name: str
+    steps: int
+    noise_multiplier: float
+    clip: str
+    sampling: str
+    inclusion: Fraction
+    shift: int
+    distances: tuple[int, ...]
+    distances_swapped: tuple[int, ...]
+
+
+def clip_names(phase: Phase) -> tuple[str, ...]:
+    """Names of the clipping levels, 0 (the whole batch) to depth."""
+    return ("batch", *(level.name for level in phase.hierarchy.levels))
+
+
+def summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:
+    """Every phase, seen from the protected unit that decides.
+
+    Args:
+        plan: a training run.
+        direction: which of `releases` decides; "" takes the likeliest unit.
+    """
+    protected = alternative_of(plan, direction) or likeliest(plan)
+    where = f"; costliest: {protected.place}" if protected.place else ""
+    return tuple(
+        _summary(phase, bound, sampling_text(phase) + where)
+        for phase, bound in zip(plan.phases, protected.bounds, strict=True)
+    )
+
+
+def _summary(phase: Phase, bound: StepBound, sampling: str) -> PhaseSummary:
+    """One phase in words and distances."""
+    return PhaseSummary(
+        name=phase.name,
+        steps=phase.steps,
+        noise_multiplier=phase.mechanism.noise_multiplier,
+        clip=clip_names(phase)[phase.clip],
+        sampling=sampling,
+        inclusion=bound.inclusion,
+        shift=bound.shift,
+        distances=bound.distances,
+        distances_swapped=bound.distances_swapped,
+    )

@@ -1,0 +1,108 @@
+"""What surely stands beside and under the units of one path: enough to write down an actual data set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
+from dpcalc.sampling.paths import Path, Rows, Whole, level_rows
+from dpcalc.sampling.schemes import Fixed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Company:
+    """The protected unit and the units drawn beside it.
+
+    Attributes:
+        path: the way to the protected unit, with the sizes of the data.
+        clip: clipping level.
+        beside: for each level of the path, how many clipped contributions every other unit in the frame makes whenever
+            it is drawn (with more than that it can scale them down); 0 where that is random, or nobody is there.
+        own: the same for the protected unit.
+        under: for each level from below the protected unit down to the clipping level, the level and the fewest units
+            under one parent there.
+    """
+
+    path: Path
+    clip: int
+    beside: tuple[int, ...]
+    own: int
+    under: tuple[tuple[Level, int], ...]
+
+
+def company_of(hierarchy: Hierarchy, path: Path, *, clip: int) -> Company:
+    """The company of the unit at the end of a path.
+
+    Args:
+        hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
+        path: one of its paths.
+        clip: clipping level.
+    """
+    levels = level_rows(hierarchy)
+    certain = _certain(levels, hierarchy, clip)
+    rows = _rows_on(path, levels)
+    unit = len(rows)
+    return Company(
+        path=_actual(hierarchy, path, levels, rows),
+        clip=clip,
+        beside=tuple(_least_beside(*step) for step in zip(levels[:unit], certain, rows, strict=False)),
+        own=int(certain[unit - 1][rows[-1]]),
+        under=tuple(zip(hierarchy.levels[unit:clip], _fewest_under(levels, unit, rows[-1]), strict=False)),
+    )
+
+
+def _certain(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Whole]:
+    """Clipped contributions that each unit of each level makes whenever it is drawn, 0 where that is random."""
+    found = [np.ones_like(rows.number) for rows in levels]
+    for number in range(clip - 1, 0, -1):
+        below, level, values = levels[number], hierarchy.level(number + 1), found[number]
+        match level.scheme:
+            case Fixed(size=size):
+                found[number - 1] = size * np.minimum.reduceat(values, below.first)
+            case _ if level.rate == 1:
+                found[number - 1] = below.sums(values)
+            case _:
+                found[number - 1] = np.zeros_like(found[number - 1])
+    return found
+
+
+def _rows_on(path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
+    """The row of each unit of a path."""
+    rows = [0] * len(path.counts)
+    row = 0
+    for at, index in enumerate(path.place):
+        first = int(levels[at].first[row])
+        row = first if levels[at].number[first] > 1 else first + index
+        rows[at] = row
+    return tuple(rows)
+
+
+def _actual(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
+    """The path as the tree has it, which several paths put together are not."""
+    if hierarchy.tree is None:
+        return path
+    counts = tuple(
+        int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
+    )
+    schemes = (drawn_from(level.scheme, count) for level, count in zip(hierarchy.levels, counts, strict=False))
+    return replace(path, counts=counts, schemes=tuple(schemes))
+
+
+def _least_beside(level: Rows, values: Whole, row: int) -> int:
+    """The least value among the other units of a row's parent, 0 if there is none."""
+    inside = level.parent == level.parent[row]
+    inside[row] = level.number[row] > 1
+    return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
+
+
+def _fewest_under(levels: Sequence[Rows], unit: int, row: int) -> list[int]:
+    """Fewest units under one parent of each level under one unit, at least."""
+    start, stop = row, row + 1
+    fewest = []
+    for level in levels[unit:]:
+        counts = level.sums(np.ones_like(level.number))
+        fewest.append(int(counts[start:stop].min()))
+        ends = np.append(level.first, level.number.size)
+        start, stop = int(ends[start]), int(ends[stop])
+    return fewest

@@ -1,0 +1,222 @@
+"""Every way from the top down to a protected unit, and what is drawn beside it.
+
+Units of a level are rows of arrays, equal siblings in one row where the hierarchy does not tell them apart: equal
+sizes are one row a level, a tree has one for each of its units and, at the last level, one for each parent of records.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.sampling.hierarchy import Hierarchy, drawn_from
+from dpcalc.sampling.schemes import Fixed, Scheme
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """The way to one protected unit, as one phase samples it; entries from the outermost level down to the unit's own.
+
+    Attributes:
+        place: index of each unit on the way in its parent, from 0; () where nobody knows.
+        counts: units in the frame each is drawn from.
+        schemes: how they are drawn; a fixed draw of all there are is `all`.
+        contributions: most clipped contributions that one step can draw under each (theory: m_j).
+        siblings: the most of that under any other unit in the same frame, 0 if there is none.
+    """
+
+    place: tuple[int, ...]
+    counts: tuple[int, ...]
+    schemes: tuple[Scheme, ...]
+    contributions: tuple[int, ...]
+    siblings: tuple[int, ...]
+
+    def rate(self, number: int) -> Fraction:
+        """Exact probability that the unit at level `number` of the path is drawn, given the one above it is."""
+        return self.schemes[number - 1].rate(self.counts[number - 1])
+
+    def inclusion(self, number: int) -> Fraction:
+        """Exact probability that one step draws the unit at level `number` of the path (0: certain)."""
+        product = Fraction(1)
+        for level in range(1, number + 1):
+            product *= self.rate(level)
+        return product
+
+    def missed(self, number: int) -> Fraction:
+        """Exact probability that the unit above level `number` of the path is drawn and the one at it is not."""
+        return self.inclusion(number - 1) * (1 - self.rate(number))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The units of one level.
+
+    Attributes:
+        parent: row of the level above, ascending.
+        number: how many equal units a row stands for.
+        first: the first row of each parent.
+    """
+
+    parent: Whole
+    number: Whole
+    first: NDArray[np.intp]
+
+    def sums(self, values: Whole) -> Whole:
+        """For each parent the sum of a value over its units."""
+        total: Whole = np.add.reduceat(self.number * values, self.first)
+        return total
+
+    def sums_of_largest(self, values: Whole, size: int) -> Whole:
+        """For each parent the sum over the `size` of its units where a value is largest."""
+        order = self.descending(values)
+        before = np.cumsum(self.number[order]) - self.number[order]
+        within = before - before[self.first][self.parent]
+        taken = np.clip(size - within, 0, self.number[order])
+        total: Whole = np.add.reduceat(taken * values[order], self.first)
+        return total
+
+    def largest_beside(self, values: Whole) -> Whole:
+        """For each row the largest value among the other units of its parent, 0 if there is none."""
+        order = self.descending(values)
+        second = np.zeros_like(self.first)
+        several = np.flatnonzero(np.diff(self.first, append=values.size) > 1)
+        second[several] = values[order][self.first[several] + 1]
+        highest = order[self.first]
+        beside = values[highest][self.parent]
+        beside[highest] = np.where(self.number[highest] > 1, values[highest], second)
+        return beside
+
+    def descending(self, values: Whole) -> NDArray[np.intp]:
+        """The rows by parent, and under each parent from the largest value down."""
+        if values.min() == values.max():
+            return np.arange(values.size)
+        return np.lexsort((-values, self.parent))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathTable:
+    """All paths to the units of a level, as each of several phases samples them.
+
+    Attributes:
+        hierarchies: the phases' levels, over the same data.
+        rows: where the data have each path, the row of its last unit.
+        counts: units in the frame, shape (paths, levels).
+        contributions: for each phase the contributions of `Path`, shape (paths, levels).
+        siblings: likewise.
+    """
+
+    hierarchies: tuple[Hierarchy, ...]
+    rows: Whole
+    counts: Whole
+    contributions: tuple[Whole, ...]
+    siblings: tuple[Whole, ...]
+
+    @property
+    def unit(self) -> int:
+        """The protected level."""
+        return int(self.counts.shape[1])
+
+    def paths(self, at: int) -> tuple[Path, ...]:
+        """One path as each phase samples it."""
+        counts = tuple(self.counts[at].tolist())
+        place = self._place(int(self.rows[at]))
+        found = []
+        for number, hierarchy in enumerate(self.hierarchies):
+            levels = zip(hierarchy.levels, counts, strict=False)
+            path = Path(
+                place=place,
+                counts=counts,
+                schemes=tuple(drawn_from(level.scheme, count) for level, count in levels),
+                contributions=tuple(self.contributions[number][at].tolist()),
+                siblings=tuple(self.siblings[number][at].tolist()),
+            )
+            found.append(path)
+        return tuple(found)
+
+    def _place(self, row: int) -> tuple[int, ...]:
+        """Where in the tree a row is; records of one parent are all alike, so theirs is the first."""
+        tree = self.hierarchies[0].tree
+        if tree is None:
+            return ()
+        if self.unit == self.hierarchies[0].depth:
+            return (*tree.place(self.unit - 1, row), 0)
+        return tree.place(self.unit, row)
+
+
+def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
+    """All paths to the units of a level.
+
+    Args:
+        draws: levels and clipping level of each phase; the data are the same.
+        unit: protected level, from 1.
+
+    Returns:
+        One row for each unit of a tree (for each parent of records where records are protected), in order. Of sizes
+        only known to lie between two ends every larger one means a smaller rate, so that the smallest size, which a
+        fixed draw may exhaust, and the next one stand for all; what the units contribute is at its maximum.
+    """
+    hierarchy = draws[0][0]
+    levels = level_rows(hierarchy)
+    up = _upwards(levels, unit)
+    rows = up[-1]
+    counts = np.stack([r.sums(np.ones_like(r.number))[r.parent[at]] for r, at in zip(levels, up, strict=False)], axis=1)
+    if hierarchy.tree is None:
+        ends = [sorted({level.least, min(level.least + 1, level.count)}) for level in hierarchy.levels[:unit]]
+        counts = np.array(list(product(*ends)), dtype=np.int64)
+        rows = np.zeros(len(counts), dtype=np.int64)
+        up = [rows] * unit
+    values = [contributions(levels, *draw)[:unit] for draw in draws]
+    beside = [[r.largest_beside(value) for r, value in zip(levels, one, strict=False)] for one in values]
+    return PathTable(
+        hierarchies=tuple(one for one, _ in draws),
+        rows=rows,
+        counts=counts,
+        contributions=tuple(_along(up, one) for one in values),
+        siblings=tuple(_along(up, one) for one in beside),
+    )
+
+
+def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
+    """The units of each level, outermost first."""
+    if hierarchy.tree is None:
+        return tuple(_rows(np.array([0]), np.array([level.count])) for level in hierarchy.levels)
+    sizes = [np.array(level, dtype=np.int64) for level in hierarchy.tree.sizes]
+    inner = (_rows(np.repeat(np.arange(size.size), size), np.ones(size.sum(), dtype=np.int64)) for size in sizes[:-1])
+    return (*inner, _rows(np.arange(sizes[-1].size), sizes[-1]))
+
+
+def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Whole]:
+    """Most clipped contributions that one step can draw under the units of each level; 1 from the clipping level on."""
+    found = [np.ones_like(rows.number) for rows in levels]
+    for number in range(clip - 1, 0, -1):
+        below, scheme = levels[number], hierarchy.level(number + 1).scheme
+        values = found[number]
+        match scheme:
+            case Fixed(size=size):
+                found[number - 1] = below.sums_of_largest(values, size)
+            case _:
+                found[number - 1] = below.sums(values)
+    return found
+
+
+def _rows(parent: Whole, number: Whole) -> Rows:
+    """Rows whose parents ascend."""
+    return Rows(parent=parent, number=number, first=np.flatnonzero(np.diff(parent, prepend=-1)))
+
+
+def _along(up: Sequence[Whole], values: Sequence[Whole]) -> Whole:
+    """For each protected unit the values of the units on its path."""
+    return np.stack([value[rows] for rows, value in zip(up, values, strict=True)], axis=1)
+
+
+def _upwards(levels: Sequence[Rows], unit: int) -> list[Whole]:
+    """For each level down to the protected one, the row there of every protected unit."""
+    rows: list[Whole] = [np.arange(levels[unit - 1].number.size)]
+    for below in reversed(levels[1:unit]):
+        rows.append(below.parent[rows[-1]])
+    return rows[::-1]

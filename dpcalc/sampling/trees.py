@@ -1,0 +1,165 @@
+"""Unequal sizes: nested counts as one list of sizes for each level, and what is wrong with nested counts."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import accumulate, chain, islice
+
+from dpcalc.errors import InputError
+
+MAX_COUNT = 10**15
+MAX_RECORDS = 10**18
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tree:
+    """How many units each unit holds; equal when equal up to the order of siblings.
+
+    Attributes:
+        sizes: for each level, the number of its units under every unit of the level above, in order.
+    """
+
+    sizes: tuple[tuple[int, ...], ...] = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another tree is the same up to the order of siblings."""
+        return isinstance(other, Tree) and (self.sizes == other.sizes or self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        """Of what the order does not change."""
+        return hash(tuple(map(sum, self.sizes)))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the sizes up to the order of siblings."""
+        units: list[object] = list(self.sizes[-1])
+        for sizes in reversed(self.sizes[:-1]):
+            below = iter(units)
+            units = [tuple(sorted(islice(below, size))) for size in sizes]  # type: ignore[type-var]
+        return sha256(repr(units).encode()).hexdigest()
+
+    def place(self, level: int, unit: int) -> tuple[int, ...]:
+        """Where a unit is: its index and those of the units above it, each in its parent, the outermost first.
+
+        Args:
+            level: from 1; 0 is the top and has no indices.
+            unit: among all units of the level, from 0.
+        """
+        indices: list[int] = []
+        for sizes in reversed(self.sizes[:level]):
+            starts = list(accumulate(sizes, initial=0))
+            parent = bisect_right(starts, unit) - 1
+            indices.append(unit - starts[parent])
+            unit = parent
+        return tuple(reversed(indices))
+
+    def first_below(self, level: int, size: int) -> tuple[int, ...] | None:
+        """Where the first unit is that holds fewer than `size` units of a level, None if there is none."""
+        for unit, held in enumerate(self.sizes[level - 1]):
+            if held < size:
+                return self.place(level - 1, unit)
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """Something in nested counts that is no tree over the levels.
+
+    Attributes:
+        at: indices from the top, from 0.
+        text: what is expected there, and what is there instead.
+    """
+
+    at: tuple[int, ...]
+    text: str
+
+
+def indexed(at: Sequence[int]) -> str:
+    """Indices as they are written behind a name.
+
+    Example:
+        >>> "tree" + indexed((1, 0))
+        'tree[1][0]'
+    """
+    return "".join(f"[{index}]" for index in at)
+
+
+def tree_of(counts: object, names: Sequence[str]) -> Tree:
+    """The tree of nested record counts.
+
+    Args:
+        counts: lists nested by level; [[4, 2, 3], [4, 5]] over three levels are two primary units with three and two
+            units of 4, 2, 3 and 4, 5 records.
+        names: of the levels, outermost first; at least two.
+
+    Raises:
+        InputError: names the first place that does not fit the levels, is empty, or is no count.
+
+    Example:
+        >>> tree_of([[4, 2, 3], [4, 5]], ("clinic", "patient", "visit")).sizes
+        ((2,), (3, 2), (4, 2, 3, 4, 5))
+    """
+    for fault in faults(counts, names):
+        raise InputError(f"tree{indexed(fault.at)}: expected {fault.text}")
+    sizes = []
+    units = [counts]
+    for _ in names[1:]:
+        lists = [unit for unit in units if isinstance(unit, list | tuple)]
+        sizes.append(tuple(map(len, lists)))
+        units = list(chain.from_iterable(lists))
+    records = tuple(unit for unit in units if isinstance(unit, int))
+    return Tree(sizes=(*sizes, records))
+
+
+def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
+    """Everything that keeps nested counts from being a tree over some levels.
+
+    Args:
+        counts: what should be nested counts; anything may stand anywhere.
+        names: of the levels, outermost first.
+
+    Yields:
+        One fault for each wrong place, in order.
+    """
+    if len(names) < 2:
+        yield Fault(at=(), text=f"at least two levels, got only {', '.join(names)}: its `count` says how many")
+    else:
+        yield from _faults(counts, names, ())
+
+
+def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
+    """The faults under one place; `names` are the levels below it."""
+    if len(names) == 1:
+        yield from _count_faults(counts, names[0], at)
+    elif not isinstance(counts, list | tuple):
+        yield Fault(at=at, text=f"a list with an entry for each {names[0]}, got {_shown(counts)}")
+    elif not counts:
+        yield Fault(at=at, text=f"at least one {names[0]}, got none: leave out what is empty")
+    elif len(names) > 2 or not _are_counts(counts):
+        for index, child in enumerate(counts):
+            yield from _faults(child, names[1:], (*at, index))
+
+
+def _are_counts(counts: Sequence[object]) -> bool:
+    """Whether all of many are right, at a glance."""
+    numbers = [count for count in counts if type(count) is int]
+    return len(numbers) == len(counts) and min(numbers) >= 1 and max(numbers) <= MAX_COUNT
+
+
+def _count_faults(count: object, name: str, at: tuple[int, ...]) -> Iterator[Fault]:
+    """What is wrong with a number of records."""
+    if isinstance(count, list | tuple):
+        yield Fault(at=at, text=f"a whole number, how many of level {name}, got a list: deeper than the levels")
+    elif not isinstance(count, int) or isinstance(count, bool):
+        yield Fault(at=at, text=f"a whole number, how many of level {name}, got {_shown(count)}")
+    elif count < 1:
+        yield Fault(at=at, text=f"at least one {name}, got {count}: leave out what is empty")
+    elif count > MAX_COUNT:
+        yield Fault(at=at, text=f"at most {MAX_COUNT:.0e} of level {name}")
+
+
+def _shown(value: object) -> str:
+    """A value in an error message."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
