@@ -56,6 +56,7 @@ class Cells:
         mass: tilted mass at the quadrature nodes of each cell, shape (cells, nodes).
         loss: loss at these nodes, shape (cells, nodes).
         at_zero: tilted mass with loss 0.
+        below: P mass, times e^{-log_norm}, of losses so low that they were left out.
         overshoot: largest distance by which a loss lies outside its lattice points, from inverting the loss.
     """
 
@@ -68,6 +69,7 @@ class Cells:
     mass: Array
     loss: Array
     at_zero: float
+    below: float
     overshoot: float
 
     @property
@@ -117,7 +119,8 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         edges=edges,
         mass=mass,
         loss=loss,
-        at_zero=max(0.0, 1 - plain) * math.exp(-aim.log_norm),
+        at_zero=curve.at_zero * math.exp(-aim.log_norm),
+        below=max(0.0, 1 - curve.at_zero - plain) * math.exp(-aim.log_norm),
         overshoot=max(part[2] for part in parts),
     )
 

@@ -85,11 +85,7 @@ class MixturePair:
         high = self.centers[-1] + 40 * self.deviation
         for _ in range(60):
             middle = (low + high) / 2
-            below = sum(
-                p * math.erfc((c - middle) / (self.deviation * math.sqrt(2))) / 2
-                for c, p in zip(self.centers, self.weights_p, strict=True)
-            )
-            low, high = (middle, high) if below <= mass else (low, middle)
+            low, high = (middle, high) if self.mass_below(middle) <= mass else (low, middle)
         return low
 
     @property
@@ -103,6 +99,18 @@ class MixturePair:
         pairs = zip(self.weights_p, self.weights_q, strict=True)
         ratio = max((p / q if q else math.inf) for p, q in pairs if p)
         return math.log(ratio) if ratio < math.inf else math.inf
+
+    @property
+    def at_zero(self) -> float:
+        """P mass off the line: none."""
+        return 0.0
+
+    def mass_below(self, y: float) -> float:
+        """P(-inf, y)."""
+        return sum(
+            p * math.erfc((c - y) / (self.deviation * math.sqrt(2))) / 2
+            for c, p in zip(self.centers, self.weights_p, strict=True)
+        )
 
     @property
     def segments(self) -> tuple["Segment", ...]:

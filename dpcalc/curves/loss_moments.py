@@ -30,6 +30,11 @@ class LossCurve(Protocol):
         """Pieces of the line that carry the losses different from 0."""
         ...
 
+    @property
+    def at_zero(self) -> float:
+        """P mass whose loss is exactly 0 and lies on no segment."""
+        ...
+
 
 @dataclass(frozen=True)
 class LossMoments:

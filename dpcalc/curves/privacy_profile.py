@@ -55,6 +55,12 @@ class GluedProfile:
             Segment(pair=self.other.swapped, high=edge, max_loss=0.0),
         )
 
+    @cached_property
+    def at_zero(self) -> float:
+        """P mass with loss 0: what neither half takes; none where the two directions are one pair and its swap."""
+        edge = self.shift / 2
+        return max(0.0, 1 - self.own.mass_below(edge) - self.other.swapped.mass_below(edge))
+
     def delta(self, epsilon: float) -> float:
         """The profile at any real epsilon: an upper bound, in [0, 1]."""
         if epsilon < 0:
