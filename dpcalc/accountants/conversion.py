@@ -115,9 +115,7 @@ def best_delta(counts: dict[LossCurve, int], *, epsilon: float, neglect: float =
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
     """
-    orders, value, moments = _around_minimum(
-        counts, neglect, lambda z, _, slope: slope - epsilon - np.log1p(1 / z)
-    )
+    orders, value, moments = _around_minimum(counts, neglect, lambda z, _, slope: slope - epsilon - np.log1p(1 / z))
     log_delta = value - orders * epsilon + log_peak(orders)
     best = int(np.argmin(log_delta))
     return Best(math.exp(min(float(log_delta[best]), 1.0)), float(orders[best]), moments)

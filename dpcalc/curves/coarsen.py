@@ -64,7 +64,8 @@ def round_up(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
 def round_down(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     """Chords of the profile, lowered at each lattice point by the larger gap of its two cells; or merged atoms."""
     safe = np.where(mass > 0, mass, 1.0)
-    above = -np.log1p(np.minimum(share / safe, 1.0) * math.expm1(-spacing))  # merged loss less the cell's lower end
+    lifted = np.minimum(share / safe, 1 - 1e-15)
+    above = -np.log1p(lifted * math.expm1(-spacing))  # merged loss less the cell's lower end
     above = np.minimum(above, spacing)
     points = _lowered(round_up(mass, share, tilt, spacing), share * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:

@@ -31,7 +31,7 @@ def lattice_up(cut: Cells) -> LossPmf | SplitPmf:
     up = share.sum(axis=1)
     points = summed_by_place(place, np.maximum(at_low.sum(axis=1) - up, 0.0), size=ends.size)
     points += summed_by_place(place + 1, up * np.exp(cut.tilt * widths[place]), size=ends.size)
-    points[0] += cut.below * math.exp(cut.tilt * ends[0])  # moved up to the lowest loss that was kept
+    points[0] += cut.below * math.exp(min(cut.tilt * ends[0], 690.0))  # moved up to the lowest loss that was kept
     return _on_lattices(cut, cut.edges.astype(np.int64), points, 0.0)
 
 
