@@ -7,7 +7,7 @@ from dpcalc.adjacency import Adjacency
 from dpcalc.config import schema
 from dpcalc.config.diagnostics import ConfigError
 from dpcalc.config.nodes import Scalar, entry
-from dpcalc.config.schema import Data, FixedDraw, PoissonDraw, Training
+from dpcalc.config.schema import FixedDraw, PoissonDraw, Training
 from dpcalc.config.sections import Draw, RunSections, Sections
 from dpcalc.config.source import error, whole_file
 from dpcalc.config.values import BATCH, MAX_COUNT
@@ -39,7 +39,7 @@ def build(found: Sections) -> Plan:
     try:
         return Plan(
             name=_text(entry(found.root, "name")),
-            phases=tuple(_phase(run, number, data) for number, run in enumerate(found.runs, start=1)),
+            phases=tuple(_phase(run, number, found) for number, run in enumerate(found.runs, start=1)),
             unit=names.index(privacy.unit) + 1 if privacy.unit else 1,
             adjacency=privacy.adjacency or Adjacency.ADD_REMOVE,
             delta=float(privacy.delta),
@@ -60,17 +60,17 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
     return Budget(epsilon=float(budget.epsilon), max_increase_pct=None if rise is None else float(rise))
 
 
-def _phase(run: RunSections, number: int, data: Data) -> Phase:
+def _phase(run: RunSections, number: int, found: Sections) -> Phase:
     """One phase of the plan."""
-    if run.sampling is None or run.mechanism is None or run.training is None:
+    data, ends = found.data, found.ends
+    if run.sampling is None or run.mechanism is None or run.training is None or data is None or ends is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
-    hierarchy = Hierarchy(
-        levels=tuple(
-            Level(name=level.name, count=level.count, scheme=_scheme(run.sampling.get(level.name), level.count))
-            for level in data.levels
-        )
+    levels = (
+        Level(name=name, least=least, count=most, scheme=_scheme(run.sampling.get(name), most))
+        for name, (least, most) in zip(names, ends, strict=True)
     )
+    hierarchy = Hierarchy(levels=tuple(levels), tree=found.tree)
     clip = run.mechanism.clip
     name = _text(entry(run.run.at, "name")) or f"phase {number}"
     return Phase(
@@ -98,13 +98,22 @@ def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:
     """The length in steps: an epoch sees the outermost level that is not drawn whole once on average."""
     if training.steps is not None:
         return training.steps
-    rates = (level.rate for level in hierarchy.levels if not isinstance(level.scheme, All))
-    steps = ceil((training.epochs or 0) / next(rates, Fraction(1)))
+    steps = ceil((training.epochs or 0) / _share(hierarchy))
     node = entry(run.run.sections.entries.get("training"), "epochs")
     if steps > MAX_COUNT and node is not None:
         message = f"`{node.path}` makes more than {MAX_COUNT:.0e} steps"
         raise ConfigError([error("DPC106", node.anchor, message, "check the epochs and the rate")])
     return steps
+
+
+def _share(hierarchy: Hierarchy) -> Fraction:
+    """The part of the outermost level that is not drawn whole which one step draws on average."""
+    for number, level in enumerate(hierarchy.levels, start=1):
+        if isinstance(level.scheme, Fixed):
+            return Fraction(level.scheme.size * hierarchy.units(number - 1), hierarchy.units(number))
+        if isinstance(level.scheme, Poisson):
+            return level.scheme.probability
+    return Fraction(1)
 
 
 def _text(node: object) -> str:

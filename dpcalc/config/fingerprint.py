@@ -40,6 +40,7 @@ def _phase(phase: Phase) -> dict[str, object]:
     """What one phase means."""
     return {
         "levels": [_level(level) for level in phase.hierarchy.levels],
+        **({"tree": phase.hierarchy.tree.digest} if phase.hierarchy.tree else {}),
         "mechanism": phase.mechanism.name,
         "noise_multiplier": phase.mechanism.noise_multiplier.hex(),
         "max_grad_norm": phase.mechanism.max_grad_norm.hex(),
@@ -56,7 +57,8 @@ def _level(level: Level) -> dict[str, object]:
         amount = scheme.size
     elif isinstance(scheme, Poisson):
         amount = str(Fraction(scheme.probability))
-    return {"name": level.name, "count": level.count, "scheme": scheme.name, "amount": amount}
+    least = {} if level.is_equal else {"least": level.least}
+    return {"name": level.name, "count": level.count, **least, "scheme": scheme.name, "amount": amount}
 
 
 def _hex(number: float | None) -> str | None:

@@ -43,6 +43,26 @@ def long_data(root: Section) -> Section:
     return replace(root, entries={**root.entries, "data": replace(data, entries=entries)})
 
 
+def with_ends(root: Section) -> Section:
+    """The file with `count: {min: 5, max: 64}` written as `min` and `max` of the level."""
+    data = root.entries.get("data")
+    levels = entry(data, "levels")
+    if not isinstance(data, Section) or not isinstance(levels, Items):
+        return root
+    items = tuple(_with_level_ends(item) if isinstance(item, Section) else item for item in levels.items)
+    entries = {**data.entries, "levels": replace(levels, items=items)}
+    return replace(root, entries={**root.entries, "data": replace(data, entries=entries)})
+
+
+def _with_level_ends(level: Section) -> Section:
+    """One level; what says both is left for `sections` to refuse."""
+    count = level.entries.get("count")
+    if not isinstance(count, Section) or not count.entries or count.entries.keys() & level.entries.keys():
+        return level
+    entries = {key: value for key, value in level.entries.items() if key != "count"}
+    return replace(level, entries={**entries, **count.entries})
+
+
 def long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
     """The file with the top level and every phase in the long form of `long_run`."""
     root = long_run(root, names)

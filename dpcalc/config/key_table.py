@@ -71,6 +71,8 @@ def _kind(one: Schema) -> str:
         return f"`{one['const']:g}`" if isinstance(one["const"], float) else f"`{one['const']}`"
     if one["type"] == "string":
         return "text"
+    if one["type"] in {"array", "object"}:
+        return "list" if one["type"] == "array" else "mapping"
     noun = "whole number" if one["type"] == "integer" else "number"
     return f"{noun}, {_end(one['minimum'])} to {_end(one['maximum'])}"
 

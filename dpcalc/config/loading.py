@@ -127,7 +127,7 @@ def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loa
     if strange:
         raise ConfigError(strange)
     holes = tuple(unresolved(root, references.faults))
-    found, wrong = sections(root)
+    found, wrong = sections(root, files)
     idle = without_effect(settings, tuple(_used(root)))
     faults = (*version_problems(root), *wrong, *contradictions(found), *lost, *idle)
     syntax = (flaw.diagnostic for flaw in flaws if within(part.path, flaw.path))

@@ -1,21 +1,18 @@
 """What sections say about each other: levels that exist, amounts that fit, one statement for one thing."""
 
 from collections.abc import Iterator
-from fractions import Fraction
-from math import prod
 
 from dpcalc.config import scalars
 from dpcalc.config.assignments import ASSUMED
 from dpcalc.config.diagnostics import Diagnostic, Severity
 from dpcalc.config.messages import NOT_YET
-from dpcalc.config.nodes import USER_KEY, Node, Scalar, Section, entry
+from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.config.schema import Data
 from dpcalc.config.sections import RunSections, Sections
+from dpcalc.config.sizes import number_of_units, size_problems
 from dpcalc.config.source import error, finding
 from dpcalc.config.values import BATCH
 from dpcalc.config.vocabulary import nearest
-
-MAX_RECORDS = 10**18
 
 
 def contradictions(found: Sections) -> Iterator[Diagnostic]:
@@ -28,7 +25,8 @@ def contradictions(found: Sections) -> Iterator[Diagnostic]:
         The errors.
     """
     if found.data:
-        yield from _levels(found.root, found.data)
+        yield from _level_names(found.root, found.data)
+    yield from size_problems(found)
     yield from _privacy(found)
     for run in found.runs:
         yield from _one_length(run)
@@ -56,11 +54,9 @@ def remarks(found: Sections) -> Iterator[Diagnostic]:
         yield finding(Severity.NOTE, "DPC204", section.anchor, "adjacency not stated, add-remove assumed", hint)
     names = [level.name for level in data.levels]
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
-    units = prod(level.count for level in data.levels[:depth])
+    units = number_of_units(found, depth)
     delta = entry(section, "delta")
-    levels = entry(entry(root, "data"), "levels")
-    stated = all(_at(levels, index, "count").mark.source.path != ASSUMED for index in range(depth))
-    if delta is not None and stated and privacy.delta * units >= 1:
+    if delta is not None and not _assumed_sizes(root) and privacy.delta * units >= 1:
         message = f"delta is at least 1 / {units}, the number of protected units ({names[depth - 1]})"
         hint = "such a delta allows publishing a whole unit; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)
@@ -71,17 +67,21 @@ def remarks(found: Sections) -> Iterator[Diagnostic]:
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
 
 
-def _levels(root: Section, data: Data) -> Iterator[Diagnostic]:
-    """Names that differ and sizes that exist."""
+def _assumed_sizes(root: Section) -> bool:
+    """Whether a count is one that nobody wrote."""
+    levels = entry(entry(root, "data"), "levels")
+    counts = (entry(level, "count") for level in levels.items) if isinstance(levels, Items) else ()
+    return any(count is not None and count.mark.source.path == ASSUMED for count in counts)
+
+
+def _level_names(root: Section, data: Data) -> Iterator[Diagnostic]:
+    """Names that differ."""
     names = [level.name for level in data.levels]
     levels = entry(entry(root, "data"), "levels")
     for index, name in enumerate(names):
         if name in names[:index]:
             node = _at(levels, index, "name")
             yield error("DPC105", node.anchor, f"two levels are called `{name}`", "give each level its own name")
-    if prod(level.count for level in data.levels) > MAX_RECORDS:
-        node = _at(levels, len(names) - 1, "count")
-        yield error("DPC106", node.anchor, f"more than {MAX_RECORDS:.0e} records in all", "check the counts")
 
 
 def _privacy(found: Sections) -> Iterator[Diagnostic]:
@@ -104,7 +104,7 @@ def _privacy(found: Sections) -> Iterator[Diagnostic]:
 
 
 def _draws(run: RunSections, data: Data) -> Iterator[Diagnostic]:
-    """Draws of levels that exist, of no more than there is, and a scheme for the outermost level."""
+    """Draws of levels that exist, each with one rate, and a scheme for the outermost level."""
     sampling = run.run.sections.entries.get("sampling")
     if not isinstance(sampling, Section):
         return
@@ -119,11 +119,8 @@ def _draws(run: RunSections, data: Data) -> Iterator[Diagnostic]:
         if names[0] not in sampling.entries and not strangers:
             message = f"`{sampling.path}.{names[0]}` is missing: how the outermost level is drawn is never assumed"
             yield error("DPC103", sampling.anchor, message, f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`")
-    for level in data.levels:
-        draw = sampling.entries.get(level.name)
-        yield from _one_rate(draw, run)
-        for key in ("size", "expected"):
-            yield from _fits(entry(draw, key), level.count, level.name)
+    for name in names:
+        yield from _one_rate(sampling.entries.get(name), run)
 
 
 def _one_rate(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
@@ -137,14 +134,6 @@ def _one_rate(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
     elif not rate and not expected and run.sampling is not None:
         message = f"`{draw.path}` needs `rate` or `expected`"
         yield error("DPC103", draw.anchor, message, "`expected` is the average number drawn: rate = expected / count")
-
-
-def _fits(amount: Node | None, count: int, level: str) -> Iterator[Diagnostic]:
-    """No draw holds more than there is."""
-    number = scalars.value(amount) if isinstance(amount, Scalar) else None
-    if amount is not None and isinstance(number, Fraction) and number > count:
-        message = f"`{amount.path}` is {scalars.describe(amount)}, more than the count {count} of level `{level}`"
-        yield error("DPC106", amount.anchor, message, "check both numbers; `scheme: all` draws everything")
 
 
 def _one_length(run: RunSections) -> Iterator[Diagnostic]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dpcalc.config.assignments import Assignment, Changes
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.dotted import child, shown
-from dpcalc.config.forms import BATCH_SIZE, level_names, long_data, long_phases, long_run, with_amounts
+from dpcalc.config.forms import BATCH_SIZE, level_names, long_data, long_phases, long_run, with_amounts, with_ends
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
 from dpcalc.config.source import error
 
@@ -81,7 +81,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
         else:
             problems.append(found)
     root = long_phases(_completed(root, changes.assumed), level_names(root))
-    return root, tuple(done), tuple(problems)
+    return with_ends(root), tuple(done), tuple(problems)
 
 
 def runs(root: Section) -> tuple[Run, ...]:

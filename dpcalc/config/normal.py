@@ -13,9 +13,11 @@ from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.trees import Tree
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
+MOST_COUNTS = 10_000  # more than these would be more parts than a config may have
 _NOWHERE = Mark(source_of("", "show"), 1, 1)
 
 
@@ -44,7 +46,9 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield "data:"
     yield "  levels:"
     for level in first.hierarchy.levels:
-        yield f"    - {{name: {_text(level.name)}, count: {level.count}}}"
+        yield f"    - {{name: {_text(level.name)}{'' if first.hierarchy.tree else _count(level)}}}"
+    if first.hierarchy.tree is not None:
+        yield f"  tree: {_counts(first.hierarchy.tree)}"
     if len(plan.phases) == 1:
         yield from _run(first)
     else:
@@ -60,6 +64,20 @@ def _lines(plan: Plan) -> Iterator[str]:
         rise = plan.budget.max_increase_pct
         more = "" if rise is None else f", max_increase_pct: {_float(rise)}"
         yield f"budget: {{epsilon: {_float(plan.budget.epsilon)}{more}}}"
+
+
+def _count(level: Level) -> str:
+    """How many units there are under each parent."""
+    return f", count: {level.count if level.is_equal else f'{{min: {level.least}, max: {level.count}}}'}"
+
+
+def _counts(tree: Tree) -> str:
+    """A tree as nested lists, as far as a config can hold it."""
+    size = sum(map(len, tree.sizes))
+    if size > MOST_COUNTS:
+        message = f"data.tree: expected at most {MOST_COUNTS} units to be written out, got {size}"
+        raise InputError(f"{message}; keep them in a file, `tree: {{file: counts.json}}`")
+    return str(tree.nested())
 
 
 def _run(phase: Phase) -> Iterator[str]:

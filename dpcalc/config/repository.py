@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol
 
 from dpcalc.config.diagnostics import ConfigError, visible
-from dpcalc.config.source import STDIN, Source, decode, read, whole_file
+from dpcalc.config.source import MAX_BYTES, STDIN, Source, decode, read, whole_file
 
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 MAX_NAME = 300
@@ -39,6 +39,13 @@ class Files(Protocol):
 
         Raises:
             Refusal: no such file may be read.
+        """
+
+    def content(self, place: str, *, limit: int) -> bytes:
+        """The bytes of a located file.
+
+        Raises:
+            Refusal: it cannot be read, or has more than `limit` bytes.
         """
 
     def source(self, place: str) -> Source:
@@ -78,13 +85,19 @@ class Folder:
             raise Refusal("DPC110", "is no YAML, JSON or TOML file of the repository", "")
         return str(real)
 
+    def content(self, place: str, *, limit: int) -> bytes:
+        """As `Files.content`."""
+        try:
+            return read(place, limit=limit)
+        except ConfigError as cause:
+            raise _refusal(cause) from None
+
     def source(self, place: str) -> Source:
         """As `Files.source`."""
         try:
-            return decode(read(place), place)
+            return decode(self.content(place, limit=MAX_BYTES), place)
         except ConfigError as cause:
-            first = cause.diagnostics[0]
-            raise Refusal("DPC111" if first.code == "DPC111" else "DPC110", first.message, first.hint) from None
+            raise _refusal(cause) from None
 
 
 def folder_of(path: str) -> Folder:
@@ -129,6 +142,12 @@ def stay_inside(path: str) -> None:
     if root is not None and not _real(Path(_absolute(path))).is_relative_to(_real(root)):
         message = "is a symbolic link that leaves the repository"
         raise whole_file(path, "DPC110", message, "name the file itself")
+
+
+def _refusal(cause: ConfigError) -> Refusal:
+    """Why a file cannot be read, for the place that refers to it."""
+    first = cause.diagnostics[0]
+    return Refusal("DPC111" if first.code == "DPC111" else "DPC110", first.message, first.hint)
 
 
 def _absolute(path: str) -> str:

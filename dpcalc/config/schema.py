@@ -47,9 +47,19 @@ class Level(Model):
     """One level of nesting."""
 
     name: LevelName = Field(description="What one unit of this level is called, e.g. user, task, example.")
-    count: Count = Field(
-        description="How many there are under each unit of the level above; for add-remove in the larger data set."
+    count: Count | None = Field(
+        default=None,
+        description="How many there are under each unit of the level above; for add-remove in the larger data set. "
+        "{min: 5, max: 64} where it varies; left out with `data.tree`.",
     )
+    min: Count | None = Field(default=None, description="The fewest under one unit of the level above, with `max`.")
+    max: Count | None = Field(default=None, description="The most under one unit of the level above, with `min`.")
+
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """The fewest and the most under one parent, None where that is not said rightly."""
+        least, most = (self.min, self.max) if self.count is None else (self.count, self.count)
+        return None if least is None or most is None or least > most else (least, most)
 
 
 class Data(Model):
@@ -58,6 +68,11 @@ class Data(Model):
     levels: Annotated[list[Level], AfterValidator(_limited)] = Field(
         description=f"The levels of nesting, outermost first, 1 to {MAX_LEVELS} of them.",
         json_schema_extra={"minItems": 1, "maxItems": MAX_LEVELS},
+    )
+    tree: object = Field(
+        default=None,
+        description="How many records every unit holds, where units differ in size: nested lists such as "
+        "[[4, 2, 3], [4, 5]], or {file: counts.json}.",
     )
 
 
@@ -174,7 +189,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "accounting",
         "budget",
     ),
-    "data": ("examples", "levels"),
+    "data": ("examples", "levels", "tree"),
     "data.levels[]": tuple(Level.model_fields),
     "sampling": ("scheme", "size", "rate", "expected"),
     "sampling.*": ("scheme", "size", "rate", "expected"),

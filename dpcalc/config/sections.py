@@ -8,6 +8,7 @@ from dpcalc.config.forms import BATCH_SIZE, is_short, level_names
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
+from dpcalc.config.repository import Files
 from dpcalc.config.schema import (
     KEYS,
     SAMPLING,
@@ -23,6 +24,8 @@ from dpcalc.config.schema import (
     Training,
 )
 from dpcalc.config.source import Mark, error
+from dpcalc.config.trees import data_tree
+from dpcalc.sampling.trees import Tree
 
 MAX_PHASES = 1000
 Draw = FixedDraw | PoissonDraw | AllDraw
@@ -53,6 +56,7 @@ class Sections:
     Attributes:
         root: the file in its long form.
         data: the model, or None.
+        tree: what every unit holds, or None; None also where the file has no tree.
         privacy: the model, or None.
         accounting: the model, or None.
         budget: the model, or None; None also where the file has none.
@@ -61,17 +65,29 @@ class Sections:
 
     root: Section
     data: Data | None
+    tree: Tree | None
     privacy: Privacy | None
     accounting: Accounting | None
     budget: Budget | None
     runs: tuple[RunSections, ...]
 
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...] | None:
+        """For each level the fewest and the most units under one parent, None where something is wrong with that."""
+        if self.data is None:
+            return None
+        if self.data.tree is not None:
+            return None if self.tree is None else tuple((min(sizes), max(sizes)) for sizes in self.tree.sizes)
+        ends = tuple(level.ends for level in self.data.levels if level.ends)
+        return ends if len(ends) == len(self.data.levels) else None
 
-def sections(root: Section) -> tuple[Sections, tuple[Diagnostic, ...]]:
+
+def sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
     """The models of a file in its long form.
 
     Args:
         root: the file.
+        files: where a tree of its own file is.
 
     Returns:
         What is right, and an error for everything that is not.
@@ -81,11 +97,13 @@ def sections(root: Section) -> tuple[Sections, tuple[Diagnostic, ...]]:
     reader.label(root)
     reader.phases(root)
     data = reader.model(Data, root, "data")
+    tree = reader.tree(root, files)
     if "phases" in root.entries:
         reader.inherited(base_run(root))
     found = Sections(
         root=root,
         data=data,
+        tree=tree,
         runs=tuple(reader.run(run) for run in runs(root)),
         privacy=reader.model(Privacy, root, "privacy"),
         accounting=reader.model(Accounting, root, "accounting") if "accounting" in root.entries else Accounting(),
@@ -111,6 +129,12 @@ class _Reader:
         value, problems = validated(model, node)
         self.problems.extend(problems)
         return value
+
+    def tree(self, root: Section, files: Files) -> Tree | None:
+        """The tree, where there is one and the levels are known."""
+        found, problems = data_tree(root, self._names or (), files)
+        self.problems.extend(problems)
+        return found
 
     def run(self, run: Run) -> RunSections:
         """The sections of one phase."""

@@ -83,14 +83,15 @@ def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
     return finding(Severity.ERROR, code, mark, message, hint)
 
 
-def read(path: str) -> bytes:
+def read(path: str, *, limit: int = MAX_BYTES) -> bytes:
     """The bytes of a regular file or, for "-", of standard input.
 
     Args:
         path: file name, or "-".
+        limit: the most bytes there may be.
 
     Returns:
-        At most `MAX_BYTES` bytes.
+        At most `limit` bytes.
 
     Raises:
         ConfigError: nothing is there, it is no regular file, it cannot be read or it is too large.
@@ -99,7 +100,7 @@ def read(path: str) -> bytes:
         A named pipe or a device is refused without waiting for it: a gate must not hang.
     """
     try:
-        data = _read_stdin() if path == "-" else _read_file(path)
+        data = _read_stdin(limit) if path == "-" else _read_file(path, limit)
     except ConfigError:
         raise  # it is a ValueError too
     except FileNotFoundError:
@@ -107,8 +108,8 @@ def read(path: str) -> bytes:
     except (OSError, ValueError) as cause:
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
         raise whole_file(path, "DPC100", f"cannot be read: {reason}", "") from None
-    if len(data) > MAX_BYTES:
-        raise _too_large(path)
+    if len(data) > limit:
+        raise _too_large(path, limit)
     return data
 
 
@@ -152,7 +153,7 @@ def source_of(text: str, path: str) -> Source:
         ConfigError: too large, or characters that no YAML file may hold.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="surrogatepass")) > MAX_BYTES:
-        raise _too_large(path)
+        raise _too_large(path, MAX_BYTES)
     source = _source(text, path)
     found = _FORBIDDEN.search(source.text)
     if found:
@@ -178,14 +179,14 @@ def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
     return ConfigError([Diagnostic(code=code, severity=Severity.ERROR, message=message, hint=hint, path=name)])
 
 
-def _read_stdin() -> bytes:
+def _read_stdin(limit: int) -> bytes:
     """Standard input, one byte more than allowed at most."""
     if sys.stdin is None:
         raise OSError("standard input is closed")
-    return sys.stdin.buffer.read(MAX_BYTES + 1)
+    return sys.stdin.buffer.read(limit + 1)
 
 
-def _read_file(path: str) -> bytes:
+def _read_file(path: str, limit: int) -> bytes:
     """A regular file, one byte more than allowed at most."""
     # Without O_NONBLOCK opening a named pipe waits for a writer; O_BINARY exists on Windows only.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -193,14 +194,14 @@ def _read_file(path: str) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise whole_file(path, "DPC100", "is not a regular file", "give a file, or `-` for standard input")
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(MAX_BYTES + 1)
+            return stream.read(limit + 1)
     finally:
         os.close(descriptor)
 
 
-def _too_large(path: str) -> ConfigError:
+def _too_large(path: str, limit: int) -> ConfigError:
     """The size limit was hit."""
-    message = f"is larger than {MAX_BYTES // 1024} KiB"
+    message = f"is larger than {limit // 1024} KiB"
     return whole_file(path, "DPC111", message, "a config is a few lines: is this the right file?")
 
 

@@ -47,8 +47,6 @@ _VALUES = {
     "type": {"gaussian": "normal gauss"},
 }
 _NOT_YET_KEYS = {
-    "data": {"tree": "`data.tree` (unequal sizes)"},
-    "data.levels[]": {"min": "a varying size (`min`)", "max": "a varying size (`max`)"},
     "sampling": {"episodes": "`sampling.episodes` (constructed tasks)", "redraw_every": "`redraw_every`"},
     "sampling.*": {"redraw_every": "`redraw_every`"},
     "mechanism": {"also": "`mechanism.also` (a second Gaussian on the same sample)"},
@@ -63,9 +61,6 @@ ADVICE = {
     "inversion": "it is accurate but proves nothing; `dpcalc compare` shows it beside the bounds",
     "shuffle": "dpcalc proves no amplification by shuffling; state a scheme that your sampler really runs",
     "with-replacement": "use `fixed` or `poisson`, and a sampler that really draws so",
-    "min": "every parent must hold the same `count` for now",
-    "max": "every parent must hold the same `count` for now",
-    "tree": "state `levels` with equal sizes",
     "redraw_every": "without it every step draws anew; a number for that does not cover draws that are held",
 }
 

@@ -4,14 +4,15 @@ What dpcalc checks are the models of `schema`, after short forms are written out
 from there, and add what exists only as long as a form is short.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from dpcalc.config.schema import (
     Accounting,
     AllDraw,
     Budget,
+    Data,
     FixedDraw,
     Level,
     Mechanism,
@@ -20,7 +21,7 @@ from dpcalc.config.schema import (
     Privacy,
     Training,
 )
-from dpcalc.config.values import Count, Expected, Label, Noise, Rate, Schema
+from dpcalc.config.values import Count, Expected, Label, Noise, Rate, Schema, WholeNumber
 
 DRAWS: tuple[type[Model], ...] = (PoissonDraw, FixedDraw, AllDraw)
 AMOUNTS = ("size", "rate", "expected")
@@ -69,20 +70,60 @@ class WrittenSampling(WrittenDraw):
     __pydantic_extra__: dict[str, WrittenDraw]
 
 
+BETWEEN: Schema = {
+    "type": "object",
+    "properties": {key: WholeNumber(1).described() for key in ("min", "max")},
+    "required": ["min", "max"],
+    "additionalProperties": False,
+}
+COUNTS: Schema = {"type": "array", "items": {"type": ["array", "integer", "string"]}, "minItems": 1}
+COUNTS_FILE: Schema = {
+    "type": "object",
+    "properties": {"file": {"type": "string"}},
+    "required": ["file"],
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+}
+
+
+def _sizes() -> Schema:
+    """Who says how many units there are: each level, or one tree for all, as JSON Schema."""
+    ends = [{"required": ["min"]}, {"required": ["max"]}]
+    count = {"required": ["count"], "not": {"anyOf": ends}}
+    level = {"oneOf": [count, {"required": ["min", "max"], "not": {"required": ["count"]}}]}
+    name_only = {"not": {"anyOf": [{"required": ["count"]}, *ends]}}
+    return {
+        "oneOf": [{"required": ["levels"]}, {"required": ["examples"]}],
+        "not": {"required": ["examples", "tree"]},
+        "if": {"required": ["tree"]},
+        "then": {"properties": {"levels": {"items": name_only, "minItems": 2}}},
+        "else": {"properties": {"levels": {"items": level}}},
+    }
+
+
+class WrittenLevel(Level):
+    """One level of nesting."""
+
+    count: Annotated[Count | None, WithJsonSchema({"anyOf": [WholeNumber(1).described(), BETWEEN]})] = Field(
+        default=None, description=Level.model_fields["count"].description
+    )
+
+
 class WrittenData(Model):
     """What is sampled from: units within units. Either `levels` or `examples`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["levels"]}, {"required": ["examples"]}]},
-    )
+    model_config = ConfigDict(json_schema_extra=_sizes())
 
     examples: Count | None = Field(
         default=None, description=f"{SHORT}the number of examples, at a level called `example`."
     )
-    levels: list[Level] | None = Field(
+    levels: list[WrittenLevel] | None = Field(
         default=None,
         description="The levels of nesting, outermost first.",
         json_schema_extra={"minItems": 1, "maxItems": 16},
+    )
+    tree: Annotated[object, WithJsonSchema({"anyOf": [COUNTS, COUNTS_FILE]})] = Field(
+        default=None, description=Data.model_fields["tree"].description
     )
 
 

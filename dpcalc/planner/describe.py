@@ -16,12 +16,18 @@ def _level_text(level: Level) -> str:
     """One level's draw in a few words."""
     match level.scheme:
         case Fixed(size=size):
-            return f"{size} of {level.count} ({level.name}), fixed size"
-        case Poisson():
-            expected = level.rate * level.count
-            return f"{_number(expected)} of {level.count} ({level.name}) expected, Poisson"
+            return f"{size} of {_count(level)} ({level.name}), fixed size"
+        case Poisson(probability=rate) if level.is_equal:
+            return f"{_number(rate * level.count)} of {level.count} ({level.name}) expected, Poisson"
+        case Poisson(probability=rate):
+            return f"each of {_count(level)} ({level.name}) with probability {_number(rate)}, Poisson"
         case All():
-            return f"all {level.count} ({level.name})"
+            return f"all {_count(level)} ({level.name})"
+
+
+def _count(level: Level) -> str:
+    """How many units there are under one parent."""
+    return str(level.count) if level.is_equal else f"{level.least} to {level.count}"
 
 
 def _number(value: Fraction) -> str:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcalc.report.rounding import BARE_DIGITS, rational_down, rounded_up
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import Poisson
 
 if TYPE_CHECKING:  # this loads numpy, which other reports do without
@@ -73,7 +73,7 @@ def _exchanged(phase: Phase, old: Value, new: Value) -> Phase:
             return phase
         return replace(phase, mechanism=replace(phase.mechanism, noise_multiplier=new))
     levels = tuple(_redrawn(level, old, Fraction(new)) for level in phase.hierarchy.levels)
-    return replace(phase, hierarchy=Hierarchy(levels=levels))
+    return replace(phase, hierarchy=replace(phase.hierarchy, levels=levels))
 
 
 def _redrawn(level: Level, old: Value, new: Fraction) -> Level:

@@ -107,11 +107,11 @@ class Hierarchy:
             InputError: names the first unit that holds fewer units than a step draws.
         """
         for number, scheme in enumerate(schemes, start=1):
-            place = tree.first_below(number, scheme.size) if isinstance(scheme, Fixed) else None
-            if isinstance(scheme, Fixed) and place is not None:
-                name = names[number - 1]
-                where = f"tree{indexed(place)}"
-                raise InputError(f"{where}: expected at least the {scheme.size} ({name}) that are drawn, got fewer")
+            short = tree.first_below(number, scheme.size) if isinstance(scheme, Fixed) else None
+            if isinstance(scheme, Fixed) and short is not None:
+                place, held = short
+                drawn = f"{scheme.size} of level {names[number - 1]}, which a step draws"
+                raise InputError(f"tree{indexed(place)}: expected at least {drawn}, got {held}")
         levels = (
             Level(name=name, count=max(sizes), least=min(sizes), scheme=scheme)
             for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)

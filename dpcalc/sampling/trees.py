@@ -1,15 +1,19 @@
 """Unequal sizes: nested counts as one list of sizes for each level, and what is wrong with nested counts."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate, chain, islice
 
 from dpcalc.errors import InputError
 
+Counts = int | list["Counts"]
+"""Numbers of records, nested by level."""
 MAX_COUNT = 10**15
 MAX_RECORDS = 10**18
+_EMPTY = "leave out units that hold nothing"
+_DEEPER = "one list within another for each level, the innermost numbers count the units of the last one"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,11 +37,19 @@ class Tree:
     @property
     def digest(self) -> str:
         """SHA-256 of the sizes up to the order of siblings."""
-        units: list[object] = list(self.sizes[-1])
+        return sha256(repr(self._nested(sorted)).encode()).hexdigest()
+
+    def nested(self) -> Counts:
+        """The nested counts that `tree_of` takes."""
+        return self._nested(list)
+
+    def _nested(self, arranged: Callable[[Iterable[Counts]], list[Counts]]) -> Counts:
+        """Nested counts, the children of each unit arranged in some order."""
+        units: list[Counts] = list(self.sizes[-1])
         for sizes in reversed(self.sizes[:-1]):
             below = iter(units)
-            units = [tuple(sorted(islice(below, size))) for size in sizes]  # type: ignore[type-var]
-        return sha256(repr(units).encode()).hexdigest()
+            units = [arranged(islice(below, size)) for size in sizes]
+        return units[0]
 
     def place(self, level: int, unit: int) -> tuple[int, ...]:
         """Where a unit is: its index and those of the units above it, each in its parent, the outermost first.
@@ -54,11 +66,11 @@ class Tree:
             unit = parent
         return tuple(reversed(indices))
 
-    def first_below(self, level: int, size: int) -> tuple[int, ...] | None:
-        """Where the first unit is that holds fewer than `size` units of a level, None if there is none."""
+    def first_below(self, level: int, size: int) -> tuple[tuple[int, ...], int] | None:
+        """Where the first unit is that holds fewer than `size` units of a level, and how many it holds."""
         for unit, held in enumerate(self.sizes[level - 1]):
             if held < size:
-                return self.place(level - 1, unit)
+                return self.place(level - 1, unit), held
         return None
 
 
@@ -69,10 +81,14 @@ class Fault:
     Attributes:
         at: indices from the top, from 0.
         text: what is expected there, and what is there instead.
+        hint: what to do, or "".
+        is_amount: whether it is a number, only too small or too large.
     """
 
     at: tuple[int, ...]
     text: str
+    hint: str = ""
+    is_amount: bool = False
 
 
 def indexed(at: Sequence[int]) -> str:
@@ -123,7 +139,7 @@ def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
         One fault for each wrong place, in order.
     """
     if len(names) < 2:
-        yield Fault(at=(), text=f"at least two levels, got only {', '.join(names)}: its `count` says how many")
+        yield Fault(at=(), text="over two levels or more, got one", hint="the `count` of a single level says how many")
     else:
         yield from _faults(counts, names, ())
 
@@ -133,9 +149,9 @@ def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterat
     if len(names) == 1:
         yield from _count_faults(counts, names[0], at)
     elif not isinstance(counts, list | tuple):
-        yield Fault(at=at, text=f"a list with an entry for each {names[0]}, got {_shown(counts)}")
+        yield Fault(at=at, text=f"a list with an entry for each {names[0]}, got {_shown(counts)}", hint=_DEEPER)
     elif not counts:
-        yield Fault(at=at, text=f"at least one {names[0]}, got none: leave out what is empty")
+        yield Fault(at=at, text=f"at least one {names[0]}, got an empty list", hint=_EMPTY, is_amount=True)
     elif len(names) > 2 or not _are_counts(counts):
         for index, child in enumerate(counts):
             yield from _faults(child, names[1:], (*at, index))
@@ -150,13 +166,13 @@ def _are_counts(counts: Sequence[object]) -> bool:
 def _count_faults(count: object, name: str, at: tuple[int, ...]) -> Iterator[Fault]:
     """What is wrong with a number of records."""
     if isinstance(count, list | tuple):
-        yield Fault(at=at, text=f"a whole number, how many of level {name}, got a list: deeper than the levels")
+        yield Fault(at=at, text=f"a whole number, how many of level {name}, got a list", hint=_DEEPER)
     elif not isinstance(count, int) or isinstance(count, bool):
         yield Fault(at=at, text=f"a whole number, how many of level {name}, got {_shown(count)}")
     elif count < 1:
-        yield Fault(at=at, text=f"at least one {name}, got {count}: leave out what is empty")
+        yield Fault(at=at, text=f"at least 1, how many of level {name}, got {count}", hint=_EMPTY, is_amount=True)
     elif count > MAX_COUNT:
-        yield Fault(at=at, text=f"at most {MAX_COUNT:.0e} of level {name}")
+        yield Fault(at=at, text=f"at most {MAX_COUNT:.0e}, how many of level {name}", is_amount=True)
 
 
 def _shown(value: object) -> str:

@@ -340,16 +340,6 @@ MEANING = [
 NOT_YET = [
     ("version 2", flat({"version": "§2", "foo": "bar"}), [("DPC104", "version 2 of the config file")]),
     (
-        "tree",
-        flat({"data": "{§tree: [[4, 2], [3]]}", "sampling": "{example: {scheme: all}}"}),
-        [("DPC104", "`data.tree`")],
-    ),
-    (
-        "min",
-        nested({"data": "{levels: [{name: task, count: 200}, {name: example, §min: 5}]}"}),
-        [("DPC104", "(`min`)")],
-    ),
-    (
         "redraw",
         nested({"sampling": "{task: {scheme: fixed, size: 4, §redraw_every: 10}}"}),
         [("DPC104", "`redraw_every`")],

@@ -187,7 +187,7 @@ def test_spelling_hints_know_the_keys_of_the_schema():
     names = {
         "": None,
         "data": "WrittenData",
-        "data.levels[]": "Level",
+        "data.levels[]": "WrittenLevel",
         "sampling": "WrittenSampling",
         "sampling.*": "WrittenDraw",
         "mechanism": "WrittenMechanism",
@@ -204,6 +204,8 @@ def test_spelling_hints_know_the_keys_of_the_schema():
 
 
 POISSON = {"sampling": "{scheme: poisson}"}
+OF_A = {"sampling": "{a: {scheme: all}}", "privacy": "{unit: a, delta: 1e-6}"}
+TREE_3 = "{levels: [{name: a}, {name: b}], tree: 3}"
 PHASE = "[{name: one}, {name: two, %s}]"
 # For every key of the reference table: lines that change the plan, and lines that are wrong because of this key.
 EFFECTS = {
@@ -221,6 +223,15 @@ EFFECTS = {
         {"data": "{levels: [{name: example, count: 5e4}]}"},
         {"data": "{levels: [{name: example, count: 0.5}]}"},
     ),
+    "data.levels[].min": (
+        {"data": "{levels: [{name: example, min: 5, max: 6e4}]}", "sampling": "{scheme: fixed, size: 2}"},
+        {"data": "{levels: [{name: example, min: 0, max: 6e4}]}", "sampling": "{scheme: fixed, size: 2}"},
+    ),
+    "data.levels[].max": (
+        {"data": "{levels: [{name: example, count: {min: 5, max: 9}}]}", "sampling": "{scheme: fixed, size: 2}"},
+        {"data": "{levels: [{name: example, count: {min: 5}}]}", "sampling": "{scheme: fixed, size: 2}"},
+    ),
+    "data.tree": ({"data": "{levels: [{name: a}, {name: b}], tree: [3, 4]}", **OF_A}, {"data": TREE_3, **OF_A}),
     "sampling": ({"sampling": "{scheme: all}"}, {"sampling": "all"}),
     "sampling.scheme": ({"sampling": "{scheme: all}"}, {"sampling": "{scheme: some}"}),
     "sampling.size": ({"sampling": "{scheme: fixed, size: 9}"}, {"sampling": "{scheme: fixed, size: -9}"}),
