@@ -1,0 +1,92 @@
+"""Plans at the edges: no noise, no steps, no sampling, phases that are one phase cut in two."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.mechanisms import Gaussian
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.search import NoSolution
+from dpcalc.planner.solve import solve
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+
+def plan_of(scheme, *, noise=4.0, steps=1_000, adjacency=Adjacency.ADD_REMOVE):
+    level = Level(name="example", count=60_000, scheme=scheme)
+    phase = Phase(
+        name="training",
+        hierarchy=Hierarchy(levels=(level,)),
+        mechanism=Gaussian(noise_multiplier=noise),
+        clip=1,
+        steps=steps,
+    )
+    return Plan(phases=(phase,), unit=1, adjacency=adjacency, delta=1e-5)
+
+
+HUNDREDTH = Poisson(probability=Fraction(1, 100))
+
+
+def test_without_noise_epsilon_is_infinite_and_delta_is_one():
+    plan = plan_of(HUNDREDTH, noise=0.0)
+    assert not guarantee(plan).finite
+    assert evaluate(plan).guarantee.epsilon_lower is None
+    assert delta_of(plan, epsilon=3.0).delta == 1.0
+
+
+@pytest.mark.parametrize("noise", [0.0, 4.0])
+def test_without_steps_nothing_is_spent(noise):
+    assert guarantee(plan_of(HUNDREDTH, noise=noise, steps=0)).epsilon == 0.0
+
+
+def test_a_rate_of_zero_costs_nothing():
+    assert guarantee(plan_of(Poisson(probability=Fraction(0)))).epsilon == 0.0
+
+
+def test_rate_one_and_a_full_fixed_draw_are_no_sampling():
+    everything = guarantee(plan_of(All(), noise=100.0)).epsilon
+    assert guarantee(plan_of(Poisson(probability=Fraction(1)), noise=100.0)).epsilon == everything
+    assert guarantee(plan_of(Fixed(size=60_000), noise=100.0)).epsilon == everything
+
+
+@pytest.mark.parametrize("method", ["pld", "rdp", "moments", "advanced", "basic"])
+def test_a_phase_cut_in_two_costs_the_same(method):
+    plan = plan_of(HUNDREDTH)
+    (whole,) = plan.phases
+    halves = replace(plan, phases=(replace(whole, name="a", steps=400), replace(whole, name="b", steps=600)))
+    assert guarantee(halves, method=method).epsilon == guarantee(plan, method=method).epsilon
+
+
+def test_delta_at_the_epsilon_of_a_delta_is_that_delta():
+    plan = plan_of(HUNDREDTH)
+    found = delta_of(plan, epsilon=evaluate(plan).guarantee.epsilon)
+    assert found.delta_lower <= 1e-5 <= found.delta * 1.001
+
+
+@pytest.mark.parametrize("quantity", ["sigma", "steps", "rate"])
+@pytest.mark.parametrize("scheme", [HUNDREDTH, Fixed(size=600)])
+def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme):
+    plan = plan_of(scheme)
+    found = solve(plan, quantity, target_epsilon=1.0)
+    assert guarantee(found.plan).epsilon == found.epsilon <= 1.0
+    (phase,) = found.plan.phases
+    match quantity:
+        case "sigma":
+            worse = replace(phase, mechanism=Gaussian(noise_multiplier=found.fails_at))
+            assert found.value / found.fails_at < 1 + 1e-4
+        case "steps":
+            worse = replace(phase, steps=found.fails_at)
+            assert found.fails_at == found.value + 1
+        case "rate":
+            new = Fixed(size=found.fails_at) if isinstance(scheme, Fixed) else Poisson(probability=found.fails_at)
+            (level,) = phase.hierarchy.levels
+            worse = replace(phase, hierarchy=Hierarchy(levels=(replace(level, scheme=new),)))
+    assert guarantee(replace(found.plan, phases=(worse,))).epsilon > 1.0
+
+
+def test_no_size_is_small_enough_for_next_to_no_budget():
+    with pytest.raises(NoSolution, match="no value gives epsilon <= 1e-06"):
+        solve(plan_of(Fixed(size=600), noise=0.5), "rate", target_epsilon=1e-6)
