@@ -5,8 +5,9 @@ and never less than 1e-6.
 
 dp_accounting: the coarsest grid of the form 1e-4 * 2^k whose pessimistic end exceeds the exact value by no more than
 the goal (1e-4 is its default). From the default the grid is doubled while the goal is still met, else halved until it
-is. The search ends without success when a run fails or exceeds its caps, when halving does not take a quarter off the
-error (round-off, not the grid, is in the way), or after four time-outs' worth of trials.
+is. Where the default exceeds the caps, the search starts from the first grid of eight, sixty-four, ... times as much
+that does not. It ends without success when a run fails, when halving does not take a quarter off the error (round-off,
+not the grid, is in the way), or after four time-outs' worth of trials.
 
 prv_accountant: `eps_error` equal to the goal or 1e-4 relative, whichever is larger (its interval is twice that wide,
 which favours it), else ten times that, which still counts, else a hundred times; whichever first ends within the caps.
@@ -36,7 +37,7 @@ def matched_grid(case, exact, goal, caps):
     """For dp_accounting's PLD accountant; the goal is absolute."""
     goal = max(goal, ABSOLUTE)
     start = time.monotonic()
-    grid, best = DEFAULT_GRID, asked(PLD, case, DEFAULT_GRID, caps)
+    grid, best = _affordable(case, caps)
     error = _error(best, exact)
     coarsen = error <= goal
     while (coarsen or error > goal) and time.monotonic() - start < PATIENCE * caps.seconds:
@@ -47,6 +48,18 @@ def matched_grid(case, exact, goal, caps):
             break
         grid, best, error = trial, run, new
     return Match(setting=grid, reached=error <= goal, run=best)
+
+
+def _affordable(case, caps):
+    """The default grid, or the finest tried that ends within the caps, with its run."""
+    grid = DEFAULT_GRID
+    run = asked(PLD, case, grid, caps)
+    for _ in range(PATIENCE - 1):
+        if not run.failure:
+            break
+        grid *= 8
+        run = asked(PLD, case, grid, caps)
+    return grid, run
 
 
 def _error(run, exact):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.benchmarks.running import INTERVAL, SOLVE
 
+WRONG = 3e-5  # relative; the middle of our interval, where nothing better is known, is as good as that
 RECORDED = Path(__file__).parents[1] / "peers" / "recorded.csv"
 COLUMNS = {
     "case": "case",
@@ -75,8 +76,17 @@ def _record(row, exact, ours):
         "mebibytes": memory_of(row),
         "ratio": _quotient(seconds_of(row), seconds_of(ours)),
         "cpu_ratio": _quotient(cpu_of(row), cpu_of(ours)),
-        "status": row.failure or ("" if row.reached else "width not reached"),
+        "status": row.failure or ("" if row.reached else "width not reached") or _wrong(row, lower, upper, exact),
     }
+
+
+def _wrong(row, lower, upper, exact):
+    """What a bound or an interval of a peer is that misses the exact value by more than our digits."""
+    if row.tool.ours or row.case.target or not exact or upper is None:
+        return ""
+    if upper < exact * (1 - WRONG):
+        return "below the exact value"
+    return "above the exact value" if lower is not None and lower > exact * (1 + WRONG) else ""
 
 
 def _quotient(a, b):
