@@ -1,0 +1,105 @@
+"""Compositions that once came out wrong, too wide, or not at all."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.accountants.pld import LOWER, UPPER, interval
+from dpcalc.release.bounds import StepBound
+
+from .fine_lattice import estimated_epsilon
+from .numerics_problems import Problem
+
+
+def problem(eta, shift, distances, swapped_distances, *, swapped, sigma, steps, delta):
+    """Two levels at most; all that misses the unit misses it at the first."""
+    missed = (1 - Fraction(eta), Fraction(0))[: len(distances)]
+    bound = StepBound(
+        inclusion=Fraction(eta),
+        shift=shift,
+        missed=missed,
+        distances=distances,
+        distances_swapped=swapped_distances,
+    )
+    return Problem(bound, swapped, sigma, steps, delta)
+
+
+def ends(case):
+    return interval({case.profile: case.steps}, delta=case.delta, sides=(UPPER, LOWER))
+
+
+# losses so low that the tilt makes them negligible were counted as 0, and the lower end came out above the truth
+TOO_HIGH = [
+    problem("3/25000", 2, (2,), (0,), swapped=True, sigma=1.5598171315692275, steps=156, delta=3.5039762025288147e-11),
+    problem("3/100000", 2, (2,), (0,), swapped=True, sigma=1.166, steps=3563, delta=3.08e-15),
+    problem("1/5000", 2, (2,), (0,), swapped=True, sigma=0.92429105154606, steps=1102, delta=4.165850168400964e-11),
+]
+
+# the price of the widest lattice, tilt times spacing, was more than a float's exponent holds
+OVERFLOWED = [
+    problem("1/10000", 2, (2,), (0,), swapped=True, sigma=0.3802, steps=6, delta=7.13e-9),
+    problem("1/2", 2, (2,), (0,), swapped=True, sigma=0.3118, steps=2, delta=1.53e-7),
+    problem("1/2", 2, (2,), (0,), swapped=True, sigma=0.30306704870789886, steps=430, delta=9.342483771436421e-25),
+]
+
+
+@pytest.mark.parametrize("case", TOO_HIGH)
+def test_rare_large_negative_losses_do_not_lift_the_lower_end(case):
+    exact, error = estimated_epsilon([(case.curve, case.steps)], case.delta)
+    upper, lower = ends(case)
+    assert error <= 1e-6 * exact
+    assert lower <= exact + error
+    assert upper >= exact - error
+
+
+@pytest.mark.parametrize("case", OVERFLOWED)
+def test_a_bounded_loss_at_its_bound_has_ends(case):
+    upper, lower = ends(case)
+    most = -case.steps * math.log1p(-float(case.bound.inclusion))  # every loss is at most -log(1 - eta)
+    assert 0 <= lower <= upper <= most * (1 + 1e-9)
+
+
+HUGE = [
+    problem("1/2", 160, (160,), (0,), swapped=False, sigma=0.4553, steps=389029, delta=7.99e-15),
+    problem("1", 2, (2,), (0,), swapped=False, sigma=0.07664519823840533, steps=62698787, delta=1.39e-14),
+    problem("1", 8, (4,), (4,), swapped=False, sigma=0.21329668838600063, steps=40413373, delta=1.1e-17),
+]
+
+
+@pytest.mark.xfail(raises=ZeroDivisionError, strict=True, reason="pld._epsilon: exp(-spacing) underflows above 745")
+@pytest.mark.parametrize("case", HUGE)
+def test_a_lattice_wider_than_the_exponent_of_a_float(case):
+    """Epsilon of 1e9: useless, but a number; a loss is at most that of a Gaussian of the whole shift."""
+    upper, lower = ends(case)
+    mu = math.sqrt(case.steps) * case.bound.shift / case.sigma
+    assert 0 <= lower <= upper <= mu**2 / 2 + 40 * mu
+
+
+FLOODED = problem(
+    "1/100", 200, (200,), (0,), swapped=True, sigma=19.933860727468854, steps=137512, delta=6.607103180186355e-09
+)
+
+
+@pytest.mark.xfail(raises=RuntimeWarning, strict=True, reason="pld._untilted: e^690 times an error above 1e8 overflows")
+def test_no_overflow_far_below_epsilon():
+    upper, lower = ends(FLOODED)
+    assert 0 <= lower <= upper <= -FLOODED.steps * math.log1p(-0.01) * (1 + 1e-9)
+
+
+# bounded losses in the direction D'||D: rounding down is first order at the upper end of the loss, copy after copy
+WIDE = [
+    problem("3/100", 8, (8,), (0,), swapped=True, sigma=0.9692254757205669, steps=19918, delta=2.22440947404431e-7),
+    problem(
+        "1/100000", 4, (4,), (0,), swapped=True, sigma=0.642530733357551, steps=1589314, delta=1.645276460695433e-11
+    ),
+    problem("1/20000", 1, (1,), (0,), swapped=True, sigma=0.47708535162175747, steps=5915041, delta=1.562e-7),
+    problem("3/10000", 5, (5,), (0,), swapped=True, sigma=1.554, steps=8603, delta=1.22e-4),
+]
+
+
+@pytest.mark.xfail(raises=AssertionError, strict=False, reason="lower end of a bounded loss")
+@pytest.mark.parametrize("case", WIDE)
+def test_the_interval_of_a_bounded_loss_is_narrow(case):
+    upper, lower = ends(case)
+    assert upper - lower <= 1e-3 * upper
