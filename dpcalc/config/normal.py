@@ -100,13 +100,15 @@ def _draw(level: Level) -> str:
         case All():
             return "{scheme: all}"
         case Fixed(size=size):
-            return f"{{scheme: fixed, size: {size}}}  # rate {_near(level.rate)}"
+            return f"{{scheme: fixed, size: {size}}}  # rate {'' if level.is_equal else 'at most '}{_near(level.rate)}"
         case Poisson(probability=rate):
             expected = rate * level.count
             stated = scalars.decimal(rate)
+            if stated is not None and not level.is_equal:
+                return f"{{scheme: poisson, rate: {stated}}}"
             if stated is not None and expected.denominator != 1:
                 return f"{{scheme: poisson, rate: {stated}}}  # expected {_near(expected)}"
-            stated = scalars.decimal(expected)
+            stated = scalars.decimal(expected) if level.is_equal else None
             if stated is None:
                 raise InputError(f"level {level.name}: expected a rate that is a decimal number, got {rate}")
             return f"{{scheme: poisson, expected: {stated}}}  # rate {_near(rate)}"

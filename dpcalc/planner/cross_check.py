@@ -7,8 +7,9 @@ from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import LOWER, UPPER, interval
 from dpcalc.curves.loss_moments import LossCurve
 from dpcalc.errors import ConvergenceError
+from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import is_noiseless, releases
+from dpcalc.planner.releases import BACKWARD, FORWARD, is_noiseless, releases, releasing_phases
 from dpcalc.release.tree import step_counts
 
 
@@ -52,11 +53,14 @@ def cross_checks(plan: Plan) -> tuple[CrossCheck, ...]:
         plan: a training run.
 
     Returns:
-        One entry a direction; none without noise, without releases, or where the interval is not to be had.
+        One entry a direction of the unit that the moment bound finds costliest; none without noise, without
+        releases, or where the interval is not to be had.
     """
-    if is_noiseless(plan):
+    if is_noiseless(plan) or not releasing_phases(plan):
         return ()
-    trees = {name: step_counts(release) for name, release in releases(plan).releases.items()}
+    protected, _ = deciding(plan)
+    tree = releases(plan).releases
+    trees = {name: step_counts(tree[name]) for name in (protected.named(FORWARD), protected.named(BACKWARD))}
     try:
         return tuple(_checked(name, counts, plan.delta) for name, counts in trees.items() if counts)
     except ConvergenceError:

@@ -5,25 +5,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcalc.accountants.conversion import best_epsilon, composed_moments
+from dpcalc.accountants.conversion import composed_moments
 from dpcalc.accountants.pld import LOWER, delta_interval, interval
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import (
-    BACKWARD,
-    FORWARD,
-    Alternative,
-    alternative_of,
-    alternatives,
-    likeliest,
-    releases,
-    releasing_phases,
-)
+from dpcalc.planner.releases import Alternative, alternatives, releasing_phases
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.data_sets import Mixture, data_set_pair, sign_patterns
 from dpcalc.release.step import bound_mixtures
-from dpcalc.release.tree import step_counts
 from dpcalc.sampling.company import company_of
 
 Pair = tuple[Mixture, Mixture]
@@ -61,16 +52,12 @@ def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[LossCurve, int], b
     """Steps of the costliest candidate, and whether it attains the bound; None if nothing is released."""
     if not releasing_phases(plan):
         return None
-    trees = releases(plan).releases
-    deciding = alternative_of(plan, direction)
-    names = trees if deciding is None else (deciding.named(FORWARD), deciding.named(BACKWARD))
-    bests = {name: best_epsilon(step_counts(trees[name]), delta=plan.delta) for name in names}
-    costliest = max(bests, key=lambda name: bests[name].value)
-    order = bests[costliest].order
+    protected, bound = deciding(plan, direction)
+    order = bound.order
     best: tuple[float, bool, dict[LossCurve, int]] | None = None
-    for counts, attained in _candidates(plan, deciding or alternative_of(plan, costliest) or likeliest(plan)):
+    for counts, attained in _candidates(plan, protected):
         score = float(composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0])
-        tight = attained and (deciding is not None or len(alternatives(plan)) == 1)
+        tight = attained and (bool(direction) or len(alternatives(plan)) == 1)
         if best is None or (score, tight) > best[:2]:
             best = (score, tight, counts)
     return None if best is None else (best[2], best[1])

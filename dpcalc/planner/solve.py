@@ -197,7 +197,7 @@ def _solve_size(plan: Plan, chosen: Phase, place: int, target: float) -> Solutio
     def put(value: int) -> Plan:
         return _with_level(plan, chosen, place, replace(level, scheme=Fixed(size=value)))
 
-    value, fails_at = largest_whole(put, 1, level.count - 1, target, "size")
+    value, fails_at = largest_whole(put, 1, max(1, level.least - 1), target, "size")
     return _solution(put(value), (value, fails_at), "rate", "size", target)
 
 

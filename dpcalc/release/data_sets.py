@@ -17,6 +17,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 
+_MOST_SUMS = 200_000  # more sums of some of the protected unit's parts are not told apart
 _MOST_INDEPENDENT = 32  # more independently drawn vectors than this are left at 0: a smaller cost, still exact
 
 
@@ -97,6 +98,9 @@ def _mates(company: Company, number: int, sign: int) -> tuple[Mixture, Mixture]:
 
 def _own(company: Company) -> Mixture:
     """Distribution of the number of clipped contributions of the drawn protected unit, or of the part that is not 0."""
+    drawn = company.under[0][0].scheme if company.under else None
+    if isinstance(drawn, Fixed) and 0 < len(company.parts) * drawn.size**2 * max(company.parts, default=0) < _MOST_SUMS:
+        return _sum_of_some(company.parts, drawn.size)
     if company.own:
         return {company.own: Fraction(1)}
     counts: Mixture = {1: Fraction(1)}
@@ -107,6 +111,16 @@ def _own(company: Company) -> Mixture:
             case Fixed() | All():
                 counts = _power(counts, level.scheme.most_drawn(fewest))
     return counts
+
+
+def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
+    """Distribution of the sum of `size` of the values, drawn without replacement."""
+    ways: list[dict[int, int]] = [{0: 1}, *({} for _ in range(size))]
+    for value in values:
+        for taken in range(size, 0, -1):
+            for total, number in ways[taken - 1].items():
+                ways[taken][total + value] = ways[taken].get(total + value, 0) + number
+    return {total: Fraction(number, comb(len(values), size)) for total, number in ways[size].items()}
 
 
 def _binomial(count: int, rate: Fraction) -> Mixture:

@@ -20,6 +20,7 @@ class Company:
         beside: for each level of the path, how many clipped contributions every other unit in the frame makes whenever
             it is drawn (with more than that it can scale them down); 0 where that is random, or nobody is there.
         own: the same for the protected unit.
+        parts: the same for each unit directly under the protected one, where they differ and a fixed number is drawn.
         under: for each level from below the protected unit down to the clipping level, the level and the fewest units
             under one parent there.
     """
@@ -28,6 +29,7 @@ class Company:
     clip: int
     beside: tuple[int, ...]
     own: int
+    parts: tuple[int, ...]
     under: tuple[tuple[Level, int], ...]
 
 
@@ -48,6 +50,7 @@ def company_of(hierarchy: Hierarchy, path: Path, *, clip: int) -> Company:
         clip=clip,
         beside=tuple(_least_beside(*step) for step in zip(levels[:unit], certain, rows, strict=False)),
         own=int(certain[unit - 1][rows[-1]]),
+        parts=_parts(levels[unit], certain[unit], rows[-1]) if unit < clip and _is_fixed(hierarchy, unit + 1) else (),
         under=tuple(zip(hierarchy.levels[unit:clip], _fewest_under(levels, unit, rows[-1]), strict=False)),
     )
 
@@ -94,6 +97,17 @@ def _least_beside(level: Rows, values: Whole, row: int) -> int:
     inside = level.parent == level.parent[row]
     inside[row] = level.number[row] > 1
     return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
+
+
+def _is_fixed(hierarchy: Hierarchy, number: int) -> bool:
+    """Whether a fixed number is drawn at a level."""
+    return isinstance(hierarchy.level(number).scheme, Fixed)
+
+
+def _parts(level: Rows, values: Whole, row: int) -> tuple[int, ...]:
+    """The values of the units under a row of the level above, () where they are all the same or random."""
+    found = values[level.parent == row]
+    return tuple(found.tolist()) if 0 < found.min() < found.max() else ()
 
 
 def _fewest_under(levels: Sequence[Rows], unit: int, row: int) -> list[int]:

@@ -329,7 +329,8 @@ def test_delta_is_held_against_the_units_of_the_whole_tree():
 
 
 def test_the_normal_form_means_the_same():
-    for text in (clinics({}), users("min: 5, max: 64")):
+    half = "{clinic: {scheme: all}, patient: {scheme: poisson, rate: 0.5}, visit: {scheme: poisson, rate: 0.2}}"
+    for text in (clinics({}), users("min: 5, max: 64"), clinics({"sampling": half})):
         assert plan(normal_form(plan(text))) == plan(text)
         assert digest(normal_form(plan(text))) == digest(text)
 

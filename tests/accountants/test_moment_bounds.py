@@ -1,0 +1,149 @@
+"""RDP and moments against closed forms and the oracles' own moments; basic and advanced from the text."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from oracles.conditioning import exact_epsilon
+from oracles.exact_gaussian import exact_epsilon as gaussian_epsilon
+from oracles.inversion import Composition, log_peak
+from oracles.numerics_problems import generator, random_problem
+from scipy.optimize import minimize_scalar
+
+from dpcalc.accountants.advanced import advanced
+from dpcalc.accountants.basic import basic
+from dpcalc.accountants.moments import moments
+from dpcalc.accountants.rdp import rdp, rdp_classic
+from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.curves.privacy_profile import GluedProfile
+
+ONE = Fraction(1)
+
+
+def flat(rate, sigma):
+    """Poisson sampling, add-remove, direction D||D'."""
+    rate = Fraction(rate)
+    return MixturePair.of({0: 1 - rate, 1: rate} if rate < 1 else {1: ONE}, {0: ONE}, deviation=sigma)
+
+
+def glued_flat(rate, sigma):
+    """Both directions of the classical pair; the unit's batch at 0, the others at 1."""
+    rate = Fraction(rate)
+    own = MixturePair.of({0: rate, 1: 1 - rate}, {1: ONE}, deviation=sigma)
+    other = MixturePair.of({0: ONE}, {0: 1 - rate, 1: rate}, deviation=sigma)
+    return GluedProfile(own=own, other=other, shift=1.0)
+
+
+def log_moment(rate, sigma, order):
+    """log E_Q[(P/Q)^(order + 1)] for a whole order: sum_k C(a, k) (1-q)^(a-k) q^k e^{k (k-1) / (2 sigma^2)}."""
+    a, q, s = order + 1, mpmath.mpf(rate.numerator) / rate.denominator, mpmath.mpf(sigma)
+    terms = (
+        mpmath.binomial(a, k) * (1 - q) ** (a - k) * q**k * mpmath.exp(k * (k - 1) / (2 * s**2)) for k in range(a + 1)
+    )
+    return mpmath.log(mpmath.fsum(terms))
+
+
+CASES = [
+    (Fraction(1, 100), 4.0, 10_000, 1e-5),
+    (Fraction(1, 10**6), 1.0, 10**7, 1e-12),
+    (Fraction(1, 2), 30.0, 1000, 1e-20),
+    (Fraction(1), 5.0, 3, 1e-3),
+    (Fraction(1, 10**4), 0.7, 100, 1e-2),
+]
+
+
+@pytest.mark.parametrize(("rate", "sigma", "steps", "delta"), CASES)
+def test_moments_is_the_best_whole_order_up_to_32(rate, sigma, steps, delta):
+    with mpmath.workdps(50):
+        orders = range(1, 33)
+        best = min((steps * log_moment(rate, sigma, n) - mpmath.log(delta)) / n for n in orders)
+    assert moments({flat(rate, sigma): steps}, delta=delta).epsilon == pytest.approx(float(best), rel=1e-9)
+
+
+def test_moments_of_the_published_example():
+    answer = moments({flat(Fraction(1, 100), 4.0): 10_000}, delta=1e-5)
+    assert answer.epsilon == pytest.approx(1.2586, abs=5e-5)
+    assert answer.note == "lambda 19"
+
+
+@pytest.mark.parametrize("sigma", [0.2, 1.0, 50.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-9, 1e-30])
+def test_rdp_of_the_gaussian_is_the_minimum_over_orders(sigma, delta):
+    """K(z) = z (z + 1) / (2 sigma^2) per step."""
+
+    def bound(log_order, best_weight):
+        z = math.exp(log_order)
+        weight = -z * math.log1p(1 / z) - math.log1p(z) if best_weight else 0.0
+        return (100 * z * (z + 1) / (2 * sigma**2) + weight - math.log(delta)) / z
+
+    curve = MixturePair.of({0: ONE}, {1: ONE}, deviation=sigma)
+    for accountant, best_weight in ((rdp, True), (rdp_classic, False)):
+        least = minimize_scalar(
+            bound, args=(best_weight,), bounds=(-9, 9), method="bounded", options={"xatol": 1e-8}
+        ).fun
+        assert accountant({curve: 100}, delta=delta).epsilon == pytest.approx(least, rel=1e-7)
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_rdp_of_random_bounds_is_the_minimum_over_orders(block):
+    rng = generator(block, 307)
+    for _ in range(4):
+        problem = random_problem(rng, rarest=1e-4, farthest=40)
+        found = rdp({problem.profile: problem.steps}, delta=problem.delta)
+        order = float(found.note.split()[-1]) - 1  # four digits: an error of 1e-3 in the order, 1e-6 in the minimum
+
+        def bound(log_order, problem=problem):
+            z = math.exp(log_order)
+            value = Composition([(problem.curve, problem.steps)], z).log_moment(np.array([z + 0j]))[0].real
+            return float(value + log_peak(z) - math.log(problem.delta)) / z
+
+        around = (math.log(order) - 0.1, math.log(order) + 0.1)
+        least = minimize_scalar(bound, bounds=around, method="bounded", options={"xatol": 1e-7}).fun
+        assert found.epsilon == pytest.approx(max(least, 0.0), rel=1e-6), problem
+        assert found.epsilon >= least * (1 - 1e-9), problem
+        assert bound(math.log(order) - 1) >= least
+        assert bound(math.log(order) + 1) >= least
+
+
+@pytest.mark.parametrize("steps", [1, 10, 10_000])
+@pytest.mark.parametrize("delta", [1e-3, 1e-10])
+def test_basic_is_the_sum_of_exact_epsilons(steps, delta):
+    curve = GluedProfile(own=flat(1, 3.0).swapped, other=flat(1, 3.0).swapped, shift=1.0)
+    exact = steps * gaussian_epsilon(1, 3.0, delta / steps)
+    assert basic({curve: steps}, delta=delta).epsilon == pytest.approx(float(exact), rel=1e-9)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_basic_of_different_steps_takes_the_costlier_direction_of_each(block):
+    rng = generator(block, 311)
+    problems = [random_problem(rng, steps=int(rng.integers(1, 9)), rarest=1e-3) for _ in range(3)]
+    steps, delta = sum(p.steps for p in problems), 1e-6
+    total = 0.0
+    for problem in problems:
+        ways = (problem, type(problem)(problem.bound, not problem.swapped, problem.sigma, problem.steps, delta))
+        total += problem.steps * max(exact_epsilon(way.curve, 1, delta / steps) for way in ways)
+    assert basic({p.profile: p.steps for p in problems}, delta=delta).epsilon == pytest.approx(total, rel=1e-9)
+
+
+def strong_composition(sigma, steps, delta, fraction):
+    epsilon = float(gaussian_epsilon(1, sigma, delta * (1 - fraction) / steps))
+    spread = math.sqrt(2 * steps * math.log(1 / (delta * fraction))) * epsilon
+    return spread + steps * epsilon * math.expm1(epsilon)
+
+
+@pytest.mark.parametrize(("sigma", "steps", "delta"), [(30.0, 100, 1e-5), (200.0, 10_000, 1e-9), (1.0, 2, 1e-3)])
+def test_advanced_takes_the_best_split_of_delta(sigma, steps, delta):
+    curve = GluedProfile(own=flat(1, sigma).swapped, other=flat(1, sigma).swapped, shift=1.0)
+    found = advanced({curve: steps}, delta=delta)
+    tried = [strong_composition(sigma, steps, delta, fraction) for fraction in np.geomspace(1e-4, 0.97, 40)]
+    share = float(found.note.split()[-1]) / delta  # three digits
+    assert found.epsilon == pytest.approx(strong_composition(sigma, steps, delta, share), rel=1e-3)
+    assert found.epsilon <= min(tried) * (1 + 1e-3)
+    assert found.epsilon >= min(tried) * (1 - 1e-2)  # the forty splits are 25 % apart, the minimum flat
+
+
+def test_advanced_of_the_published_example():
+    answer = advanced({glued_flat(Fraction(1, 100), 4.0): 10_000}, delta=1e-5)
+    assert answer.epsilon == pytest.approx(16.844, abs=5e-4)

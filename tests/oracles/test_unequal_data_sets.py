@@ -1,0 +1,85 @@
+"""Actual data sets of unequal trees: the pair that is called one is what the enumerator finds for its values."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.release.data_sets import data_set_pair, sign_patterns
+from dpcalc.sampling.company import company_of
+from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.schemes import All
+
+from .brute_force import RELATIONS
+from .test_unequal import hierarchy_of
+from .unequal import UnequalExperiment, children, most_drawn, units
+
+HALF = ("poisson", Fraction(1, 2))
+TREES = [
+    ([3, 2, 4], [("fixed", 1), ("fixed", 2)]),
+    ([3, 2, 4], [HALF, ("fixed", 2)]),
+    ([3, 1, 2], [("fixed", 2), ("all", None)]),
+    ([3, 1, 2], [HALF, ("all", None)]),
+    ([[2, 1], [1, 3, 2]], [("fixed", 1), ("fixed", 1), ("all", None)]),
+    ([[2, 1], [1, 3, 2]], [("fixed", 1), ("fixed", 2), ("all", None)]),
+    ([[2, 1], [1, 2, 2]], [HALF, ("all", None), ("fixed", 1)]),
+]
+
+
+def certain(tree, draws, path, clip):
+    """Contributions of a unit whenever it is drawn; in these trees the least of its children's, or their sum."""
+    if len(path) >= clip:
+        return 1
+    below = [certain(tree, draws, child, clip) for child in children(tree, path)]
+    return draws[len(path)][1] * min(below) if draws[len(path)][0] == "fixed" else sum(below)
+
+
+def value(key, context, signs, beside):
+    """What a clipped vector contributes: the unit's -1 (+1 once replaced), the mates' as long as the least of them."""
+    tree, draws, protected, clip = context
+    path, _, primed = key
+    common = next((i for i, (a, b) in enumerate(zip(path, protected.place, strict=False)) if a != b), None)
+    if common is None:
+        return 1.0 if primed else -1.0
+    if isinstance(protected.schemes[common], All):
+        return 0.0
+    mate = path[: common + 1]
+    share = beside[common] / certain(tree, draws, mate, clip)
+    for level in range(common + 1, clip):  # under a fixed draw of unequal children the larger ones scale down
+        if draws[level][0] == "fixed":
+            siblings = [certain(tree, draws, child, clip) for child in children(tree, path[:level])]
+            share *= min(siblings) / certain(tree, draws, path[: level + 1], clip)
+    return signs[common] * share
+
+
+def merged(weights, means):
+    found = {}
+    for weight, mean in zip(weights, means, strict=True):
+        found[round(float(mean), 9)] = found.get(round(float(mean), 9), 0.0) + float(weight)
+    return found
+
+
+@pytest.mark.parametrize(("tree", "draws"), TREES)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_pair_is_that_of_an_actual_data_set(tree, draws, relation):
+    hierarchy, clip = hierarchy_of(tree, draws), len(draws)
+    for level in range(1, len(draws) + 1):
+        table = path_table([(hierarchy, clip)], unit=level)
+        for row in range(len(table.counts)):
+            (path,) = table.paths(row)
+            company = company_of(hierarchy, path, clip=clip)
+            context = tree, draws, path, clip
+            experiment = UnequalExperiment(tree, draws, path.place, clip, relation)
+            for signs in sign_patterns(level):
+                values = np.array([value(key, context, signs, company.beside) for key in experiment.keys])
+                found = data_set_pair(company, adjacency=Adjacency(relation), signs=signs)
+                for mine, actual in zip(found, experiment.mixtures(values), strict=True):
+                    expected = merged(actual.weights, actual.means)
+                    told = {float(center): float(weight) for center, weight in mine.items()}
+                    assert told == pytest.approx(expected, abs=1e-12), (path, signs)
+
+
+def test_every_unit_of_every_tree_is_looked_at():
+    assert all(len(units(tree, len(draws))) > 3 for tree, draws in TREES)
+    assert most_drawn([3, 1, 2], [("fixed", 2), ("all", None)], (), 2) == 5

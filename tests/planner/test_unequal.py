@@ -1,0 +1,244 @@
+"""Plans over unequal sizes: the costliest unit decides, and few are worked out."""
+
+import math
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcalc.accountants import ACCOUNTANTS, worst
+from dpcalc.accountants.costliest import costliest
+from dpcalc.adjacency import Adjacency
+from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.errors import InputError
+from dpcalc.guarantee import Kind
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner import releases as releases_of_plans
+from dpcalc.planner.compare import compare
+from dpcalc.planner.cross_check import cross_checks
+from dpcalc.planner.describe import sampling_text
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee, with_lower_end
+from dpcalc.planner.lower import epsilon_lower
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, likeliest, releases
+from dpcalc.planner.solve import solve
+from dpcalc.release import worst_paths
+from dpcalc.release.bounds import one_step_bound, path_bound
+from dpcalc.release.step import glued_profile
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.trees import tree_of
+
+NAMES = ("task", "session", "example")
+EXAMPLE = [[4, 2, 3], [4, 5]]
+ONE = Fixed(size=1)
+
+
+def hierarchy(counts, schemes):
+    names = NAMES[: len(schemes)]
+    return Hierarchy.of_tree(tree_of(counts, names), names, schemes)
+
+
+def run(*hierarchies, unit=3, clip=3, adjacency=Adjacency.ADD_REMOVE, noise=4.0, steps=50):
+    phases = (
+        Phase(
+            name=f"phase {number}",
+            hierarchy=one,
+            mechanism=Gaussian(noise_multiplier=noise, max_grad_norm=1.0),
+            clip=clip,
+            steps=steps,
+        )
+        for number, one in enumerate(hierarchies)
+    )
+    return Plan(phases=tuple(phases), unit=unit, adjacency=adjacency, delta=1e-4)
+
+
+def of_path(plan, path):
+    """Epsilon of one path on its own, the larger direction."""
+    (phase,) = plan.phases
+    bound = path_bound(path, clip=phase.clip, adjacency=plan.adjacency)
+    profile = glued_profile(bound, noise_multiplier=phase.mechanism.noise_multiplier)
+    pld = ACCOUNTANTS["pld"]
+    return max(pld({curve: phase.steps}, delta=plan.delta).epsilon for curve in (profile, profile.swapped))
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize(
+    ("schemes", "unit", "clip"),
+    [
+        ((ONE, ONE, ONE), 3, 3),
+        ((ONE, Fixed(size=2), Fixed(size=2)), 3, 3),
+        ((ONE, Fixed(size=2), Fixed(size=2)), 3, 1),
+        ((Poisson(probability=Fraction(1, 2)), ONE, All()), 2, 3),
+        ((ONE, Poisson(probability=Fraction(1, 2)), Poisson(probability=Fraction(1, 3))), 1, 3),
+    ],
+)
+def test_the_guarantee_is_the_maximum_over_all_paths(schemes, unit, clip, adjacency):
+    plan = run(hierarchy(EXAMPLE, schemes), unit=unit, clip=clip, adjacency=adjacency)
+    table = path_table([(plan.phases[0].hierarchy, clip)], unit=unit)
+    largest = max(of_path(plan, table.paths(row)[0]) for row in range(len(table.counts)))
+    found = guarantee(plan)
+    assert found.epsilon == pytest.approx(largest, rel=1e-12)
+    assert found.kind is Kind.UPPER
+    lower = with_lower_end(plan, found)
+    assert 0 < lower.epsilon_lower <= found.epsilon
+
+
+def test_the_direction_names_the_first_of_the_costliest_units():
+    plan = run(hierarchy([[5, 7], [6, 3], [4, 3]], (ONE, ONE, ONE)))
+    assert [one.place for one in alternatives(plan)] == ["task 2, session 2"]
+    found = evaluate(plan)
+    assert found.guarantee.direction in {f"{FORWARD}, task 2, session 2", f"{BACKWARD}, task 2, session 2"}
+    assert found.phases[0].inclusion == Fraction(1, 3 * 2 * 3)
+    assert found.phases[0].sampling.endswith("1 of 3 to 7 (example), fixed size; costliest: task 2, session 2")
+    protected = run(hierarchy([[5, 7], [6, 3]], (ONE, ONE, All())), unit=2)
+    assert "task 1, session 2" in {one.place for one in alternatives(protected)}
+
+
+def test_units_that_are_alike_need_no_name():
+    plan = run(hierarchy([[3, 3], [3, 3]], (ONE, ONE, ONE)))
+    assert [one.place for one in alternatives(plan)] == [""]
+    assert guarantee(plan).direction in {FORWARD, BACKWARD}
+
+
+def test_the_unit_is_the_same_in_every_phase():
+    """Each phase has another worst unit; charging both would cost more than any unit can."""
+    half = Poisson(probability=Fraction(1, 2))
+    counts = [[9], [1, 1]]
+    first, second = hierarchy(counts, (ONE, half, All())), hierarchy(counts, (ONE, ONE, half))
+    plan = run(first, second, unit=2)
+    both = guarantee(plan).epsilon
+    table = path_table([(phase.hierarchy, phase.clip) for phase in plan.phases], unit=2)
+    totals = []
+    for row in range(len(table.counts)):
+        bounds = [path_bound(path, clip=3, adjacency=plan.adjacency) for path in table.paths(row)]
+        ahead = [glued_profile(bound, noise_multiplier=4.0) for bound in bounds]
+        directions = (ahead, [profile.swapped for profile in ahead])
+        totals += [ACCOUNTANTS["pld"](dict.fromkeys(curves, 50), delta=plan.delta).epsilon for curves in directions]
+    assert both == pytest.approx(max(totals), rel=1e-9)
+
+
+def test_a_million_counts_are_few_classes():
+    rng = random.Random(2)  # noqa: S311  sizes, no secrets
+    counts = [[rng.randint(5, 60) for _ in range(rng.randint(900, 1100))] for _ in range(1000)]
+    tree = tree_of(counts, NAMES)
+    for schemes in ([Fixed(size=5)] * 3, [Poisson(probability=Fraction(1, 9))] * 3, [Fixed(size=5), ONE, All()]):
+        plan = run(Hierarchy.of_tree(tree, NAMES, schemes))
+        assert len(alternatives(plan)) <= 3
+    assert len(alternatives(run(Hierarchy.of_tree(tree, NAMES, [ONE, ONE, All()]), unit=1))) == 1
+
+
+@pytest.fixture
+def few_paths(monkeypatch):
+    """At most eight paths before they are merged."""
+    monkeypatch.setattr(worst_paths, "MOST_PATHS", 8)
+    releases_of_plans._alternatives.cache_clear()
+    yield 8
+    releases_of_plans._alternatives.cache_clear()
+
+
+def test_very_many_different_units_are_merged_into_an_upper_bound(few_paths):
+    rng = np.random.default_rng(3)
+    counts = [rng.integers(1, 2000, size=200).tolist() for _ in range(10)]
+    rare = Poisson(probability=Fraction(1, 50))
+    plan = run(hierarchy(counts, (rare, ONE, All())), unit=2, noise=1000.0, steps=20)
+    found = alternatives(plan)
+    assert 1 < len(found) <= few_paths
+    assert len({one.place for one in found}) == len(found)
+    table = path_table([(plan.phases[0].hierarchy, 3)], unit=2)
+    epsilons = [0.001, 0.01, -0.01]
+    for row in range(0, len(table.counts), 50):
+        (path,) = table.paths(row)
+        alone = glued_profile(path_bound(path, clip=3, adjacency=plan.adjacency), noise_multiplier=1000.0)
+        merged = [glued_profile(one.bounds[0], noise_multiplier=1000.0) for one in found]
+        assert any(
+            all(
+                mine.delta(eps) >= its.delta(eps) * (1 - 1e-9)
+                for mine, its in ((one, alone), (one.swapped, alone.swapped))
+                for eps in epsilons
+            )
+            for one in merged
+        )
+    assert 0 < epsilon_lower(plan)[0] <= guarantee(plan).epsilon
+
+
+def test_alternatives_that_cannot_win_are_not_worked_out():
+    asked = []
+
+    def answer(counts):
+        asked.append(counts)
+        return float(len(counts))
+
+    curves = [MixturePair.of({0: Fraction(1)}, {shift: Fraction(1)}, deviation=1.0) for shift in range(1, 6)]
+    releases_ = {str(number): dict.fromkeys(curves[:number], 1) for number in range(1, 6)}
+    best = costliest(releases_, answer=answer, cost=float, ceiling=lambda counts: len(counts) + 0.5)
+    assert best == (5.0, "5")
+    assert len(asked) == 1
+    assert costliest(releases_, answer=answer, cost=float, ceiling=lambda _: math.inf) == (5.0, "5")
+    assert len(asked) == 6
+    with pytest.raises(LookupError):
+        costliest({}, answer=answer, cost=float, ceiling=float)
+
+
+def test_stopping_early_loses_nothing():
+    plan = run(hierarchy(EXAMPLE, (ONE, ONE, All())), unit=2)
+    pld = ACCOUNTANTS["pld"]
+    alone = {
+        name: worst(replace(releases(plan), releases={name: release}), pld, delta=plan.delta)[0].epsilon
+        for name, release in releases(plan).releases.items()
+    }
+    found, name = worst(releases(plan), pld, delta=plan.delta)
+    assert found.epsilon == max(alone.values()) == alone[name]
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_poisson_users_of_unequal_size_are_tight(adjacency):
+    tenth = Poisson(probability=Fraction(1, 10))
+    plan = run(hierarchy([3, 9, 1], (tenth, All())), unit=1, clip=2, adjacency=adjacency, noise=20.0)
+    found = evaluate(plan).guarantee
+    assert found.tight
+    assert found.epsilon_lower == pytest.approx(found.epsilon, rel=1e-3)
+    assert found.direction.endswith(", task 2")
+
+
+def test_sizes_between_two_ends():
+    levels = (
+        Level(name="user", count=100, scheme=Fixed(size=10)),
+        Level(name="example", least=5, count=64, scheme=Fixed(size=5)),
+    )
+    plan = run(Hierarchy(levels=levels), unit=2, clip=2)
+    assert [one.place for one in alternatives(plan)] == ["5 (example) under one parent", "6 (example) under one parent"]
+    exact = []
+    for count in range(5, 65):
+        equal = Hierarchy(levels=(levels[0], replace(levels[1], least=count, count=count)))
+        exact.append(guarantee(run(equal, unit=2, clip=2)).epsilon)
+    assert guarantee(plan).epsilon == max(exact)
+    assert sampling_text(plan.phases[0]).endswith("then 5 of 5 to 64 (example), fixed size")
+    with pytest.raises(InputError, match="equal sizes"):
+        one_step_bound(plan.phases[0].hierarchy, unit=2, clip=2, adjacency=plan.adjacency)
+
+
+def test_the_other_questions():
+    plan = run(hierarchy(EXAMPLE, (ONE, ONE, ONE)), clip=1)
+    found = evaluate(plan)
+    answer = delta_of(plan, epsilon=found.guarantee.epsilon)
+    assert answer.delta == pytest.approx(plan.delta, rel=1e-3)
+    assert answer.direction == found.guarantee.direction
+    assert 0 < answer.delta_lower <= answer.delta
+    rows = {(row.method, row.bound): row for row in compare(plan)}
+    assert rows["inversion", "one-step bound"].epsilon == pytest.approx(found.guarantee.epsilon, rel=1e-4)
+    assert likeliest(plan).bounds[0].inclusion == Fraction(1, 12)
+    assert len(cross_checks(plan)) == 2
+    solved = solve(plan, "steps", target_epsilon=2 * found.guarantee.epsilon)
+    assert solved.guarantee.epsilon <= 2 * found.guarantee.epsilon
+    drawn = solve(replace(plan, unit=1), "rate", target_epsilon=1000.0)
+    assert drawn.value == 1
+
+
+def test_phases_hold_the_same_data():
+    one, other = hierarchy(EXAMPLE, (ONE, ONE, ONE)), hierarchy([[4, 2, 3], [5, 5]], (ONE, ONE, ONE))
+    with pytest.raises(InputError, match="same levels and counts"):
+        run(one, other)

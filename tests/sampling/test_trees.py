@@ -1,0 +1,111 @@
+"""Trees of nested counts: places, order, and what a hierarchy makes of them."""
+
+import random
+
+import pytest
+
+from dpcalc.errors import InputError
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, Fixed
+from dpcalc.sampling.trees import faults, tree_of
+
+NAMES = ("clinic", "patient", "visit")
+EXAMPLE = [[4, 2, 3], [4, 5]]
+
+
+def test_sizes_and_places():
+    tree = tree_of(EXAMPLE, NAMES)
+    assert tree.sizes == ((2,), (3, 2), (4, 2, 3, 4, 5))
+    assert [tree.place(2, unit) for unit in range(5)] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    assert tree.place(3, 4) == (0, 1, 0)
+    assert tree.place(0, 0) == ()
+    assert tree.first_below(3, 4) == ((0, 1), 2)
+    assert tree.first_below(2, 3) == ((1,), 2)
+    assert tree.first_below(1, 2) is None
+    assert tree.nested() == EXAMPLE
+
+
+def test_order_does_not_matter():
+    tree = tree_of(EXAMPLE, NAMES)
+    same, other = tree_of([[5, 4], [3, 4, 2]], NAMES), tree_of([[4, 2, 4], [3, 5]], NAMES)
+    assert tree == same
+    assert hash(tree) == hash(same)
+    assert tree != other
+    assert tree.digest != other.digest
+    assert tree_of([[1, 2], [3]], NAMES) != tree_of([[3, 1], [2]], NAMES)
+
+
+def test_a_shuffled_tree_is_the_same():
+    rng = random.Random(1)  # noqa: S311  no secrets
+    counts = [[[rng.randint(1, 3) for _ in range(3)] for _ in range(3)] for _ in range(3)]
+    digest = tree_of(counts, ("a", *NAMES)).digest
+    for _ in range(5):
+        for patients in counts:
+            rng.shuffle(patients)
+            for visits in patients:
+                rng.shuffle(visits)
+        rng.shuffle(counts)
+        assert tree_of(counts, ("a", *NAMES)).digest == digest
+
+
+@pytest.mark.parametrize(
+    ("counts", "at"),
+    [
+        ([], ()),
+        (3, ()),
+        ([[4], 3], (1,)),
+        ([[4], []], (1,)),
+        ([[4], [[3]]], (1, 0)),
+        ([[4, True]], (0, 1)),
+        ([[4, 2.0]], (0, 1)),
+        ([[4, "2"]], (0, 1)),
+        ([[4, 0]], (0, 1)),
+        ([[4, 10**15 + 1]], (0, 1)),
+        ({"a": 1}, ()),
+        ([[4, None]], (0, 1)),
+    ],
+)
+def test_what_is_no_tree(counts, at):
+    assert [fault.at for fault in faults(counts, NAMES)] == [at]
+    with pytest.raises(InputError, match=r"tree.*: expected"):
+        tree_of(counts, NAMES)
+
+
+def test_all_faults_are_found():
+    assert [fault.at for fault in faults([[0, 1, -1], 7, [], [2, "x"]], NAMES)] == [(0, 0), (0, 2), (1,), (2,), (3, 1)]
+    assert len(list(faults([3], ("visit",)))) == 1
+
+
+def test_a_hierarchy_of_a_tree():
+    hierarchy = Hierarchy.of_tree(tree_of(EXAMPLE, NAMES), NAMES, [Fixed(size=2), Fixed(size=2), Fixed(size=2)])
+    assert [(level.least, level.count) for level in hierarchy.levels] == [(2, 2), (2, 3), (2, 5)]
+    assert hierarchy.levels[0].scheme == All()
+    assert hierarchy.levels[1].scheme == Fixed(size=2)
+    assert [hierarchy.units(number) for number in range(4)] == [1, 2, 5, 18]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "place"), [((1, 1, 3), r"tree\[0\]\[1\].*got 2"), ((1, 3, 1), r"tree\[1\].*got 2"), ((3, 1, 1), "tree:")]
+)
+def test_draws_larger_than_a_unit_name_it(sizes, place):
+    with pytest.raises(InputError, match=place):
+        Hierarchy.of_tree(tree_of(EXAMPLE, NAMES), NAMES, [Fixed(size=size) for size in sizes])
+
+
+def test_equal_sizes_need_no_tree():
+    schemes = [Fixed(size=1), Fixed(size=2), All()]
+    levels = [Level(name=name, count=count, scheme=s) for name, count, s in zip(NAMES, (2, 3, 4), schemes, strict=True)]
+    assert Hierarchy.of_tree(tree_of([[4] * 3] * 2, NAMES), NAMES, schemes) == Hierarchy(levels=tuple(levels))
+
+
+def test_what_does_not_go_together():
+    tree = tree_of(EXAMPLE, NAMES)
+    levels = tuple(Level(name=name, count=5, scheme=All()) for name in NAMES)
+    with pytest.raises(InputError, match="that the tree has"):
+        Hierarchy(levels=levels, tree=tree)
+    with pytest.raises(InputError, match="least count"):
+        Level(name="a", count=3, least=4, scheme=All())
+    with pytest.raises(InputError, match="at most the count 2"):
+        Level(name="a", count=9, least=2, scheme=Fixed(size=3))
+    with pytest.raises(InputError, match="records in all"):
+        Hierarchy(levels=tuple(Level(name=name, count=10**9, scheme=All()) for name in NAMES))
