@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.basic import step_epsilon
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 
 _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]  # of delta, from 0.84 down to 1e-9
 
 
-def advanced(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def advanced(counts: dict[Curve, int], *, delta: float) -> Answer:
     """Advanced composition with unequal steps; the split of delta is optimised.
 
     With delta' for the theorem and the rest spread evenly over the steps,

@@ -3,11 +3,11 @@
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import rdp
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import ConvergenceError
 
 
-def auto(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def auto(counts: dict[Curve, int], *, delta: float) -> Answer:
     """The certified upper end, or the moment bound where that would not fit in memory.
 
     Args:

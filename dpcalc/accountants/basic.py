@@ -1,12 +1,12 @@
 """Basic composition: the epsilons of the steps add up."""
 
 from dpcalc.accountants.answer import Answer
-from dpcalc.curves.loss_moments import LossCurve
-from dpcalc.curves.privacy_profile import GluedProfile
+from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.privacy_profile import PrivacyProfile
 from dpcalc.errors import UnsupportedError
 
 
-def basic(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def basic(counts: dict[Curve, int], *, delta: float) -> Answer:
     """Sum of the steps' epsilons, delta spread evenly over the steps.
 
     Args:
@@ -27,8 +27,8 @@ def basic(counts: dict[LossCurve, int], *, delta: float) -> Answer:
     return Answer(epsilon=total, note=f"delta {share:.3g} a step")
 
 
-def step_epsilon(curve: LossCurve, delta: float) -> float:
+def step_epsilon(curve: Curve, delta: float) -> float:
     """Epsilon >= 0 of one step in the costlier direction: (epsilon, delta) holds both ways."""
-    if not isinstance(curve, GluedProfile):
+    if not isinstance(curve, PrivacyProfile):
         raise UnsupportedError(f"step: expected one with a privacy profile, got {curve!r}; use pld, rdp or moments")
     return max(curve.epsilon(delta), curve.swapped.epsilon(delta))

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.curves.loss_moments import LossCurve, LossMoments, loss_moments
+from dpcalc.curves.held import LogMoments
+from dpcalc.curves.loss_moments import Curve, log_moments
 
 Array = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ class Moments:
         parts: (moments of one step, how often it occurs).
     """
 
-    parts: tuple[tuple[LossMoments, int], ...]
+    parts: tuple[tuple[LogMoments, int], ...]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """K(z) and K'(z) of the composed loss at real orders, shape of `orders`."""
@@ -48,7 +49,7 @@ class Moments:
     @property
     def size(self) -> int:
         """Quadrature nodes in all."""
-        return sum(moments.loss.size for moments, _ in self.parts)
+        return sum(moments.size for moments, _ in self.parts)
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
         """K(z) of the composed loss at z = real + i k step, k = 0, ..., count - 1."""
@@ -59,12 +60,12 @@ class Moments:
 
 
 def composed_moments(
-    counts: dict[LossCurve, int], *, max_order: float, neglect: float = 0.0, frequency: float = 0.0
+    counts: dict[Curve, int], *, max_order: float, neglect: float = 0.0, frequency: float = 0.0
 ) -> Moments:
     """The moments of a composition, good for orders up to `max_order` and imaginary parts up to `frequency`."""
     return Moments(
         tuple(
-            (loss_moments(curve, max_order=max_order, neglect=neglect, frequency=frequency), count)
+            (log_moments(curve, max_order=max_order, neglect=neglect, frequency=frequency), count)
             for curve, count in counts.items()
         )
     )
@@ -91,7 +92,7 @@ class Best:
     moments: Moments
 
 
-def best_epsilon(counts: dict[LossCurve, int], *, delta: float, neglect: float = 0.0) -> Best:
+def best_epsilon(counts: dict[Curve, int], *, delta: float, neglect: float = 0.0) -> Best:
     """The smallest epsilon any order proves for a delta in (0, 1).
 
     The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
@@ -110,7 +111,7 @@ def best_epsilon(counts: dict[LossCurve, int], *, delta: float, neglect: float =
     return Best(float(epsilon[best]), float(orders[best]), moments)
 
 
-def best_delta(counts: dict[LossCurve, int], *, epsilon: float, neglect: float = 0.0) -> Best:
+def best_delta(counts: dict[Curve, int], *, epsilon: float, neglect: float = 0.0) -> Best:
     """The smallest delta any order proves for an epsilon >= 0; arguments as for `best_epsilon`.
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
@@ -122,7 +123,7 @@ def best_delta(counts: dict[LossCurve, int], *, epsilon: float, neglect: float =
 
 
 def _around_minimum(
-    counts: dict[LossCurve, int], neglect: float, derivative: Callable[[Array, Array, Array], Array]
+    counts: dict[Curve, int], neglect: float, derivative: Callable[[Array, Array, Array], Array]
 ) -> tuple[Array, Array, Moments]:
     """Orders close around the sign change of an increasing function of (z, K, K'), K there, and the moments used."""
     low, high = 1e-2, 32.0

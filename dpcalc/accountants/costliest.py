@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 
-Counts = dict[LossCurve, int]
+Counts = dict[Curve, int]
 Found = TypeVar("Found")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.conversion import best_epsilon, composed_moments
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve, segment_ends
 from dpcalc.errors import ConvergenceError
 
 Array = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Contour:
         return delta, slope
 
 
-def inversion(counts: dict[LossCurve, int], *, delta: float) -> float:
+def inversion(counts: dict[Curve, int], *, delta: float) -> float:
     """Epsilon of one direction.
 
     Args:
@@ -72,7 +72,7 @@ def inversion(counts: dict[LossCurve, int], *, delta: float) -> float:
     """
     if not counts:
         return 0.0
-    neglect = _NEGLECTED * delta / sum(counts.values())
+    neglect = 4 * _NEGLECTED * delta / segment_ends(counts.items())
     best = best_epsilon(counts, delta=delta, neglect=neglect)
     bound, order = best.value, best.order
     if bound <= 0:
@@ -81,9 +81,7 @@ def inversion(counts: dict[LossCurve, int], *, delta: float) -> float:
     return _newton(_contour(counts, order, 2 * math.pi / reach, frequency, neglect), bound, delta)
 
 
-def _extent(
-    counts: dict[LossCurve, int], order: float, bound: float, delta: float, neglect: float
-) -> tuple[float, float]:
+def _extent(counts: dict[Curve, int], order: float, bound: float, delta: float, neglect: float) -> tuple[float, float]:
     """(how far from epsilon the tilted loss is negligible, how far from the real line its transform is).
 
     What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies
@@ -99,7 +97,7 @@ def _extent(
     return max(above, (_ALIASING - math.log(delta)) / order), (_REVIVALS if rare else 1) * 9 / spread
 
 
-def _contour(counts: dict[LossCurve, int], order: float, step: float, frequency: float, neglect: float) -> Contour:
+def _contour(counts: dict[Curve, int], order: float, step: float, frequency: float, neglect: float) -> Contour:
     """The nodes at a given step, up to where the integrand is negligible; `frequency` is a first guess of that."""
     while True:
         count = max(16, math.ceil(frequency / step))

@@ -6,12 +6,12 @@ import numpy as np
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.conversion import composed_moments
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 
 MOST_MOMENTS = 32
 
 
-def moments(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def moments(counts: dict[Curve, int], *, delta: float) -> Answer:
     """Epsilon = min over lambda of (alpha(lambda) - log delta) / lambda, alpha summed over the steps.
 
     Args:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpcalc.accountants.advanced import best_fraction
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.basic import step_epsilon
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import ConvergenceError
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ _ROUNDOFF = 2.0**-53
 _MOST_STEPS = 10**10
 
 
-def optimal(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def optimal(counts: dict[Curve, int], *, delta: float) -> Answer:
     """Optimal composition with exact per-step profiles; the split of delta is optimised.
 
     Args:

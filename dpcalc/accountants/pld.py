@@ -9,22 +9,18 @@ al. 2022 (2207.04380).
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
+from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
 from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
-from dpcalc.curves.cells import Cells, Resolution, cells
-from dpcalc.curves.coarsen import Rounding, round_down, round_up
-from dpcalc.curves.composition import Loss, merged, power
-from dpcalc.curves.discretize import lattice_down, lattice_up
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve, segment_ends
 from dpcalc.curves.loss_pmf import LossPmf
-from dpcalc.errors import ConvergenceError
-from dpcalc.numerics.convolve import UNIT_ROUNDOFF
+
+__all__ = ["LOWER", "UPPER", "Side", "delta_interval", "interval", "pld"]
 
 Array = NDArray[np.float64]
 
@@ -32,28 +28,11 @@ NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called 
 ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
 RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
+_HUGE = 300.0  # exponent beyond which even the least error, times e^_HUGE, is far above 1
+STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
 
 
-@dataclass(frozen=True)
-class Side:
-    """How to err.
-
-    Attributes:
-        lattice: first discretization of a step.
-        rounding: coarsening of a lattice.
-        sign: +1 if the errors carried along are added to delta, -1 if taken from it.
-    """
-
-    lattice: Callable[[Cells], Loss]
-    rounding: Rounding
-    sign: int
-
-
-UPPER = Side(lattice=lattice_up, rounding=round_up, sign=1)
-LOWER = Side(lattice=lattice_down, rounding=round_down, sign=-1)
-
-
-def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
+def interval(counts: dict[Curve, int], *, delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
     """Certified ends of epsilon of one direction.
 
     Args:
@@ -69,52 +48,31 @@ def interval(counts: dict[LossCurve, int], *, delta: float, sides: tuple[Side, .
     """
     if not counts:
         return tuple(0.0 for _ in sides)
-    neglect = NEGLECTED * delta / (4 * sum(counts.values()))  # two ends of at most two segments
+    neglect = NEGLECTED * delta / segment_ends(counts.items())
     kept = delta * (1 - NEGLECTED)
     best = best_epsilon(counts, delta=kept, neglect=neglect)
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
-    return tuple(min(best.value, _end(counts, best, neglect, kept if side is UPPER else delta, side)) for side in sides)
+    tilt = replace(best, order=min(best.order, STEEPEST / best.value))
+    return tuple(min(best.value, _end(counts, tilt, neglect, kept if side is UPPER else delta, side)) for side in sides)
 
 
-def _end(counts: dict[LossCurve, int], best: Best, neglect: float, delta: float, side: Side) -> float:
+def _end(counts: dict[Curve, int], best: Best, neglect: float, delta: float, side: Side) -> float:
     """One end of epsilon: a first attempt, and where that was too coarse for the slope of delta a second one.
 
     The first attempt takes the slope of log delta for the tilt. Where rare large losses forbid the tilt that fits
     epsilon they differ: then the cells must be finer, and the round-off of the transforms may matter, too.
     """
     aim = RELATIVE_WIDTH * max(best.order * best.value, 1.0)
-    found = _attempt(counts, _aims(best, aim, neglect), delta, side, _plain)
+    fineness = Fineness(tilt=best.order, budget=aim, neglect=neglect, precision=doubles)
+    found = _epsilon(*composed_loss(counts, best.moments, fineness, side), delta, side)
     local = found.steepness / max(best.order * found.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
     budget = max(WORST_WIDTH * found.steepness / max(local, 1.0) ** 2, aim / 16)
     rough = found.roundoff > ROUNDED * found.steepness * delta
     if found.epsilon and (rough or budget < aim / 2):
-        aims = _aims(best, min(budget, aim), neglect)
-        found = _attempt(counts, aims, delta, side, _extended if rough else _plain)
+        finer = replace(fineness, budget=min(budget, aim), precision=extended if rough else doubles)
+        found = _epsilon(*composed_loss(counts, best.moments, finer, side), delta, side)
     return found.epsilon
-
-
-def _attempt(
-    counts: dict[LossCurve, int],
-    aims: list[Resolution],
-    delta: float,
-    side: Side,
-    precision: Callable[[Loss], Loss],
-) -> "_Found":
-    """One end of epsilon at a given fineness."""
-    cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
-    starts = [precision(side.lattice(step)) for step in cut]
-    return _epsilon(_composed(starts, aims, side), delta, side, _slack(cut, aims, side))
-
-
-def _plain(one: Loss) -> Loss:
-    """As it is."""
-    return one
-
-
-def _extended(one: Loss) -> Loss:
-    """In extended precision, where the machine has it."""
-    return one.wider()
 
 
 @dataclass(frozen=True)
@@ -126,51 +84,23 @@ class _Found:
     roundoff: float
 
 
-def delta_interval(counts: dict[LossCurve, int], *, epsilon: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
+def delta_interval(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
     """Certified ends of delta of one direction at an epsilon >= 0; as `interval` otherwise."""
     if not counts:
         return tuple(0.0 for _ in sides)
     rough = best_delta(counts, epsilon=epsilon)
     neglected = 1e-5 * min(rough.value, 1.0)
-    neglect = neglected / (4 * sum(counts.values()))
+    neglect = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=epsilon, neglect=neglect)
-    aims = _aims(best, 1e-4, neglect)
-    cut = [cells(curve, aim) for curve, aim in zip(counts, aims, strict=True)]
+    fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
     ends = []
     for side in sides:
-        starts = [side.lattice(step) for step in cut]
-        found = _delta(_composed(starts, aims, side), epsilon, side, _slack(cut, aims, side))
+        found = _delta(*composed_loss(counts, best.moments, fineness, side), epsilon, side)
         ends.append(min(1.0, found + neglected, rough.value) if side is UPPER else max(0.0, found))
     return tuple(ends)
 
 
-def _aims(best: Best, budget: float, neglect: float) -> list[Resolution]:
-    """How fine each step must be cut for the log of the composed tilted mass to change by at most twice the budget."""
-    parts = best.moments.parts
-    return [
-        Resolution(
-            tilt=best.order,
-            log_norm=float(one.cumulants(np.array([best.order]))[0][0]),
-            copies=count,
-            budget=budget / (2 * len(parts)),
-            neglect=neglect,
-        )
-        for one, count in parts
-    ]
-
-
-def _composed(starts: list[Loss], aims: list[Resolution], side: Side) -> LossPmf:
-    """The whole run on one lattice."""
-    total: LossPmf | None = None
-    for start, aim in zip(starts, aims, strict=True):
-        part = power(start, aim.copies, aim.budget, side.rounding)
-        total = part if total is None else merged(total, part, side.rounding)
-    if total is None:
-        raise ConvergenceError("composition: expected at least one step, got none")
-    return total
-
-
-def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> _Found:
+def _epsilon(pmf: LossPmf, slack: float, delta: float, side: Side) -> _Found:
     """Where delta(epsilon), with all errors on the side asked for, crosses `delta`; inf if it never does.
 
     Between two lattice points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
@@ -190,25 +120,26 @@ def _epsilon(pmf: LossPmf, delta: float, side: Side, slack: float) -> _Found:
     while below - above > 1:
         middle = (above + below) // 2
         above, below = (middle, below) if delta_at(middle) > delta else (above, middle)
-    rest = float(plain[below:].sum())
-    discounted = float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
-    inside = math.log((rest + float(error[above]) - delta) / discounted)
-    epsilon = max(0.0, float(losses[above]) + min(max(inside, 0.0), pmf.spacing))
-    return _Found(epsilon, discounted * epsilon / delta, abs(float(error[above])))
+    rest = float(plain[below:].sum()) + float(error[above]) - delta
+    discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
+    short = min(max(math.log(discounted / rest), 0.0), pmf.spacing)
+    epsilon = max(0.0, float(losses[below]) - short)
+    return _Found(epsilon, discounted * math.exp(short - pmf.spacing) * epsilon / delta, abs(float(error[above])))
 
 
-def _delta(pmf: LossPmf, epsilon: float, side: Side, slack: float) -> float:
+def _delta(pmf: LossPmf, slack: float, epsilon: float, side: Side) -> float:
     """The hockey-stick divergence at epsilon, with all errors on the side asked for."""
     losses, plain, _ = _untilted(pmf, side, slack)
     above = losses > epsilon
-    error = side.sign * _error(pmf) * math.exp(min(pmf.log_norm + side.sign * slack - pmf.tilt * epsilon, 690.0))
+    exponent = pmf.log_norm + side.sign * slack - pmf.tilt * epsilon
+    error = side.sign * _error(pmf) * math.exp(min(exponent, _HUGE))
     return float((plain[above] * -np.expm1(epsilon - losses[above])).sum()) + error
 
 
 def _untilted(pmf: LossPmf, side: Side, slack: float) -> tuple[Array, Array, Array]:
     """(losses, P masses, error of the divergence at each loss)."""
     losses = pmf.losses
-    scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, 690.0))
+    scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, _HUGE))
     return losses, pmf.mass * scale, side.sign * _error(pmf) * scale
 
 
@@ -221,21 +152,10 @@ def _error(pmf: LossPmf) -> float:
     t = pmf.tilt
     peak = math.exp(float(log_peak(np.array([t]))[0]))
     norm = math.sqrt(1 / (2 * t * (2 * t + 1) * (t + 1) * pmf.spacing) + 2 * peak**2)
-    return pmf.lost * peak + pmf.noise * norm
+    return min(pmf.lost * peak + pmf.noise * norm, 1e100)
 
 
-def _slack(cut: list[Cells], aims: list[Resolution], side: Side) -> float:
-    """Bound on the log of what misplaced cell ends and the rounding of each step's numbers can change, all copies."""
-    total = 0.0
-    for step, aim in zip(cut, aims, strict=True):
-        spread = float((step.mass * np.abs(step.loss)).sum())
-        total += aim.copies * 32 * UNIT_ROUNDOFF * (1 + aim.tilt * spread)
-        if side is UPPER:  # merging needs no cell ends on the lattice
-            total += aim.copies * aim.tilt * step.overshoot
-    return total
-
-
-def pld(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def pld(counts: dict[Curve, int], *, delta: float) -> Answer:
     """The certified upper end of epsilon of one direction.
 
     Args:

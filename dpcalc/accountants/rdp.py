@@ -6,13 +6,13 @@ import numpy as np
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.conversion import best_epsilon, composed_moments
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 
 _LARGEST_ORDER = 1e7
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the interval around the best is cut again
 
 
-def rdp(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def rdp(counts: dict[Curve, int], *, delta: float) -> Answer:
     """Sum of the steps' Renyi divergences, the order minimised continuously.
 
     Glued profiles enter with the moments of both halves (curves/loss_moments), never with one half's pair.
@@ -31,7 +31,7 @@ def rdp(counts: dict[LossCurve, int], *, delta: float) -> Answer:
     return Answer(epsilon=max(0.0, best.value), note=f"order {best.order + 1:.4g}")
 
 
-def rdp_classic(counts: dict[LossCurve, int], *, delta: float) -> Answer:
+def rdp_classic(counts: dict[Curve, int], *, delta: float) -> Answer:
     """The same divergences by the classical conversion: epsilon = rdp(a) + log(1/delta) / (a - 1).
 
     Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
@@ -63,7 +63,7 @@ def rdp_classic(counts: dict[LossCurve, int], *, delta: float) -> Answer:
     return Answer(epsilon=least, note=f"order {order + 1:.4g}, classical conversion")
 
 
-def _rises(counts: dict[LossCurve, int], order: float, delta: float) -> bool:
+def _rises(counts: dict[Curve, int], order: float, delta: float) -> bool:
     """Whether the classical bound grows with the order there."""
     value, slope = composed_moments(counts, max_order=order).cumulants(np.array([order]))
     return float(order * slope[0] - value[0]) > -math.log(delta)

@@ -134,7 +134,7 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     scale = min(pair.deviation, pair.deviation**2 / max(pair.span, 1e-300))
     for _ in range(2):  # the whole reach first, then what is not negligible
         y = np.linspace(low, high, min(max(400, math.ceil(4 * (high - low) / scale)), 100_000))
-        log_p, loss = pair.log_density_and_loss(y)
+        log_p, loss = segment.log_density_and_loss(y)
         density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
         used = np.flatnonzero(density * pair.deviation > NEGLIGIBLE)
         if used.size < 2:
@@ -199,7 +199,7 @@ def _levels(pieces: list[tuple[Segment, Array]], aim: Resolution) -> tuple[int, 
 def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Array, Array]:
     """(tilted mass, loss) at the quadrature nodes between edges."""
     y, log_weight = panels_between(edges, order=NODES)
-    log_p, loss = segment.pair.log_density_and_loss(y)
+    log_p, loss = segment.log_density_and_loss(y)
     return np.exp(log_p + log_weight + aim.tilt * loss - aim.log_norm), loss
 
 
@@ -224,7 +224,7 @@ def _inverse(piece: _Piece, losses: Array) -> tuple[Array, float]:
     high = np.maximum(table_y[place], table_y[place - 1])
     y = np.interp(wanted, table_loss, table_y)
     for _ in range(4):
-        miss = piece.segment.pair.log_density_and_loss(y)[1] - wanted
+        miss = piece.segment.log_density_and_loss(y)[1] - wanted
         y = np.clip(y - miss / slope, low, high)
-    miss = piece.segment.pair.log_density_and_loss(y)[1] - wanted
+    miss = piece.segment.log_density_and_loss(y)[1] - wanted
     return y, float(np.abs(miss).max())

@@ -86,7 +86,7 @@ def _lowered(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
     points = points[1:].copy()
     last = _ends_at_zero(points, tilt, spacing, sunk)
     points[0] += sunk[0]  # the chord from epsilon = -inf
-    points[:-1] -= (sunk[1:] / swell - sunk[:-1]) / math.expm1(spacing)
+    points[:-1] -= (sunk[1:] / swell - sunk[:-1]) * (math.exp(-spacing) / -math.expm1(-spacing))
     points[1:] -= (sunk[1:] - sunk[:-1] * swell) / math.expm1(-spacing)
     points[last + 1 :] = 0.0
     return np.concatenate([[0.0], points])
@@ -113,11 +113,12 @@ def _ends_at_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> in
 def merged_onto_lattice(
     mass: list[float], loss: list[float], tilt: float, spacing: float
 ) -> tuple[list[int], list[float]]:
-    """Atoms merged, in the order of their losses, so that each group's merged loss is a lattice point.
+    """Atoms merged, from the largest loss down, so that each group's merged loss is a lattice point.
 
     Merging is post-processing, and an atom may be split at random, so the result is a lower end: a group takes atoms
-    below the lattice point and then as much of those above it as keeps both the P and the Q mass. Where those above
-    are so far away that merging would cost more than rounding down, the group is rounded down.
+    above the lattice point and then as much of those below it as keeps both the P and the Q mass. Where those below
+    are so far away that merging would cost more than rounding down, the group is rounded down. What is left without a
+    partner is at the lower end, where it matters least.
 
     Args:
         mass: tilted masses, by increasing loss; changed.
@@ -131,21 +132,19 @@ def merged_onto_lattice(
     atoms = _Atoms(mass, loss, tilt)
     places: list[int] = []
     points: list[float] = []
-    i = 0
-    while i < len(mass):
-        place = math.ceil(loss[i] / spacing)
+    i = len(mass) - 1
+    while i >= 0:
+        place = math.floor(loss[i] / spacing)
         goal = place * spacing
-        total = missing = 0.0
-        while i < len(mass) and loss[i] <= goal:
+        total = surplus = 0.0
+        while i >= 0 and loss[i] >= goal:
             moved = atoms.moved(i, goal)
             total += moved
-            missing += moved * math.expm1(goal - loss[i])
-            i += 1
-        reached = atoms.reach_up(i, goal, missing, spacing * total - missing)
-        if reached is None:
-            place, total = place - 1, total * math.exp(-tilt * spacing)
-        else:
-            total += sum(atoms.moved(k, goal) for k in range(i, reached[0]))
+            surplus -= moved * math.expm1(goal - loss[i])
+            i -= 1
+        reached = atoms.reach_down(i, goal, surplus)
+        if reached is not None:
+            total += sum(atoms.moved(k, goal) for k in range(reached[0] + 1, i + 1))
             i, part = reached
             if part:
                 total += part * atoms.moved(i, goal)
@@ -167,23 +166,27 @@ class _Atoms:
         """The P mass of atom k as a tilted mass at another loss."""
         return self.mass[k] * math.exp(self.tilt * (goal - self.loss[k]))
 
-    def reach_up(self, i: int, goal: float, missing: float, patience: float) -> tuple[int, float] | None:
-        """How many atoms from i on lift a group that misses `missing` to its lattice point: (first left, part of it).
+    def reach_down(self, i: int, goal: float, surplus: float) -> tuple[int, float] | None:
+        """How many atoms from i down bring a group with a surplus of P mass to its lattice point: (first left, part).
 
-        None where they do not suffice, or where merging that far costs more than rounding the group down, `patience`.
+        None where they do not suffice, or where merging that far costs more than rounding the group down: both as
+        shares of the tilted mass, divided by the tilt.
         """
-        cost = 0.0
+        cost, missing = 0.0, surplus
         while missing > 0:
-            if i == len(self.mass):
+            if i < 0:
                 return None
-            gain = self.moved(i, goal) * -math.expm1(goal - self.loss[i])
-            cost += 0.5 * (1 + self.tilt) * min(gain, missing) * (self.loss[i] - goal)
-            if cost > patience:
+            away = goal - self.loss[i]
+            if 0.5 * (1 + self.tilt) * away > 1:  # nothing this far away is worth merging
+                return None
+            gain = self.moved(i, goal) * math.expm1(away)
+            cost += 0.5 * (1 + self.tilt) * min(gain, missing) * away
+            if cost > surplus:
                 return None
             if gain > missing:
                 return i, missing / gain
             missing -= gain
-            i += 1
+            i -= 1
         return i, 0.0
 
 

@@ -57,6 +57,8 @@ def _widened(one: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
     doublings = 0
     while doublings < most:
         block = 2 << doublings
+        if bulk.tilt * bulk.spacing * block > 1:  # what was lost or rounded would swell with the tilt
+            break
         residues = np.pad(bulk.mass, (0, -bulk.mass.size % block)).reshape(-1, block).sum(axis=0)
         if copies * inflation(residues, bulk.tilt, bulk.spacing * block) > budget or block > bulk.mass.size:
             break

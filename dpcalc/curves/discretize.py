@@ -19,6 +19,8 @@ from dpcalc.numerics.grid import summed_by_place
 
 Array = NDArray[np.float64]
 
+_FAR = 1 << 16  # cells from the largest loss down among which the heaviest is looked for
+
 
 def lattice_up(cut: Cells) -> LossPmf | SplitPmf:
     """One step from above: each cell split over the lattice points between which it lies."""
@@ -61,16 +63,14 @@ def lattice_down(cut: Cells) -> LossPmf | SplitPmf:
 def _origin(mass: Array, loss: Array, cut: Cells) -> float:
     """The loss through which the lattice is laid, so that what sits there need not be rounded down.
 
-    The merged loss of the heaviest cell of the widest lattice (where jumps have one of their own, the bulk is an atom
-    on it); 0 where some mass has loss 0 exactly.
+    The merged loss of the heaviest of the lattice's cells, counted from the largest loss down: a bounded loss has an
+    atom at its upper end, or nearly so. 0 where some mass has loss 0 exactly.
     """
     if cut.at_zero > 1e-9:
         return 0.0
-    split = bool((np.abs(loss) > cut.border * cut.spacing).any())
-    widest = math.ldexp(cut.spacing, cut.gap if split else 0)
-    place = np.rint(loss / widest).astype(np.int64)
-    sums = summed_by_place(place - place.min(), mass, size=int(np.ptp(place)) + 1)
-    inside = place == place.min() + int(np.argmax(sums))
+    place = np.floor((float(loss.max()) - loss) / cut.spacing).astype(np.int64)
+    heaviest = int(np.argmax(summed_by_place(np.minimum(place, _FAR), mass, size=_FAR + 1)[:_FAR]))
+    inside = place == heaviest
     reference = float(loss[inside].max())
     plain = mass[inside] * np.exp(cut.tilt * (reference - loss[inside]))
     return reference - math.log1p(float((plain * np.expm1(reference - loss[inside])).sum() / plain.sum()))

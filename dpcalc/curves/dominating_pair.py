@@ -156,8 +156,15 @@ class Segment:
         pair: whose density P and loss are read.
         high: right end, inf for the whole line.
         max_loss: upper bound of the loss on the segment.
+        weight: the probability, in P and in Q, with which this pair is the one in question; > 0.
     """
 
     pair: MixturePair
     high: float
     max_loss: float
+    weight: float = 1.0
+
+    def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
+        """Log of the weighted density of P, and privacy loss; as `MixturePair.log_density_and_loss`."""
+        log_p, loss = self.pair.log_density_and_loss(y)
+        return (log_p, loss) if self.weight == 1 else (log_p + math.log(self.weight), loss)

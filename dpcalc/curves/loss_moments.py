@@ -6,7 +6,7 @@ so that K keeps its digits when one step leaks next to nothing.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import Segment
+from dpcalc.curves.held import Held, HeldMoments, LogMoments
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
 
@@ -36,6 +37,18 @@ class LossCurve(Protocol):
         ...
 
 
+Curve = LossCurve | Held
+"""What an accountant composes."""
+
+
+def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
+    """At how many ends of segments mass may be left out, over all copies."""
+    return sum(
+        count * (segment_ends(curve.counts) if isinstance(curve, Held) else 2 * len(curve.segments))
+        for curve, count in counts
+    )
+
+
 @dataclass(frozen=True)
 class LossMoments:
     """Quadrature nodes of one loss curve, good for orders 0 < z <= max_order.
@@ -49,6 +62,11 @@ class LossMoments:
     log_mass: Array
     loss: Array
     max_order: float
+
+    @property
+    def size(self) -> int:
+        """Quadrature nodes."""
+        return int(self.loss.size)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """K(z) and K'(z).
@@ -122,6 +140,17 @@ def _second_order(z: Array, loss: Array) -> Array:
     return total
 
 
+def log_moments(curve: Curve, *, max_order: float, neglect: float = 0.0, frequency: float = 0.0) -> LogMoments:
+    """The log moments of a curve; arguments as for `loss_moments`."""
+    if not isinstance(curve, Held):
+        return loss_moments(curve, max_order=max_order, neglect=neglect, frequency=frequency)
+    inside = (
+        (log_moments(one, max_order=max_order, neglect=neglect, frequency=frequency), count)
+        for one, count in curve.counts
+    )
+    return HeldMoments(curve.rate, tuple(inside))
+
+
 def loss_moments(curve: LossCurve, *, max_order: float, neglect: float = 0.0, frequency: float = 0.0) -> LossMoments:
     """Gauss-Legendre nodes of every segment of a curve, for orders up to `max_order`.
 
@@ -146,7 +175,7 @@ def _segment_nodes(segment: Segment, max_order: float, neglect: float, frequency
     width = min(0.5 * pair.deviation, 0.75 * pair.deviation**2 / max(pair.span, 1e-300))
     count = min(max(8, math.ceil((high - low) / width)), 50_000)
     y, log_weight = panels_between(_refined(segment, np.linspace(low, high, count + 1), frequency), order=8)
-    log_density, loss = pair.log_density_and_loss(y)
+    log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + log_weight
     keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE
     return log_mass[keep], loss[keep]
@@ -156,7 +185,7 @@ def _refined(segment: Segment, edges: Array, frequency: float) -> Array:
     """Panels cut further where e^{i frequency L} turns by more than 4 within one, which 8 nodes just resolve."""
     if not frequency:
         return edges
-    _, loss = segment.pair.log_density_and_loss(edges)
+    _, loss = segment.log_density_and_loss(edges)
     turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
     below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
     if below[-1] > _MOST_PANELS:
@@ -186,5 +215,5 @@ def _cut(segment: Segment, quantile: float, end: float) -> float:
     """Where to cut a tail: at the quantile if the loss is positive there (little of Q goes with it), else nowhere."""
     if quantile >= segment.high:
         return end
-    _, loss = segment.pair.log_density_and_loss(np.array([quantile]))
+    _, loss = segment.log_density_and_loss(np.array([quantile]))
     return quantile if loss[0] > 0 else end

@@ -180,3 +180,24 @@ def trimmed(pmf: LossPmf) -> LossPmf:
     last = int(np.searchsorted(below, total * (1 - 1e-15))) + 1
     cut = float(pmf.mass[:first].sum() + pmf.mass[last:].sum())
     return replace(pmf, start=pmf.start + first, mass=pmf.mass[first:last], lost=pmf.lost + cut)
+
+
+def told_apart(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
+    """The loss with probability `rate`, else 0: 0 is moved to the lattice point above (sign +1) or below (-1).
+
+    Args:
+        pmf: a tilted loss.
+        rate: in (0, 1).
+        log_norm: the factor to be taken out of the tilted masses.
+        sign: of the error.
+    """
+    scale = rate * math.exp(pmf.log_norm - log_norm)
+    place = sign * math.ceil(-sign * pmf.origin / pmf.spacing)
+    start, end = min(pmf.start, place), max(pmf.start + pmf.mass.size, place + 1)
+    if end - start > MOST_ENTRIES:
+        raise ConvergenceError(f"privacy loss lattice: expected at most {MOST_ENTRIES} entries; try --method rdp")
+    mass = np.zeros(end - start, dtype=pmf.mass.dtype)
+    mass[pmf.start - start : pmf.start - start + pmf.mass.size] = scale * pmf.mass
+    at = pmf.origin + place * pmf.spacing
+    mass[place - start] += (1 - rate) * math.exp(pmf.tilt * at - log_norm)
+    return replace(pmf, start=start, mass=mass, log_norm=log_norm, lost=scale * pmf.lost, noise=scale * pmf.noise)

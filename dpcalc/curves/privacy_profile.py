@@ -9,6 +9,7 @@ losses < 0 from the swapped other pair, the rest of the mass at 0.
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 from dpcalc.curves.dominating_pair import MixturePair, Segment
 from dpcalc.numerics.roots import bracket_root
@@ -64,29 +65,67 @@ class GluedProfile:
     def delta(self, epsilon: float) -> float:
         """The profile at any real epsilon: an upper bound, in [0, 1]."""
         if epsilon < 0:
-            other = _half_line_delta(self.other, self.shift, -epsilon)
+            other = half_line_delta(self.other, self.shift / 2, -epsilon)
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other)
-        return _half_line_delta(self.own, self.shift, epsilon)
+        return half_line_delta(self.own, self.shift / 2, epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12."""
-        if self.delta(0.0) <= delta:
-            return 0.0
-        high = 1.0
-        while self.delta(high) > delta:
-            high *= 2
-        return bracket_root(lambda epsilon: self.delta(epsilon) - delta, 0.0, high, tolerance=1e-12)[1]
+        return smallest_epsilon(self, delta)
 
 
-def _half_line_delta(pair: MixturePair, shift: float, epsilon: float) -> float:
+@runtime_checkable
+class PrivacyProfile(Protocol):
+    """One step in one direction with a profile that can be read at every epsilon; also a `LossCurve`."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Pieces of the line that carry the losses different from 0."""
+        ...
+
+    @property
+    def at_zero(self) -> float:
+        """P mass with loss 0 that lies on no segment."""
+        ...
+
+    @property
+    def swapped(self) -> "PrivacyProfile":
+        """The opposite direction."""
+        ...
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound of the profile, in [0, 1]."""
+        ...
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon >= 0 with delta(epsilon) <= delta."""
+        ...
+
+
+def smallest_epsilon(profile: PrivacyProfile, delta: float) -> float:
+    """Smallest epsilon >= 0 with profile.delta(epsilon) <= delta, rounded up to a relative 1e-12."""
+    if profile.delta(0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while profile.delta(high) > delta:
+        high *= 2
+    return bracket_root(lambda epsilon: profile.delta(epsilon) - delta, 0.0, high, tolerance=1e-12)[1]
+
+
+def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
     """H_{e^epsilon}(P||Q) = P(y < t) - e^epsilon Q(y < t) at the root t of the loss, epsilon >= 0.
 
-    Written as eta [Phi(t) - e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j), so that the common
-    part costs no digits.
+    Written with the differences of weights, so that the common part costs no digits; for (K) that is
+    eta [Phi(t) - e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j).
+
+    Args:
+        pair: with a loss > epsilon exactly where y < t.
+        high: a point where the loss is at most 0.
+        epsilon: >= 0.
     """
     if epsilon >= pair.max_loss:
         return 0.0
-    root, total = _root(pair, shift, epsilon), 0.0
+    root, total = _root(pair, high, epsilon), 0.0
     for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
         below = _phi((root - center) / pair.deviation)
         if below:
@@ -94,10 +133,9 @@ def _half_line_delta(pair: MixturePair, shift: float, epsilon: float) -> float:
     return min(1.0, max(0.0, total))
 
 
-def _root(pair: MixturePair, shift: float, epsilon: float) -> float:
-    """Where the loss falls to epsilon >= 0, by bisection on y < shift/2."""
-    high = shift / 2
-    if epsilon == 0:
+def _root(pair: MixturePair, high: float, epsilon: float) -> float:
+    """Where the loss falls to epsilon >= 0, by bisection on y < high."""
+    if _loss(pair, high) >= epsilon:  # 0 to round-off
         return high
     step = pair.deviation
     low = high - step

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import LOWER, UPPER, interval
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import ConvergenceError
 from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Plan
@@ -67,7 +67,7 @@ def cross_checks(plan: Plan) -> tuple[CrossCheck, ...]:
         return ()
 
 
-def _checked(direction: str, counts: dict[LossCurve, int], delta: float) -> CrossCheck:
+def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:
     """One direction."""
     estimate, note = None, ""
     try:

@@ -8,7 +8,7 @@ import numpy as np
 from dpcalc.accountants.conversion import composed_moments
 from dpcalc.accountants.pld import LOWER, delta_interval, interval
 from dpcalc.curves.dominating_pair import MixturePair
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import Alternative, alternatives, releasing_phases
@@ -48,13 +48,13 @@ def delta_lower(plan: Plan, *, epsilon: float, direction: str = "") -> float:
     return 0.0 if worst is None else delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))[0]
 
 
-def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[LossCurve, int], bool] | None:
+def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[Curve, int], bool] | None:
     """Steps of the costliest candidate, and whether it attains the bound; None if nothing is released."""
     if not releasing_phases(plan):
         return None
     protected, bound = deciding(plan, direction)
     order = bound.order
-    best: tuple[float, bool, dict[LossCurve, int]] | None = None
+    best: tuple[float, bool, dict[Curve, int]] | None = None
     for counts, attained in _candidates(plan, protected):
         score = float(composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0])
         tight = attained and (bool(direction) or len(alternatives(plan)) == 1)
@@ -63,9 +63,9 @@ def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[LossCurve, int], b
     return None if best is None else (best[2], best[1])
 
 
-def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[LossCurve, int], bool]]:
+def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[Curve, int], bool]]:
     """Steps of each different data set in each direction, and whether it attains the bound of the protected unit."""
-    found: dict[frozenset[tuple[LossCurve, int]], tuple[dict[LossCurve, int], bool]] = {}
+    found: dict[frozenset[tuple[Curve, int]], tuple[dict[Curve, int], bool]] = {}
     phases = releasing_phases(plan)
     places = [plan.phases.index(phase) for phase in phases]
     bounds = [protected.bounds[place] for place in places]
@@ -77,7 +77,7 @@ def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[LossCurve
         pairs = [data_set_pair(company, adjacency=plan.adjacency, signs=signs) for company in companies]
         tight = all(map(_attains, bounds, pairs))
         for direction in (pairs, [(q, p) for p, q in pairs]):
-            counts: Counter[LossCurve] = Counter()
+            counts: Counter[Curve] = Counter()
             for phase, (p, q) in zip(phases, direction, strict=True):
                 counts[MixturePair.of(p, q, deviation=phase.mechanism.noise_multiplier)] += phase.steps
             found.setdefault(frozenset(counts.items()), (dict(counts), tight))

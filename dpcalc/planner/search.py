@@ -9,7 +9,7 @@ from dpcalc.accountants.costliest import costliest
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import UPPER, interval
 from dpcalc.accountants.rdp import rdp
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import ConvergenceError, DpcalcError
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee
@@ -55,7 +55,7 @@ def estimate(plan: Plan) -> float:
     return largest
 
 
-def _estimate(counts: dict[LossCurve, int], delta: float) -> float:
+def _estimate(counts: dict[Curve, int], delta: float) -> float:
     """Epsilon of one direction by the first accountant that answers."""
     try:
         return inversion(counts, delta=delta)

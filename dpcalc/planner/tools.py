@@ -11,7 +11,7 @@ import numpy as np
 from dpcalc.accountants.conversion import best_epsilon, composed_moments
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
-from dpcalc.curves.loss_moments import LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import flat_pair, poisson_tools
@@ -90,7 +90,7 @@ def _renyi_epsilon(plan: Plan, orders: tuple[float, ...]) -> float:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
         Steinke 2020 (2004.00010v4), Proposition 12.
     """
-    counts: Counter[LossCurve] = Counter()
+    counts: Counter[Curve] = Counter()
     for phase in releasing_phases(plan):
         p, q = flat_pair(phase_bound(plan, phase).inclusion, 1, at=1)
         counts[MixturePair.of(p, q, deviation=phase.mechanism.noise_multiplier)] += phase.steps

@@ -1,0 +1,130 @@
+"""The composed loss of a run on one lattice, from above or from below."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from math import exp
+
+import numpy as np
+
+from dpcalc.accountants.conversion import Moments
+from dpcalc.curves.cells import Cells, Resolution, cells
+from dpcalc.curves.coarsen import Rounding, round_down, round_up
+from dpcalc.curves.composition import Loss, merged, power
+from dpcalc.curves.discretize import lattice_down, lattice_up
+from dpcalc.curves.held import Held, HeldMoments, LogMoments
+from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.loss_pmf import LossPmf, told_apart
+from dpcalc.errors import ConvergenceError
+from dpcalc.numerics.convolve import UNIT_ROUNDOFF
+
+Step = tuple[Curve, LogMoments, int]  # its log moments, and how often it occurs
+
+
+@dataclass(frozen=True)
+class Side:
+    """How to err.
+
+    Attributes:
+        lattice: first discretization of a step.
+        rounding: coarsening of a lattice.
+        sign: +1 if the errors carried along are added to delta, -1 if taken from it.
+    """
+
+    lattice: Callable[[Cells], Loss]
+    rounding: Rounding
+    sign: int
+
+
+UPPER = Side(lattice=lattice_up, rounding=round_up, sign=1)
+LOWER = Side(lattice=lattice_down, rounding=round_down, sign=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fineness:
+    """What a composition must keep.
+
+    Attributes:
+        tilt: t.
+        budget: how much the log of the composed tilted mass may change, about.
+        neglect: P mass a step may leave out at each end of each segment.
+        precision: what the numbers of a step are held in.
+    """
+
+    tilt: float
+    budget: float
+    neglect: float
+    precision: Callable[[Loss], Loss]
+
+
+def doubles(one: Loss) -> Loss:
+    """As it is."""
+    return one
+
+
+def extended(one: Loss) -> Loss:
+    """In extended precision, where the machine has it."""
+    return one.wider()
+
+
+def composed_loss(counts: dict[Curve, int], moments: Moments, fineness: Fineness, side: Side) -> tuple[LossPmf, float]:
+    """The whole run on one lattice.
+
+    Args:
+        counts: steps and how often each occurs, not empty.
+        moments: theirs, in the same order.
+        fineness: what is kept.
+        side: how to err.
+
+    Returns:
+        (the tilted loss, a bound on the log of what misplaced cell ends and rounded numbers can change).
+    """
+    parts = zip(counts.items(), moments.parts, strict=True)
+    return _composed([(curve, one, count) for (curve, count), (one, _) in parts], fineness, side)
+
+
+def _composed(steps: Iterable[Step], fineness: Fineness, side: Side) -> tuple[LossPmf, float]:
+    """The composition of some steps, and its slack."""
+    steps = list(steps)
+    each = replace(fineness, budget=fineness.budget / (2 * len(steps)))
+    total: LossPmf | None = None
+    slack = 0.0
+    for step in steps:
+        start, more = _start(step, each, side)
+        part = power(fineness.precision(start), step[2], each.budget, side.rounding)
+        total = part if total is None else merged(total, part, side.rounding)
+        slack += step[2] * more
+    if total is None:
+        raise ConvergenceError("composition: expected at least one step, got none")
+    return total, slack
+
+
+def _start(step: Step, fineness: Fineness, side: Side) -> tuple[Loss, float]:
+    """One step on its first lattice, and its slack."""
+    curve, moments, copies = step
+    tilt = fineness.tilt
+    log_norm = float(moments.cumulants(np.array([tilt]))[0][0])
+    if isinstance(curve, Held):
+        return _held(curve, moments, replace(fineness, budget=fineness.budget / (2 * copies)), side)
+    aim = Resolution(tilt=tilt, log_norm=log_norm, copies=copies, budget=fineness.budget, neglect=fineness.neglect)
+    cut = cells(curve, aim)
+    return side.lattice(cut), _slack(cut, tilt, side)
+
+
+def _held(curve: Held, moments: LogMoments, fineness: Fineness, side: Side) -> tuple[Loss, float]:
+    """The steps under a held draw, composed; else the loss is 0. Their errors count as often as the draw hits."""
+    if not isinstance(moments, HeldMoments):
+        raise TypeError("composition: expected the moments of a held draw, got those of a step")
+    at = np.array([fineness.tilt])
+    inside = sum(count * float(one.cumulants(at)[0][0]) for one, count in moments.parts)
+    log_norm = float(moments.cumulants(at)[0][0])
+    drawn = min(1.0, curve.rate * exp(min(inside - log_norm, 700.0)))
+    steps = [(one, its, count) for (one, count), (its, _) in zip(curve.counts, moments.parts, strict=True)]
+    found, slack = _composed(steps, replace(fineness, budget=fineness.budget / drawn), side)
+    return told_apart(found, curve.rate, log_norm, side.sign).normalized(), slack * drawn
+
+
+def _slack(cut: Cells, tilt: float, side: Side) -> float:
+    """Bound on the log of what misplaced cell ends and the rounding of a step's numbers can change, for one copy."""
+    spread = float((cut.mass * np.abs(cut.loss)).sum())
+    rounded = 32 * UNIT_ROUNDOFF * (1 + tilt * spread)
+    return rounded + tilt * cut.overshoot if side is UPPER else rounded  # merging needs no cell ends on the lattice
