@@ -1,5 +1,6 @@
 """What is wrong with a file, where, and the way out."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dpcalc.errors import InputError
 
 _WINDOW = 100  # characters of a source line worth showing
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")  # what runners of GitHub, Azure and TeamCity obey in a log
 
 
 class Severity(StrEnum):
@@ -26,21 +28,22 @@ class Severity(StrEnum):
 
 
 def visible(text: str) -> str:
-    r"""Text that is safe on a terminal: escape sequences and direction overrides are spelled out.
+    r"""Text that is safe on a terminal and in a log: escape sequences and commands to the runner are spelled out.
 
     Args:
         text: anything, for example a value taken from an untrusted file.
 
     Returns:
-        The same text with control, format, surrogate and separator characters written as escapes.
+        The same text with control, format, surrogate and separator characters written as escapes, and so the first
+        character of what a continuous integration runner would take for a command.
 
     Example:
-        >>> visible("a\x1b[31m")
-        'a\\x1b[31m'
+        >>> visible("a\x1b[31m"), visible("::error::b")
+        ('a\\x1b[31m', '\\x3a:error::b')
     """
-    if text.isascii() and text.isprintable():
+    if text.isascii() and text.isprintable() and "::" not in text and "##" not in text:
         return text
-    return "".join(_shown(character) for character in text)
+    return _part(text, 0, len(text))
 
 
 def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
@@ -56,9 +59,8 @@ def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
     """
     start = max(0, min(column - 1 - _WINDOW // 2, len(line) - _WINDOW))
     stop = min(len(line), start + _WINDOW)
-    before = visible(line[start : column - 1].replace("\t", " "))
-    marked = visible(line[column - 1 : min(column - 1 + width, stop)].replace("\t", " "))
-    after = visible(line[min(column - 1 + width, stop) : stop].replace("\t", " "))
+    line, end = line.replace("\t", " "), min(column - 1 + width, stop)
+    before, marked, after = _part(line, start, column - 1), _part(line, column - 1, end), _part(line, end, stop)
     left, right = ("..." if start else ""), ("..." if stop < len(line) else "")
     return left + before + marked + after + right, _cells(left + before) + 1, max(1, _cells(marked))
 
@@ -126,10 +128,19 @@ class ConfigError(InputError):
         return "\n\n".join(diagnostic.format() for diagnostic in self.diagnostics)
 
 
+def _part(text: str, start: int, stop: int) -> str:
+    """A part of a text as people may see it; what is a command is told from the whole of it."""
+    commands = {found.start() for found in _COMMAND.finditer(text)}
+    return "".join(_spelled(text[at]) if at in commands else _shown(text[at]) for at in range(start, stop))
+
+
 def _shown(character: str) -> str:
     """One character, spelled out if a terminal would obey it or a reader would not see it."""
-    if unicodedata.category(character) not in _INVISIBLE:
-        return character
+    return _spelled(character) if unicodedata.category(character) in _INVISIBLE else character
+
+
+def _spelled(character: str) -> str:
+    """One character as an escape."""
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from dpcalc.config.fingerprint import fingerprint
 from dpcalc.guarantee import Guarantee, Row
 from dpcalc.planner.describe import sampling_text
 from dpcalc.report.gate_view import FileView, Finding, GateView, findings
+from dpcalc.report.statement import COVERED, NOT_COVERED
 from dpcalc.report.view import note_texts
 
 if TYPE_CHECKING:  # these load numpy, which `validate` does without
@@ -23,9 +25,11 @@ if TYPE_CHECKING:  # these load numpy, which `validate` does without
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import NoSolution, Value
     from dpcalc.planner.solve import Solution
+    from dpcalc.planner.statement import Statement
     from dpcalc.planner.summary import PhaseSummary
 
 SCHEMA = "dpcalc.result/1"
+_COMMAND = re.compile(r"##(?=\w*\[)")
 
 
 def evaluation_json(evaluation: Evaluation, loaded: Loaded) -> str:
@@ -44,6 +48,40 @@ def evaluation_json(evaluation: Evaluation, loaded: Loaded) -> str:
         "config_hash": loaded.config_hash,
     }
     return _document("epsilon", fields)
+
+
+def statement_json(statement: Statement, loaded: Loaded) -> str:
+    """The output of `statement --format json`."""
+    plan, evaluation, attack = loaded.plan, statement.evaluation, statement.attack
+    fields = {
+        "config": {"path": loaded.path, "name": plan.name},
+        "guarantee": _guarantee(evaluation.guarantee),
+        "attack": {
+            "kind": "upper",
+            "advantage": attack.advantage,
+            "detection": [
+                {"false_positive_rate": rate, "true_positive_rate": found} for rate, found in attack.detection
+            ],
+        },
+        "without_amplification": {"epsilon": _finite(statement.unsampled), "kind": "upper"},
+        "groups": [
+            {
+                "group_size": size,
+                "epsilon": _finite(epsilon),
+                "finite": None if epsilon is None else math.isfinite(epsilon),
+                "kind": "upper",
+            }
+            for size, epsilon in statement.groups
+        ],
+        "steps": evaluation.steps,
+        "phases": [_phase(phase) for phase in evaluation.phases],
+        "covered": list(COVERED),
+        "not_covered": list(NOT_COVERED),
+        "assumptions": list(evaluation.assumptions),
+        "diagnostics": [_finding(diagnostic) for diagnostic in findings(loaded.diagnostics)],
+        "config_hash": loaded.config_hash,
+    }
+    return _document("statement", fields)
 
 
 def comparison_json(rows: Sequence[Row], loaded: Loaded) -> str:
@@ -155,7 +193,8 @@ def _number(value: Value) -> int | float:
 def _document(command: str, fields: Mapping[str, object]) -> str:
     """A whole output; the same input gives the same bytes."""
     document = {"schema": SCHEMA, "version": dpcalc.__version__, "command": command, **fields}
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    text = json.dumps(document, indent=2, allow_nan=False)
+    return _COMMAND.sub(r"\\u0023#", text) + "\n"  # the same text to a parser, and no command to a runner that logs it
 
 
 def _finite(value: float | None) -> float | None:

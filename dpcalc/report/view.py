@@ -122,10 +122,7 @@ def _sections(
     if plan.name:
         yield "run", visible(plan.name)
     yield "protects", f"{protected(guarantee)}, {guarantee.adjacency}"
-    for phase in evaluation.phases:
-        yield "sampling", _of_phase(phase, evaluation, _sampling(phase))
-    for phase in evaluation.phases:
-        yield "training", _of_phase(phase, evaluation, _training(phase))
+    yield from phase_rows(evaluation)
     yield "bound", _bound(evaluation)
     yield "accountant", _accountant(evaluation)
     if verbose:
@@ -136,6 +133,14 @@ def _sections(
     if plan.budget is not None:
         exceeded = "" if guarantee.epsilon <= plan.budget.epsilon else ": exceeded"
         yield "budget", f"{as_given(plan.budget.epsilon)}, {used(guarantee.epsilon, plan.budget.epsilon)}{exceeded}"
+
+
+def phase_rows(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
+    """(label, text): how each phase draws, then how each adds noise."""
+    for phase in evaluation.phases:
+        yield "sampling", _of_phase(phase, evaluation, _sampling(phase))
+    for phase in evaluation.phases:
+        yield "training", _of_phase(phase, evaluation, _training(phase))
 
 
 def _details(evaluation: Evaluation) -> Iterable[tuple[str, str]]:

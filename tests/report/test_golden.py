@@ -11,13 +11,17 @@ from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, stopped
 from dpcalc.report import FORMATS
 from dpcalc.report.comparison_view import comparison_view
 from dpcalc.report.gate_view import gate_view
+from dpcalc.report.json import statement_json
 from dpcalc.report.solution_view import delta_view, no_solution_view, solution_view
+from dpcalc.report.statement import statement_view
+from dpcalc.report.statement_text import statement_markdown, statement_text
 from dpcalc.report.table import comparison_text, evaluation_text
 from dpcalc.report.text import comparison_lines, evaluation_lines
 from dpcalc.report.view import evaluation_view
 
 from .samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
 from .solutions import DELTA, FACTOR, NOISE, NONE
+from .statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -104,6 +108,11 @@ OUTPUTS = {
     "solve_plain_none.txt": lambda: evaluation_lines(no_solution_view(NONE, PLAN, target=2.0)),
     "delta_terminal.txt": lambda: evaluation_text(delta_view(DELTA, PLAN), width=80, styled=False),
     "delta_plain.txt": lambda: evaluation_lines(delta_view(DELTA, PLAN)),
+    "statement_text.txt": lambda: statement_text(statement_view(STATEMENT, loaded())),
+    "statement_text_infinite.txt": lambda: statement_text(statement_view(NOTHING, loaded())),
+    "statement_markdown.txt": lambda: statement_markdown(statement_view(STATEMENT, loaded(section="dpcalc"))),
+    "statement_markdown_hostile.txt": lambda: statement_markdown(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED)),
+    "statement_json.txt": lambda: statement_json(STATEMENT, loaded()),
     "check_text.txt": lambda: FORMATS["text"](gate_view("check", RESULTS, levels=SEEN)),
     "check_text_verbose.txt": lambda: FORMATS["text"](gate_view("check", RESULTS[:1], levels=Severity)),
     "check_json.txt": lambda: FORMATS["json"](gate_view("check", RESULTS, levels=SEEN)),

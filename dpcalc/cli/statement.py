@@ -1,0 +1,54 @@
+"""`dpcalc statement`: what a reviewer must know about a run."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
+from dpcalc.cli.terminal import on_terminal, width
+
+EXAMPLE = "Example: dpcalc statement clinic.yaml --format markdown > PRIVACY.md"
+
+
+class Format(StrEnum):
+    """How a statement is written.
+
+    Attributes:
+        TEXT: for people.
+        MARKDOWN: for people, in a repository or a web page.
+        JSON: for programs.
+    """
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def statement(
+    context: typer.Context,
+    *,
+    written: Annotated[Format, typer.Option("--format", help="How the statement is written.")] = Format.TEXT,
+) -> Answer:
+    """State what a training run protects, and what not.
+
+    For reviewers: the guarantee, what an attacker can gain, what it covers and rests on. The same config gives the same
+    statement.
+    """
+    from dpcalc.planner.statement import statement as stated
+    from dpcalc.report.json import statement_json
+    from dpcalc.report.statement import statement_view
+    from dpcalc.report.statement_text import statement_markdown, statement_text
+
+    loaded = loaded_plan(context)
+    answer = stated(loaded.plan)
+    asides = remarks(loaded.diagnostics)
+    if written is Format.JSON:
+        return Answer(text=statement_json(answer, loaded), asides=asides)
+    view = statement_view(answer, loaded)
+    if written is Format.MARKDOWN:
+        return Answer(text=statement_markdown(view), asides=asides)
+    return Answer(text=statement_text(view, width=width() if on_terminal() else 80), asides=asides)

@@ -1,0 +1,89 @@
+"""All that a reviewer asks about a run: the guarantee, what it means for an attacker, and what sampling contributes."""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpcalc.accountants import worst
+from dpcalc.accountants.auto import auto
+from dpcalc.planner.evaluate import Evaluation, evaluate
+from dpcalc.planner.group_chain import group_epsilon
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, is_noiseless, releasing_phases
+from dpcalc.planner.risk import Attack, attack
+from dpcalc.release.bounds import StepBound
+from dpcalc.release.step import glued_profile
+from dpcalc.release.tree import Release, Repeat, Sequence, Single, WorstOf
+
+GROUP_SIZES = (2, 5, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What is stated about a run.
+
+    Attributes:
+        evaluation: the guarantee and what it rests on.
+        unsampled: epsilon if every step were known to hold the unit, an upper bound; `inf` without noise.
+        groups: (units together, epsilon at the same delta): upper bounds, `inf` for none, None where none is known.
+        attack: what an attacker can gain, upper bounds.
+    """
+
+    evaluation: Evaluation
+    unsampled: float
+    groups: tuple[tuple[int, float | None], ...]
+    attack: Attack
+
+
+def statement(plan: Plan) -> Statement:
+    """Everything that a statement about a plan says.
+
+    Args:
+        plan: a training run.
+
+    Returns:
+        Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end.
+
+    Raises:
+        ConvergenceError: if there is no certified answer.
+    """
+    evaluation = evaluate(plan)
+    finite = evaluation.guarantee.finite
+    return Statement(
+        evaluation=evaluation,
+        unsampled=unsampled_epsilon(plan),
+        groups=tuple((size, group_epsilon(plan, size) if finite else math.inf) for size in GROUP_SIZES),
+        attack=attack(plan),
+    )
+
+
+def unsampled_epsilon(plan: Plan) -> float:
+    """Epsilon if every step held the protected unit and everybody knew: what a sampler that is not random leaves.
+
+    Args:
+        plan: a training run.
+
+    Returns:
+        An upper bound: every step is the Gaussian mechanism with the shift s of the one-step bound.
+    """
+    if is_noiseless(plan):
+        return math.inf
+    found: dict[str, Release] = {}
+    for one in alternatives(plan):
+        steps = []
+        for phase in releasing_phases(plan):
+            bound = _always(one.bounds[plan.phases.index(phase)])
+            profile = glued_profile(bound, noise_multiplier=phase.mechanism.noise_multiplier)
+            steps.append((profile, phase.steps))
+        for name, curves in (
+            (FORWARD, steps),
+            (BACKWARD, [(profile.swapped, count) for profile, count in steps]),
+        ):
+            parts = (Repeat(node=Single(curve=curve), count=count) for curve, count in curves)
+            found[one.named(name)] = Sequence(nodes=tuple(parts))
+    return worst(WorstOf(releases=found), auto, delta=plan.delta)[0].epsilon
+
+
+def _always(bound: StepBound) -> StepBound:
+    """The bound of a step that is known to hold the unit."""
+    return replace(bound, inclusion=Fraction(1), missed=tuple(Fraction(0) for _ in bound.missed))

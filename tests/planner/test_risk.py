@@ -1,0 +1,72 @@
+"""What attackers gain, against tests whose rates are known exactly."""
+
+import math
+from fractions import Fraction
+from statistics import NormalDist
+
+import pytest
+
+from dpcalc.errors import InputError
+from dpcalc.planner.risk import advantage, attack, true_positive_rate
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+from .test_edges import plan_of
+
+NORMAL = NormalDist()
+RATES = (1e-6, 0.01, 0.5)
+
+
+@pytest.mark.parametrize("mu", [0.5, 5.0])
+def test_the_gaussian_mechanism_is_told_apart_by_the_likelihood_ratio(mu):
+    plan = plan_of(All(), noise=10 / mu, steps=100)
+    found = attack(plan, false_positive_rates=RATES)
+    exact = 2 * NORMAL.cdf(mu / 2) - 1
+    assert exact <= found.advantage <= exact * 1.02
+    for rate, bound in found.detection:
+        exact = NORMAL.cdf(NORMAL.inv_cdf(rate) + mu)
+        assert exact * (1 - 1e-12) <= bound <= exact * (1 + 6e-4)
+
+
+def detected(rate, share, sigma):
+    """True positive rate of the best test of (1 - share) N(0) + share N(1) against N(0): reject above a threshold."""
+    above = NORMAL.inv_cdf(1 - rate)
+    return (1 - share) * rate + share * (1 - NORMAL.cdf(above - 1 / sigma))
+
+
+def undetected(rate, share, sigma):
+    """The same with the two exchanged: reject below a threshold, found by bisection."""
+    low, high = -50.0, 50.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        below = (1 - share) * NORMAL.cdf(middle / sigma) + share * NORMAL.cdf((middle - 1) / sigma)
+        low, high = (middle, high) if below <= rate else (low, middle)
+    return NORMAL.cdf(low / sigma)
+
+
+@pytest.mark.parametrize(("share", "sigma"), [(0.3, 1.0), (0.05, 0.5)])
+def test_one_sampled_step_bounds_both_orientations(share, sigma):
+    plan = plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1)
+    for rate in (0.01, 0.3):
+        exact = max(detected(rate, share, sigma), undetected(rate, share, sigma))
+        assert exact * (1 - 1e-9) <= true_positive_rate(plan, rate) <= exact * 1.05 + 1e-6
+    exact = share * (2 * NORMAL.cdf(1 / sigma / 2) - 1)
+    assert exact * (1 - 1e-9) <= advantage(plan) <= exact * 1.01
+
+
+def test_more_false_alarms_detect_more_and_never_beyond_the_advantage():
+    plan = plan_of(Fixed(size=600), noise=2.0, steps=200)
+    bounds = [true_positive_rate(plan, rate) for rate in RATES]
+    assert bounds == sorted(bounds)
+    assert all(rate <= bound <= rate + advantage(plan) for rate, bound in zip(RATES, bounds, strict=True))
+
+
+def test_without_noise_everything_is_detected_and_without_draws_nothing():
+    assert attack(plan_of(All(), noise=0.0), false_positive_rates=(0.01,)).detection == ((0.01, 1.0),)
+    unseen = attack(plan_of(Poisson(probability=Fraction(0))), false_positive_rates=(0.01,))
+    assert (unseen.advantage, unseen.detection) == (0.0, ((0.01, 0.01),))
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, math.nan])
+def test_a_false_positive_rate_lies_between_0_and_1(rate):
+    with pytest.raises(InputError, match="false positive rate: expected a number between 0 and 1"):
+        true_positive_rate(plan_of(All()), rate)
