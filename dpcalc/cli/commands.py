@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import dpcalc
-from dpcalc.cli import check, compare, delta, epsilon, explain, init, schema, show, solve, statement, validate
+from dpcalc.cli import check, compare, delta, epsilon, explain, init, scan, schema, show, solve, statement, validate
 from dpcalc.cli.sources import SourceCommand
 from dpcalc.cli.terminal import styled
 
@@ -31,6 +31,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=statement.EXAMPLE)(statement.statement)
     commands.command(epilog=validate.EXAMPLE)(validate.validate)
     commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)
+    commands.command(epilog=scan.EXAMPLE)(scan.scan)
     commands.command(epilog=schema.EXAMPLE)(schema.schema)
     commands.command(epilog=explain.EXAMPLE)(explain.explain)
     commands.command(epilog=init.EXAMPLE)(init.init)

@@ -42,11 +42,11 @@ def _lines(plan: Plan) -> Iterator[str]:
     first = plan.phases[0]
     yield "version: 1"
     if plan.name:
-        yield f"name: {_text(plan.name)}"
+        yield f"name: {quoted(plan.name)}"
     yield "data:"
     yield "  levels:"
     for level in first.hierarchy.levels:
-        yield f"    - {{name: {_text(level.name)}{'' if first.hierarchy.tree else _count(level)}}}"
+        yield f"    - {{name: {quoted(level.name)}{'' if first.hierarchy.tree else _count(level)}}}"
     if first.hierarchy.tree is not None:
         yield f"  tree: {_counts(first.hierarchy.tree)}"
     if len(plan.phases) == 1:
@@ -54,10 +54,10 @@ def _lines(plan: Plan) -> Iterator[str]:
     else:
         yield "phases:"
         for phase in plan.phases:
-            name, *rest = (f"name: {_text(phase.name)}", *_run(phase))
+            name, *rest = (f"name: {quoted(phase.name)}", *_run(phase))
             yield f"  - {name}"
             yield from (f"    {line}" for line in rest)
-    unit, delta = _text(plan.unit_name), _float(plan.delta)
+    unit, delta = quoted(plan.unit_name), _float(plan.delta)
     yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: 1}}"
     yield f"accounting: {{method: {plan.method}}}"
     if plan.budget is not None:
@@ -87,10 +87,10 @@ def _run(phase: Phase) -> Iterator[str]:
     mechanism = phase.mechanism
     yield "sampling:"
     for level in levels:
-        yield f"  {_text(level.name)}: {_draw(level)}"
+        yield f"  {quoted(level.name)}: {_draw(level)}"
     noise, norm = _float(mechanism.noise_multiplier), _float(mechanism.max_grad_norm)
     name = mechanism.name
-    yield f"mechanism: {{type: {name}, noise_multiplier: {noise}, max_grad_norm: {norm}, clip: {_text(clip)}}}"
+    yield f"mechanism: {{type: {name}, noise_multiplier: {noise}, max_grad_norm: {norm}, clip: {quoted(clip)}}}"
     yield f"training: {{steps: {phase.steps}}}"
 
 
@@ -114,8 +114,8 @@ def _draw(level: Level) -> str:
             return f"{{scheme: poisson, expected: {stated}}}  # rate {_near(rate)}"
 
 
-def _text(word: str) -> str:
-    """A text that YAML reads as this text."""
+def quoted(word: str) -> str:
+    """A text as YAML reads it, in quotes where it needs them."""
     bare = Scalar(text=word, plain=True, mark=_NOWHERE, key=None, path="")
     plain = _WORD.fullmatch(word) and isinstance(scalars.value(bare), str) and word.lower() not in _YAML_1_1
     return word if plain else json.dumps(word, ensure_ascii=False)

@@ -1,0 +1,125 @@
+"""`dpcalc scan`: the sizes of a data set, counted."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.progress import tell
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.gate.scan import Scan
+
+EXAMPLE = "Example: dpcalc scan data/train --levels class,example --suffix .jpg"
+DEFAULT = "counts.json"
+STDOUT = "-"
+
+
+def scan(  # noqa: PLR0913  one parameter an option
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A folder, or a CSV or JSONL file with a row for each record.")
+    ],
+    *,
+    levels: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Names of the levels, outermost first, e.g. user,session,example; - skips a depth of folders.",
+            show_default=False,
+        ),
+    ] = "",
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Of a CSV or JSONL file: the column of each level; without one for the last, every row is a record.",
+            show_default=False,
+        ),
+    ] = "",
+    suffix: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SUFFIX", help="Count only files that end so. May be repeated.", show_default=False),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="PATH", help="Where to write the tree; - is standard output.")
+    ] = DEFAULT,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is already there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema dpcalc.result/1.")] = False,
+) -> Answer:
+    """Count the units of a data set, and write them as a tree for `data.tree`.
+
+    Every file of a folder, or every row of a file, is a record. Prints the `data:` section for the config.
+    """
+    from dpcalc.config.tree_files import END, check_level_names
+    from dpcalc.gate.folders import SKIPPED
+    from dpcalc.gate.scan import Source
+    from dpcalc.gate.scan import scan as counted
+
+    named = tuple(name.strip() for name in levels.split(",")) if levels else ()
+    check_level_names([name for name in named[:-1] if name != SKIPPED] + list(named[-1:]))
+    if output != STDOUT and not output.lower().endswith(END):
+        raise InputError(f"--output: expected a file *{END}, which a config can read, got {output}")
+    if os.path.lexists(output) and not force:
+        raise InputError(f"--output: expected a path where nothing is, got {output}; --force overwrites it")
+    if output == STDOUT and as_json:
+        raise InputError("--output: expected a file beside --json, got standard output, which has the answer")
+    chosen = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    source = Source(path=path, levels=named, columns=chosen, endings=tuple(suffix or ()), output=output)
+    found = counted(source, tell=tell)
+    check_level_names(found.names)
+    return _answer(found, output, as_json=as_json)
+
+
+def _answer(found: Scan, output: str, *, as_json: bool) -> Answer:
+    """Write the tree, unless there is one level, and tell what goes into the config."""
+    from dpcalc.config.tree_files import data_section, tree_text
+
+    asides = tuple(f"note: {remark}" for remark in found.remarks)
+    file, tree = output, ""
+    if len(found.sizes) > 1:
+        tree = tree_text(found.names, found.counts)
+        if output == STDOUT:
+            file = DEFAULT
+        else:
+            _write(output, tree.encode())
+            asides = (*asides, f"note: wrote {output}")
+    section = data_section(found.names, [(size.least, size.most) for size in found.sizes], file=_beside(file))
+    if as_json:
+        from dpcalc.report.measured_json import scan_json
+
+        return Answer(text=scan_json(found, output=output if tree else None, section=section), asides=asides)
+    text = "".join(f"# {line}\n" for line in _sizes(found)) + section
+    if tree and output == STDOUT:
+        return Answer(text=tree, asides=(*asides, text.rstrip()))
+    return Answer(text=text, asides=asides)
+
+
+def _write(output: str, data: bytes) -> None:
+    """A new file, or a new content of an old one, as a whole or not at all."""
+    from dpcalc.config.saving import create, save
+
+    if not create(output, data):
+        save(output, data)
+
+
+def _beside(output: str) -> str:
+    """A file as a config in this folder names it."""
+    path = Path(output)
+    return path.name if path.is_absolute() else path.as_posix()
+
+
+def _sizes(found: Scan) -> list[str]:
+    """How many units there are, a line for each level."""
+    lines = []
+    above = ""
+    for size in found.sizes:
+        each = str(size.most) if size.least == size.most else f"{size.least} to {size.most}"
+        lines.append(f"{size.name}: {size.units}{f', {each} in each {above}' if above else ''}")
+        above = size.name
+    return lines
