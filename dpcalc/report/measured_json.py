@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcalc.report.json import _document as document
+from dpcalc.report.json_parts import document
 
 if TYPE_CHECKING:
     from dpcalc.gate.scan import Scan

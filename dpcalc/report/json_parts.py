@@ -1,0 +1,99 @@
+"""What outputs as JSON share: numbers in full, infinity as null beside `"finite": false`, NaN never."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import dpcalc
+from dpcalc.guarantee import Guarantee, Row
+from dpcalc.report.gate_view import Finding
+
+if TYPE_CHECKING:  # this loads numpy, which `validate` does without
+    from dpcalc.planner.summary import PhaseSummary
+
+SCHEMA = "dpcalc.result/1"
+_COMMAND = re.compile(r"##(?=\w*\[)")
+
+
+def document(command: str, fields: Mapping[str, object]) -> str:
+    """A whole output; the same input gives the same bytes."""
+    whole = {"schema": SCHEMA, "version": dpcalc.__version__, "command": command, **fields}
+    text = json.dumps(whole, indent=2, allow_nan=False)
+    return _COMMAND.sub(r"\\u0023#", text) + "\n"  # the same text to a parser, and no command to a runner that logs it
+
+
+def finite(value: float | None) -> float | None:
+    """A number, or None for infinity; NaN is left for `json` to refuse."""
+    return None if value is None or math.isinf(value) else value
+
+
+def guarantee_fields(guarantee: Guarantee) -> dict[str, object]:
+    """The (epsilon, delta) statement."""
+    return {
+        "epsilon": finite(guarantee.epsilon),
+        "epsilon_lower": finite(guarantee.epsilon_lower),
+        "tight": guarantee.tight,
+        "delta": guarantee.delta,
+        "kind": str(guarantee.kind),
+        "finite": guarantee.finite,
+        "unit": guarantee.unit,
+        "adjacency": str(guarantee.adjacency),
+        "group_size": guarantee.group_size,
+        "method": guarantee.method,
+        "bound": guarantee.bound,
+        "direction": guarantee.direction,
+    }
+
+
+def row_fields(row: Row) -> dict[str, object]:
+    """One line of a comparison; `finite` is null where the row does not apply."""
+    return {
+        "method": row.method,
+        "bound": row.bound,
+        "epsilon": finite(row.epsilon),
+        "epsilon_lower": finite(row.epsilon_lower),
+        "finite": None if row.epsilon is None else math.isfinite(row.epsilon),
+        "kind": str(row.kind),
+        "valid": row.valid,
+        "note": row.note,
+    }
+
+
+def phase_fields(phase: PhaseSummary) -> dict[str, object]:
+    """One phase; `inclusion` as the exact fraction."""
+    return {
+        "name": phase.name,
+        "steps": phase.steps,
+        "noise_multiplier": phase.noise_multiplier,
+        "clip": phase.clip,
+        "sampling": phase.sampling,
+        "inclusion": str(phase.inclusion),
+        "shift": phase.shift,
+        "distances": list(phase.distances),
+        "distances_swapped": list(phase.distances_swapped),
+    }
+
+
+def budget_fields(epsilon: float, limit: float | None) -> dict[str, object] | None:
+    """A limit and the part of it that is spent: null where that is no number."""
+    if limit is None:
+        return None
+    used = epsilon / limit if limit > 0 else 0.0 if epsilon == 0 else math.inf
+    return {"epsilon": limit, "used": finite(used), "ok": epsilon <= limit}
+
+
+def finding_fields(finding: Finding) -> dict[str, object]:
+    """One finding."""
+    return {
+        "code": finding.code,
+        "level": str(finding.level),
+        "message": finding.message,
+        "hint": finding.hint,
+        "path": finding.path,
+        "line": finding.line,
+        "column": finding.column,
+    }
