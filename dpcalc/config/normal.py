@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
 from dpcalc.config import scalars
@@ -34,29 +34,54 @@ def normal_form(plan: Plan) -> str:
         Numbers are exact. An expected number or a rate is written, whichever is a finite decimal, and the other
         one as a remark; `epochs` have become steps.
     """
-    return "".join(f"{line}\n" for line in _lines(plan))
+    phases = plan.phases
+    run = (
+        _run(phases[0]) if len(phases) == 1 else ("phases:", *(x for one in phases for x in entry_lines(one, one.name)))
+    )
+    return _text((*_data(plan), *run, *_terms(plan)))
 
 
-def _lines(plan: Plan) -> Iterator[str]:
-    """The file line by line."""
-    first = plan.phases[0]
+def open_form(plan: Plan) -> str:
+    """A config file with the data, the promise and the budget of a plan that ends with `phases:`, to be continued."""
+    return _text((*_data(plan), *_terms(plan), "phases:"))
+
+
+def entry_lines(phase: Phase, name: str) -> Iterator[str]:
+    """One phase as an entry of `phases:`.
+
+    Args:
+        phase: the phase.
+        name: what it is called there.
+
+    Yields:
+        Lines, indented as in `normal_form`.
+    """
+    first, *rest = (f"name: {quoted(name)}", *_run(phase))
+    yield f"  - {first}"
+    yield from (f"    {line}" for line in rest)
+
+
+def _text(lines: Iterable[str]) -> str:
+    """Lines as a text."""
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _data(plan: Plan) -> Iterator[str]:
+    """What the run is called, and what it draws from."""
+    hierarchy = plan.phases[0].hierarchy
     yield "version: 1"
     if plan.name:
         yield f"name: {quoted(plan.name)}"
     yield "data:"
     yield "  levels:"
-    for level in first.hierarchy.levels:
-        yield f"    - {{name: {quoted(level.name)}{'' if first.hierarchy.tree else _count(level)}}}"
-    if first.hierarchy.tree is not None:
-        yield f"  tree: {_counts(first.hierarchy.tree)}"
-    if len(plan.phases) == 1:
-        yield from _run(first)
-    else:
-        yield "phases:"
-        for phase in plan.phases:
-            name, *rest = (f"name: {quoted(phase.name)}", *_run(phase))
-            yield f"  - {name}"
-            yield from (f"    {line}" for line in rest)
+    for level in hierarchy.levels:
+        yield f"    - {{name: {quoted(level.name)}{'' if hierarchy.tree else _count(level)}}}"
+    if hierarchy.tree is not None:
+        yield f"  tree: {_counts(hierarchy.tree)}"
+
+
+def _terms(plan: Plan) -> Iterator[str]:
+    """What is promised, how it is computed and what it may cost."""
     unit, delta = quoted(plan.unit_name), _float(plan.delta)
     yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: 1}}"
     yield f"accounting: {{method: {plan.method}}}"
