@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import dpcalc
-from dpcalc.cli import check, compare, delta, epsilon, explain, init, scan, schema, show, solve, statement, validate
+from dpcalc.cli import check, compare, delta, epsilon, explain, init, ledger, scan, schema, show, solve, statement, validate
 from dpcalc.cli.sources import SourceCommand
 from dpcalc.cli.terminal import styled
 
@@ -28,6 +28,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=solve.RATE_EXAMPLE)(solve.solve_rate)
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(epilog=check.EXAMPLE)(check.check)
+    commands.add_typer(ledger.application())
     commands.command(cls=SourceCommand, epilog=statement.EXAMPLE)(statement.statement)
     commands.command(epilog=validate.EXAMPLE)(validate.validate)
     commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)

@@ -4,9 +4,60 @@ import contextlib
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from dpcalc.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE = 60.0  # seconds to wait for another process
+_PAUSE = 0.02
+
+
+@contextlib.contextmanager
+def alone(path: str, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Let no other process that asks for the same change a file meanwhile.
+
+    What is locked is the folder of the file, since `save` puts another file in its place; the lock ends with the
+    process at the latest, and leaves nothing behind.
+
+    Args:
+        path: a file that is there or shall be.
+        patience: seconds to wait for others.
+
+    Raises:
+        InputError: others took too long, there is no such folder, or the system has no such locks.
+    """
+    if fcntl is None:
+        raise InputError(f"{path}: expected a system with POSIX file locks, got one without; nothing was changed")
+    try:
+        folder = os.open(Path(path).resolve().parent, os.O_RDONLY)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: cannot be written: {reason}") from error
+    try:
+        end = time.monotonic() + patience
+        while not _locked(folder):
+            if time.monotonic() > end:
+                raise InputError(f"{path}: expected it to be free within {patience:g} s, another dpcalc is changing it")
+            time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _locked(descriptor: int) -> bool:
+    """Whether nobody else has the lock, and so this process now has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def save(path: str, data: bytes) -> None:

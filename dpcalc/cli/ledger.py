@@ -1,0 +1,91 @@
+"""`dpcalc ledger`: what all runs on one data set cost together."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from pathlib import PurePath
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.terminal import drawn
+from dpcalc.errors import InputError
+
+ADD_EXAMPLE = "Example: dpcalc ledger add clinics.ledger.yaml clinic.yaml --budget 8"
+SHOW_EXAMPLE = "Example: dpcalc ledger show clinics.ledger.yaml"
+CHECK_EXAMPLE = "Example: dpcalc ledger check clinics.ledger.yaml --base origin/main"
+
+Ledger = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger, a YAML file.", show_default=False)]
+
+
+def add(  # noqa: PLR0913  one parameter an option
+    ledger: Ledger,
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="The config of the run; - is standard input.")],
+    *,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What the run is called; by default as its config.")] = "",
+    delta: Annotated[str | None, typer.Option(metavar="D", help="Delta of a new ledger; else the config's.")] = None,
+    budget: Annotated[str | None, typer.Option(metavar="E", help="Budget of a new ledger; else the config's.")] = None,
+    over_budget: Annotated[bool, typer.Option("--over-budget", help="Add the run even so: it has been done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what it would cost, and write nothing.")] = False,
+    key: options.Key = "",
+    assignments: options.Assignments = None,
+    as_json: options.Json = False,
+) -> Answer:
+    """Add a run to a ledger, unless that would exceed its budget.
+
+    The first run makes the ledger: its data, unit, relation and delta are those of the ledger. Exit code 1: not added.
+    """
+    from dpcalc.config import load
+    from dpcalc.gate.ledger import Entry
+    from dpcalc.gate.ledger import add as added_to
+    from dpcalc.report.ledger import ledger_json, ledger_view
+
+    run = load(config, key=key, assignments=assignments or ())
+    entry = Entry(
+        run=run,
+        name=name or run.plan.name or _stem(config),
+        opening=(options.number("--delta", delta), options.number("--budget", budget)),
+        beyond=over_budget,
+        pretend=dry_run,
+    )
+    account, written = added_to(ledger, entry)
+    asides = [*remarks(run.diagnostics), *_remarks(account.keeps_budget, written, dry_run)]
+    code = 0 if written or (dry_run and account.keeps_budget) else 1
+    text = ledger_json("ledger add", account, added=written) if as_json else drawn(ledger_view(account, added=written))
+    return Answer(text=text, code=code, asides=tuple(asides))
+
+
+def show(ledger: Ledger, *, as_json: options.Json = False) -> Answer:
+    """Tell what the runs in a ledger cost, each alone and all together."""
+    from dpcalc.gate.ledger import account
+    from dpcalc.report.ledger import ledger_json, ledger_view
+
+    found = account(ledger)
+    asides = remarks(found.loaded.diagnostics)
+    text = ledger_json("ledger show", found) if as_json else drawn(ledger_view(found))
+    return Answer(text=text, asides=asides)
+
+
+def application() -> typer.Typer:
+    """The commands below `dpcalc ledger`."""
+    commands = typer.Typer(name="ledger", help="What all runs on one data set cost together.", no_args_is_help=True)
+    commands.command(epilog=ADD_EXAMPLE)(add)
+    commands.command(epilog=SHOW_EXAMPLE)(show)
+    return commands
+
+
+def _stem(config: str) -> str:
+    """What a config without a name is called: as its file."""
+    if config == "-":
+        raise InputError("--name: expected a name for a run that is read from standard input, got none")
+    return PurePath(config).stem
+
+
+def _remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do
+    """What became of the run, where that is not plain."""
+    if fits:
+        return ("note: nothing was written: --dry-run",) if dry_run else ()
+    if written:
+        return ("warning: the run was added although the ledger now exceeds its budget",)
+    return ("note: nothing was written: the budget would be exceeded; --over-budget adds a run that has been done",)

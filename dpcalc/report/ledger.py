@@ -1,0 +1,101 @@
+"""A ledger as rows of text and as JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.report.json_parts import budget_fields, document, finite, guarantee_fields
+from dpcalc.report.rounding import as_given, rounded_down, rounded_up
+from dpcalc.report.view import EvaluationView, guarantee_facts, protected, truth, used
+
+if TYPE_CHECKING:  # these load numpy, which other reports do without
+    from dpcalc.gate.ledger import Account, Run
+
+
+def ledger_view(account: Account, *, added: bool | None = None) -> EvaluationView:
+    """The rows of a ledger.
+
+    Args:
+        account: the ledger.
+        added: whether a run was added to it, None where that was not asked.
+
+    Returns:
+        The view; upper bounds rounded up, lower ends down.
+    """
+    plan, guarantee = account.loaded.plan, account.guarantee
+    limit = None if plan.budget is None else plan.budget.epsilon
+    epsilon = rounded_up(guarantee.epsilon, apart_from=limit)
+    runs = tuple(("run" if added is None else "added" if added else "not added", _run(run)) for run in account.runs)
+    total = () if added is not None else (("sum", f"{rounded_up(_sum(account))}, if epsilons were added up"),)
+    budget = () if limit is None else (("budget", f"{as_given(limit)}, {used(guarantee.epsilon, limit)}"),)
+    return EvaluationView(
+        headline=_headline(account, epsilon),
+        sections=(
+            *runs,
+            *total,
+            ("protects", f"{protected(guarantee)}, {guarantee.adjacency}"),
+            *budget,
+        ),
+        facts=(
+            *(("runs", text) for _, text in runs),
+            *(() if added is None else (("added", truth(added)),)),
+            *guarantee_facts(guarantee, epsilon),
+            ("steps", str(plan.steps)),
+            *(("sum_of_epsilons", rounded_up(_sum(account))) for _ in total),
+            *_budget_facts(guarantee.epsilon, limit),
+        ),
+    )
+
+
+def ledger_json(command: str, account: Account, *, added: bool | None = None) -> str:
+    """The output of `ledger show --json` and `ledger add --json`; arguments as for `ledger_view`."""
+    plan = account.loaded.plan
+    fields = {
+        "config": {"path": account.loaded.path, "name": plan.name},
+        **({} if added is None else {"added": added}),
+        "runs": [
+            {"name": run.name, "steps": run.steps, "guarantee": guarantee_fields(run.guarantee)} for run in account.runs
+        ],
+        "guarantee": guarantee_fields(account.guarantee),
+        "steps": plan.steps,
+        **({"sum_of_epsilons": finite(_sum(account))} if added is None else {}),
+        "budget": budget_fields(account.guarantee.epsilon, None if plan.budget is None else plan.budget.epsilon),
+        "config_hash": account.loaded.config_hash,
+    }
+    return document(command, fields)
+
+
+def _headline(account: Account, epsilon: str) -> str:
+    """What all runs cost, in one line."""
+    guarantee = account.guarantee
+    if not guarantee.finite:
+        return f"epsilon is infinite: no guarantee at delta = {as_given(guarantee.delta)}"
+    words = [f"epsilon <= {epsilon}"]
+    if guarantee.epsilon_lower is not None:
+        words.append(f"(an actual data set costs {rounded_down(guarantee.epsilon_lower)})")
+    words.append(f"delta = {as_given(guarantee.delta)}")
+    return "   ".join(words)
+
+
+def _run(run: Run) -> str:
+    """One run in a line."""
+    cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
+    return f"{visible(run.name)}: {run.steps} steps, {cost} alone"
+
+
+def _sum(account: Account) -> float:
+    """What adding the epsilons would say."""
+    return math.fsum(run.guarantee.epsilon for run in account.runs)
+
+
+def _budget_facts(epsilon: float, limit: float | None) -> tuple[tuple[str, str], ...]:
+    """The budget as `key: value` pairs."""
+    if limit is None:
+        return ()
+    return (
+        ("budget.epsilon", as_given(limit)),
+        ("budget.used", used(epsilon, limit).removesuffix(" used")),
+        ("budget.ok", truth(epsilon <= limit)),
+    )

@@ -1,0 +1,234 @@
+"""A ledger composes runs; it only grows, also when several add at once, and its budget is kept by all of them."""
+
+import math
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from oracles.exact_gaussian import exact_epsilon
+
+from dpcalc.config import load, load_text
+from dpcalc.config.saving import alone
+from dpcalc.errors import InputError
+from dpcalc.gate.ledger import Entry, account, add
+from dpcalc.planner.evaluate import guarantee
+
+RUN = """\
+version: 1
+data: {{examples: {count}}}
+sampling: {{scheme: all}}
+mechanism: {{noise_multiplier: {noise}, max_grad_norm: 0.5}}
+training: {{steps: {steps}}}
+privacy: {{adjacency: add-remove, delta: 1e-5}}
+"""
+PHASES = """\
+version: 1
+data: {examples: 1000}
+mechanism: {noise_multiplier: 40}
+sampling: {scheme: poisson, rate: 0.25}
+phases:
+  - {name: "warm up", training: {steps: 7}}
+  - {name: main, sampling: {scheme: fixed, size: 5}, training: {steps: 3}}
+privacy: {adjacency: zero-out, delta: 1e-6}
+"""
+
+
+def run(steps=4, *, noise=20, count=1000):
+    return load_text(RUN.format(steps=steps, noise=noise, count=count), path="run.yaml")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "all.yaml")
+
+
+def files(path):
+    return [one.name for one in Path(path).parent.iterdir()]
+
+
+def entry(name="first", **options):
+    return Entry(run=options.pop("run", None) or run(), name=name, **options)
+
+
+def test_runs_are_composed_not_added(path):
+    for number in range(4):
+        found, written = add(path, entry(f"run {number}"))
+        assert written
+    alone_, together = (float(exact_epsilon(steps, 20, 1e-5)) for steps in (4, 16))
+    found = account(path)
+    assert [one.name for one in found.runs] == [f"run {number}" for number in range(4)]
+    assert [one.guarantee.epsilon for one in found.runs] == pytest.approx([alone_] * 4, rel=1e-3)
+    assert together <= found.guarantee.epsilon <= together * 1.001 < 4 * alone_
+    assert found.guarantee.epsilon_lower <= together
+
+
+def test_a_ledger_is_a_config(path):
+    add(path, entry(opening=(1e-7, 3.5)))
+    plan = load(path).plan
+    assert (plan.delta, plan.budget.epsilon, plan.name) == (1e-7, 3.5, "")
+    assert guarantee(plan).epsilon == account(path).guarantee.epsilon
+
+
+def test_phases_keep_their_names_and_everything_else(path):
+    first = load_text(PHASES, path="phases.yaml")
+    add(path, Entry(run=first, name="two"))
+    add(path, entry("one"))
+    plan = load(path).plan
+    assert [phase.name for phase in plan.phases] == ["two / warm up", "two / main", "one"]
+    assert [phase.mechanism for phase in plan.phases] == [
+        *(one.mechanism for one in first.plan.phases),
+        run().plan.phases[0].mechanism,
+    ]
+    assert [phase.hierarchy for phase in plan.phases[:2]] == [one.hierarchy for one in first.plan.phases]
+    assert [one.steps for one in account(path).runs] == [10, 4]
+    assert (plan.adjacency, plan.delta) == ("zero-out", 1e-6)  # the ledger's promise, whatever a later run promises
+
+
+def test_what_is_there_stays_byte_for_byte(path):
+    add(path, entry("a"))
+    before = Path(path).read_bytes().removesuffix(b"\n") + b"  # kept \xe2\x9c\x93"  # no line break at the end
+    Path(path).write_bytes(before)
+    add(path, entry("b"))
+    add(path, entry("c"))
+    assert Path(path).read_bytes().startswith(before + b"\n")
+    assert len(account(path).runs) == 3
+
+
+def test_line_ends_and_byte_order_marks_stay(path):
+    add(path, entry("a"))
+    before = b"\xef\xbb\xbf" + Path(path).read_bytes().replace(b"\n", b"\r\n")
+    Path(path).write_bytes(before)
+    add(path, entry("b"))
+    after = Path(path).read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\r\n") == after.count(b"\n")
+    assert len(account(path).runs) == 2
+
+
+def test_a_run_beyond_the_budget_is_not_added(path):
+    add(path, entry("a", opening=(None, 1.0)))
+    before = Path(path).read_bytes()
+    found, written = add(path, entry("b", run=run(400)))
+    assert (written, found.keeps_budget, Path(path).read_bytes()) == (False, False, before)
+    found, written = add(path, entry("b", run=run(400), beyond=True))
+    assert (written, found.keeps_budget, len(account(path).runs)) == (True, False, 2)
+
+
+def test_a_first_run_beyond_the_budget_makes_no_ledger(path):
+    found, written = add(path, entry(opening=(None, 0.1)))
+    assert not written
+    assert not found.keeps_budget
+    assert files(path) == []
+
+
+def test_a_run_without_noise_has_no_place_in_a_ledger(path):
+    found, written = add(path, entry(run=run(noise=0)))
+    assert (written, math.isinf(found.guarantee.epsilon)) == (False, True)
+
+
+def test_nothing_is_written_when_only_asked(path):
+    assert add(path, entry(pretend=True))[1] is False
+    assert files(path) == []
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (entry("first"), "there is a run `first` already"),
+        (entry("b", run=run(count=1001)), "expected a run on its data, 1000 example, got one on 1001 example"),
+        (entry("b / c"), "expected a name without ` / `"),
+        (entry(""), "expected a name"),
+        (entry("b", opening=(1e-6, None)), "it states its own"),
+        (entry("b\nprivacy: {delta: 1}"), "printable characters"),
+    ],
+)
+def test_what_is_not_added(path, second, words):
+    add(path, entry("first"))
+    before = Path(path).read_bytes()
+    with pytest.raises(InputError, match=words.replace("/", ".")):
+        add(path, second)
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "x-note: the end\n",  # the last key is another one
+        "budget: {epsilon: 1}\n",
+    ],
+)
+def test_a_file_that_does_not_end_with_its_phases_stays(path, end):
+    add(path, entry("a"))
+    text = Path(path).read_text(encoding="utf-8") + end
+    Path(path).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"cannot be appended: .*ends with its `phases:`"):
+        add(path, entry("b"))
+    assert Path(path).read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("name", ["a: b", "# x", "- c", "null", "0x1", '"', "'", "{}", "é ✓", "a" * 200])
+def test_any_name_is_kept(path, name):
+    add(path, entry(name, pretend=False))
+    add(path, entry("last"))
+    assert [one.name for one in account(path).runs] == [name, "last"]
+
+
+def test_appends_at_the_same_time_lose_nothing(path):
+    add(path, entry("first"))
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda number: add(path, entry(f"run {number}"))[1], range(8)))
+    assert all(outcomes)
+    assert {one.name for one in account(path).runs} == {"first", *(f"run {number}" for number in range(8))}
+    assert files(path) == ["all.yaml"]
+
+
+def test_runs_that_fit_one_by_one_do_not_pass_the_budget_together(path):
+    one, two = (float(exact_epsilon(steps, 20, 1e-5)) for steps in (4, 8))
+    assert one < (one + two) / 2 < two
+    with ThreadPoolExecutor(4) as pool:
+        opening = (None, (one + two) / 2)
+        futures = [pool.submit(_added, path, f"run {number}", opening) for number in range(4)]
+    assert sorted(future.result() for future in futures) == [False, False, False, True]
+    assert account(path).keeps_budget
+
+
+def _added(path, name, opening):
+    """Whether a run was added, by a client that opens the ledger if there is none."""
+    try:
+        return add(path, entry(name, opening=opening))[1]
+    except InputError:  # it is there by now
+        return add(path, entry(name))[1]
+
+
+def test_nobody_waits_for_ever(path):
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with alone(path):
+            held.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    with pytest.raises(InputError, match="another dpcalc is changing it"), alone(path, patience=0.05):
+        pass
+    done.set()
+    thread.join()
+    with alone(path, patience=0.05):
+        pass
+
+
+def test_a_ledger_that_cannot_be_written_stays(path):
+    add(path, entry("a"))
+    Path(path).chmod(0o444)
+    with pytest.raises(InputError, match="read-only"):
+        add(path, entry("b"))
+    assert stat.S_IMODE(Path(path).stat().st_mode) == 0o444
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="cannot be written: No such file"):
+        add(str(tmp_path / "none" / "all.yaml"), entry())
