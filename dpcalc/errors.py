@@ -15,3 +15,22 @@ class UnsupportedError(InputError):
 
 class ConvergenceError(DpcalcError, ArithmeticError):
     """A computation did not reach a certified answer (exit code 3); no number is reported."""
+
+
+class OutOfTimeError(DpcalcError):
+    """There was no answer in the time allowed (exit code 3); no number is reported."""
+
+
+NO_VERDICT_HINT = "no number was computed; DPCALC_TRACEBACK=1 shows where it happened"
+"""What to do where no verdict is the fault of nobody but dpcalc."""
+
+
+def lost_answer(error: Exception) -> tuple[str, str]:
+    """The rule behind an answer that is missing through no fault of the input (exit code 3), and its sentence."""
+    match error:
+        case ConvergenceError():
+            return "DPC901", str(error)
+        case OutOfTimeError():
+            return "DPC902", str(error)
+        case _:
+            return "DPC999", f"internal error: {type(error).__name__}: {error}"

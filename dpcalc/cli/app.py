@@ -10,7 +10,7 @@ from typing import Protocol, TextIO, runtime_checkable
 import dpcalc
 from dpcalc.cli.answer import Answer, aside, say
 from dpcalc.cli.progress import progress
-from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.errors import NO_VERDICT_HINT, InputError, lost_answer
 
 FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 
@@ -60,19 +60,17 @@ def _failed(error: Exception) -> int:
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
     """An error in the user's words, and its exit code; nothing is imported, a broken installation ends here too."""
-    hint = "\n  = no number was computed; DPCALC_TRACEBACK=1 shows where it happened"
     match error:
         case InputError():
             located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
             return str(error) if located else f"error: {error}", FIX_INPUT
-        case ConvergenceError():
-            return f"error[DPC901]: {error}{hint}", NO_VERDICT
         case UsageError():
             usage = io.StringIO()
             error.show(usage)
             return usage.getvalue().rstrip(), FIX_INPUT
         case _:
-            return f"error[DPC999]: internal error: {type(error).__name__}: {error}{hint}", NO_VERDICT
+            code, sentence = lost_answer(error)
+            return f"error[{code}]: {sentence}\n  = {NO_VERDICT_HINT}", NO_VERDICT
 
 
 def _plain(line: str) -> str:

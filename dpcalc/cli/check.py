@@ -2,51 +2,73 @@
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
-from dpcalc.cli.sources import found_configs
+from dpcalc.cli.sources import found_configs, reading_of
 from dpcalc.errors import InputError
 
-EXAMPLE = "Example: dpcalc check configs/*.yaml --require-budget --report json=privacy.json"
+EXAMPLE = "Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif"
 
 
 def check(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
     configs: options.Configs = None,
     *,
-    key: options.Key = "",
-    assignments: options.Assignments = None,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FORMAT[=PATH]", help="text or json; to PATH or standard output. May be repeated."),
-    ] = None,
+    report: options.Reports = None,
     as_json: options.Json = False,
+    base: options.Base = "",
+    agreed: Annotated[
+        bool,
+        typer.Option("--allow-budget-change", help="A budget may be higher, a promise weaker, than in the base."),
+    ] = False,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A policy in TOML.", show_default="[tool.dpcalc.policy] of pyproject.toml"),
+    ] = None,
     max_epsilon: Annotated[
         str | None, typer.Option(metavar="E", help="Fail above E, even where the budget allows more.")
     ] = None,
     require_budget: Annotated[bool, typer.Option("--require-budget", help="Fail a config without a budget.")] = False,
+    locked: Annotated[bool, typer.Option("--locked", help="Fail a config that dpcalc.lock does not hold.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Pass when there is no config to check.")] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")] = False,
+    timeout: options.Timeout = None,
     verbose: options.Verbose = False,
 ) -> Answer:
     """Check that every config stays within its budget.
 
     Exit code 0: all do. 1: one does not. 2: an input must be fixed. 3: there is no verdict. Of several, the highest.
     """
-    paths = configs or found_configs()
-    if not paths and not allow_empty:
-        raise InputError("nothing to check: expected one or more config files, got none; --allow-empty permits that")
-
-    from dpcalc.cli.gate import gate_answer
+    from dpcalc.cli.gate import answered_in_time, gate_answer
     from dpcalc.cli.reports import reports
-    from dpcalc.gate.check import Limits
+    from dpcalc.gate.check import Demands
     from dpcalc.gate.check import check as results_of
+    from dpcalc.gate.lock import place_of, read_lock
+    from dpcalc.gate.policy import Policy, standing_policy
+    from dpcalc.gate.verdict import Limit
 
     wanted = reports(report or (), as_json=as_json)
-    limits = Limits(max_epsilon=options.number("--max-epsilon", max_epsilon), require_budget=require_budget)
-    results = results_of(paths, key=key, assignments=assignments or (), limits=limits)
-    answer = gate_answer("check", results, reports=wanted, verbose=verbose)
+    most = options.number("--max-epsilon", max_epsilon)
+    asked = Policy(
+        max_epsilon=None if most is None else Limit(value=most, source="--max-epsilon"),
+        require_budget=require_budget,
+        strict=strict,
+    )
+    demands = Demands(
+        policy=asked.stricter(standing_policy(policy, Path.cwd(), "" if agreed else base)),
+        agreed=agreed,
+        lock=read_lock(place_of(Path.cwd())) if locked else None,
+    )
+    with answered_in_time(options.seconds(timeout)) as seconds:
+        paths = configs or found_configs()
+        if not paths and not allow_empty:
+            raise InputError("nothing to check: expected one or more configs, got none; --allow-empty permits that")
+        results = results_of(paths, reading=reading_of(context, base=base), demands=demands, seconds=seconds)
+        answer = gate_answer("check", results, reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

@@ -5,8 +5,24 @@ from typing import Annotated
 import typer
 
 import dpcalc
-from dpcalc.cli import check, compare, delta, epsilon, explain, init, ledger, scan, schema, show, solve, statement, validate
-from dpcalc.cli.sources import SourceCommand
+from dpcalc.cli import (
+    check,
+    compare,
+    delta,
+    diff,
+    epsilon,
+    explain,
+    init,
+    ledger,
+    lock,
+    scan,
+    schema,
+    show,
+    solve,
+    statement,
+    validate,
+)
+from dpcalc.cli.sources import ManyCommand, SourceCommand
 from dpcalc.cli.terminal import styled
 
 
@@ -27,10 +43,12 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=solve.STEPS_EXAMPLE)(solve.solve_steps)
     commands.command(cls=SourceCommand, epilog=solve.RATE_EXAMPLE)(solve.solve_rate)
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
-    commands.command(epilog=check.EXAMPLE)(check.check)
+    commands.command(cls=ManyCommand, epilog=check.EXAMPLE)(check.check)
+    commands.command(cls=ManyCommand, epilog=diff.EXAMPLE)(diff.diff)
+    commands.command(cls=ManyCommand, epilog=lock.EXAMPLE)(lock.lock)
     commands.add_typer(ledger.application())
     commands.command(cls=SourceCommand, epilog=statement.EXAMPLE)(statement.statement)
-    commands.command(epilog=validate.EXAMPLE)(validate.validate)
+    commands.command(cls=ManyCommand, epilog=validate.EXAMPLE)(validate.validate)
     commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)
     commands.command(epilog=scan.EXAMPLE)(scan.scan)
     commands.command(epilog=schema.EXAMPLE)(schema.schema)

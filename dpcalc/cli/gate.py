@@ -1,25 +1,31 @@
 """The end of every command that is a gate: reports, remarks, exit code."""
 
 import os
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from dpcalc.cli.answer import Answer
+from dpcalc.cli.answer import Answer, aside
 from dpcalc.cli.reports import Report
 from dpcalc.config.diagnostics import Severity
-from dpcalc.errors import InputError
+from dpcalc.config.repository import git_root
+from dpcalc.errors import InputError, OutOfTimeError, lost_answer
 from dpcalc.gate.verdict import Result, Verdict, worst
 from dpcalc.report import FORMATS
-from dpcalc.report.gate_view import gate_view
+from dpcalc.report.gate_view import GateView, gate_view
 
 EXIT_CODES = {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.INVALID: 2, Verdict.UNDECIDED: 3}
+GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that never ends) is given up
+SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> Answer:
     """Write the report files and render what goes to standard output.
 
     Args:
-        command: `check` or `validate`.
+        command: `check`, `validate`, `diff` or `lock`.
         results: one a file.
         reports: formats and places; the last one is for standard output.
         verbose: whether people see notes, beside errors and warnings.
@@ -28,7 +34,7 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
         The answer, with the worst exit code of all files; a report that cannot be written counts as 2.
     """
     levels = set(Severity) if verbose else {Severity.ERROR, Severity.WARNING}
-    view = gate_view(command, results, levels=levels)
+    view = gate_view(command, results, levels=levels, locate=_located)
     code = EXIT_CODES[worst(result.verdict for result in results)]
     asides = _tracebacks(results)
     *files, spoken = reports
@@ -38,7 +44,58 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
         except InputError as error:  # the verdict is known: say it all the same
             asides.append(f"error: {error}")
             code = max(code, 2)
+    if any(report.format == "github" for report in reports):
+        asides += _summarized(view)
     return Answer(text=FORMATS[spoken.format](view), code=code, asides=tuple(asides))
+
+
+@contextmanager
+def answered_in_time(seconds: float | None) -> Iterator[float | None]:
+    """Ends this process with exit code 3 if the work within is not done a little after its time.
+
+    Args:
+        seconds: the time, or None for any.
+
+    Yields:
+        The time again, for what can stop by itself and still say what it knows.
+    """
+    if seconds is None:
+        yield None
+        return
+    done = threading.Event()
+    threading.Thread(target=_end, args=(done, seconds), daemon=True).start()
+    try:
+        yield seconds
+    finally:
+        done.set()
+
+
+def _end(done: threading.Event, seconds: float) -> None:
+    """Wait for the work, then for nothing."""
+    if not done.wait(seconds + GRACE):
+        code, sentence = lost_answer(OutOfTimeError(f"no answer within {seconds:g} s"))
+        aside(f"error[{code}]: {sentence}")
+        os._exit(3)
+
+
+def _located(path: str) -> str:
+    """A path from the top of the repository, where reports are read; as it is where there is none."""
+    root = git_root(Path.cwd())
+    place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
+    return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path
+
+
+def _summarized(view: GateView) -> list[str]:
+    """Add the run to the summary of the step that it is in; what to say where that fails."""
+    path = os.environ.get(SUMMARY)
+    if not path:
+        return []
+    try:
+        with Path(path).open("a", encoding="utf-8") as summary:
+            summary.write(FORMATS["markdown"](view))
+    except OSError as error:
+        return [f"warning: {SUMMARY}: cannot write it: {error.strerror}"]
+    return []
 
 
 def _tracebacks(results: Sequence[Result]) -> list[str]:

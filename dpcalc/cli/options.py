@@ -69,6 +69,20 @@ Epochs = Annotated[str | None, _override("--epochs", "N", "Length in passes over
 NoiseMultiplier = Annotated[
     str | None, _override("--noise-multiplier", "S", "Noise standard deviation / clip norm of one step.")
 ]
+Reports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report",
+        metavar="FORMAT[=PATH]",
+        help="text, concise, json, github, gitlab, junit, sarif or markdown; to PATH or standard output. "
+        "May be repeated.",
+        show_default=False,
+    ),
+]
+Base = Annotated[str, typer.Option("--base", metavar="REV", help="Compare with a git revision.", show_default=False)]
+Timeout = Annotated[
+    str | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON: every number in full, schema dpcalc.result/1.")]
 Quiet = Annotated[
     bool,
@@ -98,4 +112,22 @@ def number(option: str, text: str | None) -> float | None:
         value = math.nan
     if not 0 <= value < math.inf:
         raise InputError(f"{option}: expected a finite number >= 0, got `{text}`")
+    return value
+
+
+def seconds(text: str | None) -> float | None:
+    """The value of `--timeout`.
+
+    Args:
+        text: what the user wrote, or None.
+
+    Returns:
+        Seconds > 0, or None.
+
+    Raises:
+        InputError: if the text is no such number.
+    """
+    value = number("--timeout", text)
+    if value == 0:
+        raise InputError(f"--timeout: expected a number of seconds > 0, got `{text}`")
     return value

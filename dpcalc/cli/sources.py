@@ -20,6 +20,7 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config import Loaded
     from dpcalc.config.assignments import Overrides
+    from dpcalc.gate.reading import Reading
 
 EXAMPLES = {
     "--sample-rate": "0.004",
@@ -62,16 +63,42 @@ class Request:
 class SourceCommand(TyperCommand):
     """A command on one config: the options of `request_of` beside its own, kept aside until it loads the config."""
 
+    @property
+    def shared(self) -> list[Any]:
+        """The shared options."""
+        return list(_shared().params)
+
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
         """The command's own options, then the shared ones; an argument of its own comes before CONFIG."""
-        return [*super().get_params(ctx), *_shared().params]
+        return [*super().get_params(ctx), *self.shared]
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Put the shared options aside and run the command."""
-        shared = _shared()
-        given = {name: ctx.params.pop(name) for name in [param.name for param in shared.params]}
-        ctx.meta[_REQUEST] = shared.callback(**given)
+        given = {name: ctx.params.pop(name) for name in [param.name for param in self.shared]}
+        ctx.meta[_REQUEST] = _shared().callback(**given)
         return super().invoke(ctx)
+
+
+class ManyCommand(SourceCommand):
+    """A command on many configs: it names them itself, and they cost by one accountant."""
+
+    @property
+    def shared(self) -> list[Any]:
+        """The shared options but those of one config."""
+        return [param for param in _shared().params if param.name not in {"config", "no_config", "method"}]
+
+
+def reading_of(context: typer.Context, *, base: str = "") -> Reading:
+    """How a `ManyCommand` reads its configs.
+
+    Args:
+        context: of the command.
+        base: a git revision to compare with, or "".
+    """
+    from dpcalc.gate.reading import Reading
+
+    request: Request = context.meta[_REQUEST]
+    return Reading(key=request.key, overrides=request.overrides(()), base=base)
 
 
 def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = ()) -> Loaded:

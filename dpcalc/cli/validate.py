@@ -1,19 +1,21 @@
 """`dpcalc validate`: whether configs are well-formed."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
+import typer
+
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
-from dpcalc.cli.sources import found_configs
+from dpcalc.cli.sources import found_configs, reading_of
 from dpcalc.errors import InputError
 
 EXAMPLE = "Example: dpcalc validate configs/*.yaml"
 
 
 def validate(
+    context: typer.Context,
     configs: options.Configs = None,
     *,
-    key: options.Key = "",
-    assignments: options.Assignments = None,
+    report: options.Reports = None,
     as_json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> Answer:
@@ -26,8 +28,8 @@ def validate(
         raise InputError("no config: expected one or more config files, got none")
 
     from dpcalc.cli.gate import gate_answer
-    from dpcalc.cli.reports import Report
+    from dpcalc.cli.reports import reports
     from dpcalc.gate.validate import validate as results_of
 
-    results = results_of(paths, key=key, assignments=assignments or ())
-    return gate_answer("validate", results, reports=(Report(format="json" if as_json else "text"),), verbose=verbose)
+    wanted = reports(report or (), as_json=as_json)
+    return gate_answer("validate", results_of(paths, reading=reading_of(context)), reports=wanted, verbose=verbose)

@@ -34,6 +34,8 @@ class Loaded:
         diagnostics: warnings and notes, in the order of the file.
         config_hash: SHA-256 of the meaning: comments, order, formatting and short forms do not change it.
         marks: line and column by dotted key.
+        tree: the file in its long form, for comparing it with another one.
+        files: where the files that it names are.
     """
 
     plan: Plan
@@ -42,6 +44,8 @@ class Loaded:
     diagnostics: tuple[Diagnostic, ...]
     config_hash: str
     marks: Mapping[str, tuple[int, int]] = field(repr=False)
+    tree: Section = field(repr=False)
+    files: Files = field(repr=False)
 
     def mark(self, key: str) -> tuple[int, int] | None:
         """Where the file states a key.
@@ -142,6 +146,8 @@ def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loa
         diagnostics=_ordered(remarks(found), source.path),
         config_hash=fingerprint(plan),
         marks=_marks(source, part.root, root),
+        tree=root,
+        files=files,
     )
 
 

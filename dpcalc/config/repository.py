@@ -70,10 +70,7 @@ class Folder:
 
     def locate(self, name: str, holder: str) -> str:
         """As `Files.locate`: links followed, inside the repository, of a kind that dpcalc reads."""
-        if len(name) > MAX_NAME or visible(name) != name or "\\" in name or not name:
-            raise Refusal("DPC110", "is no plain file name", "write a relative path with `/`, e.g. `conf/train.yaml`")
-        if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("~"):
-            raise Refusal("DPC110", "is an absolute path", "write it relative to this file, inside the repository")
+        plain_name(name)
         base = Path(holder).parent if holder else self.folder
         written = Path(os.path.normpath(base / name))
         real = _real(base / name)
@@ -98,6 +95,21 @@ class Folder:
             return decode(self.content(place, limit=MAX_BYTES), place)
         except ConfigError as cause:
             raise _refusal(cause) from None
+
+
+def plain_name(name: str) -> None:
+    """Refuse what is no relative path of a file that dpcalc reads.
+
+    Args:
+        name: as a reference writes it.
+
+    Raises:
+        Refusal: it is absolute, or holds what no such name needs.
+    """
+    if len(name) > MAX_NAME or visible(name) != name or "\\" in name or not name:
+        raise Refusal("DPC110", "is no plain file name", "write a relative path with `/`, e.g. `conf/train.yaml`")
+    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("~"):
+        raise Refusal("DPC110", "is an absolute path", "write it relative to this file, inside the repository")
 
 
 def folder_of(path: str) -> Folder:

@@ -1,106 +1,190 @@
 """The question whether plans stay within their budgets."""
 
-import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dpcalc.config import Loaded, load
+from dpcalc.config import Loaded
 from dpcalc.config.diagnostics import Severity
-from dpcalc.errors import InputError
-from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, stopped
-from dpcalc.guarantee import Guarantee, Kind
-from dpcalc.planner.evaluate import guarantee as cost_of
+from dpcalc.gate.cases import Case, case
+from dpcalc.gate.costs import Costs, Fit, bare
+from dpcalc.gate.diff import Pair, Rise, base_of, cause, compared, worsened
+from dpcalc.gate.lock import Lock, lock_problems
+from dpcalc.gate.policy import EVERYTHING_GOES, Policy, strictest
+from dpcalc.gate.reading import AS_IT_IS, Reading
+from dpcalc.gate.verdict import Base, Fits, Limit, Problem, Result, Verdict, stopped
+from dpcalc.guarantee import Guarantee
 from dpcalc.planner.plan import Plan
+
+MOST_FITS = 10  # files for which it is worked out what would fit: as many as people read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What holds for every file, beside its own budget.
+class Demands:
+    """What is demanded of every file.
 
     Attributes:
-        max_epsilon: largest epsilon allowed, >= 0, or None.
-        require_budget: whether a file without a budget fails.
+        policy: beside the files' own budgets.
+        agreed: whether a budget may be higher, and a promise weaker, than in the base.
+        lock: what was reviewed, or None.
     """
 
-    max_epsilon: float | None = None
-    require_budget: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a limit that no number meets or that every number meets."""
-        if self.max_epsilon is not None and not 0 <= self.max_epsilon < math.inf:
-            raise InputError(f"--max-epsilon: expected a finite number >= 0, got {self.max_epsilon!r}")
+    policy: Policy = EVERYTHING_GOES
+    agreed: bool = False
+    lock: Lock | None = None
 
 
 def check(
-    paths: Sequence[str], *, key: str = "", assignments: Sequence[str] = (), limits: Limits
+    paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands, seconds: float | None = None
 ) -> tuple[Result, ...]:
     """One result a file, in the order given; a bad file never hides another, equal plans are computed once.
 
     Args:
         paths: config files; "-" is standard input.
-        key: dotted path of the section that is the config, or "".
-        assignments: `key=value` texts that override every file.
-        limits: what holds beside the budgets of the files.
+        reading: how they are read, and what they are compared with.
+        demands: what is demanded beside the budgets of the files.
+        seconds: how long the computations may take, or None.
 
     Returns:
         Results. `passed` needs a finite upper bound, compared unrounded with the strictest limit that there is.
     """
-    cost = functools.cache(_cost)
-    read = functools.partial(load, key=key, assignments=assignments)
-    return tuple(_checked(path, read, limits, cost) for path in paths)
+    costs = Costs(seconds=seconds)
+    cases = [case(path, reading) for path in paths]
+    costs.settle(plan for one in cases for plan in one.plans)
+    results = [_judged(one, costs, demands) for one in cases]
+    return _with_fits(cases, results, costs)
 
 
-def _cost(question: Plan) -> Guarantee:
-    """The guarantee by the accountant of all gates."""
-    return cost_of(question, method="pld")
+def diff(cases: Sequence[Case], *, seconds: float | None = None) -> tuple[Result, ...]:
+    """One result a file: it fails where it costs more, or promises less, than what it is compared with.
+
+    Args:
+        cases: files beside what they were.
+        seconds: how long the computations may take, or None.
+    """
+    costs = Costs(seconds=seconds)
+    costs.settle(plan for one in cases for plan in one.plans)
+    return tuple(_told(one, costs) for one in cases)
 
 
-def _checked(path: str, read: Callable[[str], Loaded], limits: Limits, cost: Callable[[Plan], Guarantee]) -> Result:
-    """The result of one file."""
+def _told(one: Case, costs: Costs) -> Result:
+    """The result of a comparison."""
     try:
-        loaded = read(path)
-        guarantee = cost(replace(loaded.plan, name="", budget=None, method="auto"))  # what does not change the cost
-        return _judged(loaded, guarantee, limits)
+        if one.pair is not None:
+            return compared(one.pair, costs)
+        if one.new is not None:
+            return Result(path=one.new.path, verdict=Verdict.PASSED, problems=one.problems)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
-        return stopped(path, error)
+        return stopped(one.path, error)
+    return stopped(one.path, one.reason)
 
 
-def _judged(loaded: Loaded, guarantee: Guarantee, limits: Limits) -> Result:
-    """The verdict on a guarantee."""
-    if guarantee.kind is not Kind.UPPER or not guarantee.epsilon >= 0:  # NaN is not >= 0
-        raise ArithmeticError(f"expected an upper bound >= 0, got {guarantee.epsilon!r} ({guarantee.kind})")
-    limit = _strictest(loaded.plan, limits)
-    problems: list[Problem] = []
-    if not guarantee.finite:
-        problems.append(Problem(code="DPC205", severity=Severity.ERROR))
-    elif limit is not None and not guarantee.epsilon <= limit.epsilon:
-        problems.append(Problem(code="DPC301", severity=Severity.ERROR, mark=_mark(loaded, limit)))
-    if loaded.plan.budget is None and limits.require_budget:
-        problems.append(Problem(code="DPC304", severity=Severity.ERROR))
-    elif limit is None:
-        problems.append(Problem(code="DPC304", severity=Severity.WARNING))
-    failed = any(problem.severity is Severity.ERROR for problem in problems)
+def _judged(one: Case, costs: Costs, demands: Demands) -> Result:
+    """The result of one file."""
+    if one.new is None:
+        return stopped(one.path, one.reason)
+    try:
+        guarantee = costs.guarantee(one.new.plan)
+        base = None if one.pair is None else base_of(one.pair, costs)
+    except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
+        return stopped(one.path, error)
+    limit = _limit(one.new, one.pair, demands)
+    problems = (
+        *one.problems,
+        *_over(one.new, guarantee, base, limit, demands),
+        *_unlimited(one.new, limit, demands),
+        *_worse(one.pair, guarantee, base, demands),
+        *(lock_problems(demands.lock, one.new, guarantee) if demands.lock else ()),
+    )
+    counting = (Severity.ERROR, Severity.WARNING) if demands.policy.strict else (Severity.ERROR,)
+    failed = any(found.severity in counting for found in (*problems, *one.new.diagnostics))
     return Result(
-        path=loaded.path,
+        path=one.new.path,
         verdict=Verdict.FAILED if failed else Verdict.PASSED,
         guarantee=guarantee,
         limit=limit,
-        problems=tuple(problems),
-        diagnostics=loaded.diagnostics,
+        problems=problems,
+        diagnostics=one.new.diagnostics,
+        base=base,
     )
 
 
-def _strictest(plan: Plan, limits: Limits) -> Limit | None:
+def _limit(new: Loaded, pair: Pair | None, demands: Demands) -> Limit | None:
     """The smallest epsilon anyone allows; the file's own where two agree."""
-    found = []
-    if plan.budget is not None:
-        found.append(Limit(epsilon=plan.budget.epsilon, source="budget.epsilon"))
-    if limits.max_epsilon is not None:
-        found.append(Limit(epsilon=limits.max_epsilon, source="--max-epsilon"))
-    return min(found, key=lambda limit: limit.epsilon, default=None)
+    own = _budget(new, "budget.epsilon")
+    before = None if pair is None or demands.agreed else _budget(pair.old, f"budget.epsilon of {pair.name}")
+    return strictest((own, before, demands.policy.max_epsilon))
 
 
-def _mark(loaded: Loaded, limit: Limit) -> tuple[int, int] | None:
-    """Where the limit stands in the file."""
-    return loaded.mark("budget.epsilon") if limit.source == "budget.epsilon" else None
+def _budget(loaded: Loaded, source: str) -> Limit | None:
+    """The limit that a file sets itself."""
+    budget = loaded.plan.budget
+    return None if budget is None else Limit(value=budget.epsilon, source=source)
+
+
+def _over(
+    new: Loaded, guarantee: Guarantee, base: Base | None, limit: Limit | None, demands: Demands
+) -> Iterator[Problem]:
+    """What is wrong with a cost."""
+    share = demands.policy.warn_at_pct
+    mark = cause(base) or (new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None)
+    if not guarantee.finite:
+        yield Problem(code="DPC205", severity=Severity.ERROR, mark=cause(base))
+    elif limit is not None and not guarantee.epsilon <= limit.value:
+        yield Problem(code="DPC301", severity=Severity.ERROR, mark=mark)
+    elif limit is not None and share is not None and guarantee.epsilon > limit.value * share / 100:
+        yield Problem(code="DPC302", severity=Severity.WARNING, mark=mark, numbers=(share,))
+
+
+def _unlimited(new: Loaded, limit: Limit | None, demands: Demands) -> Iterator[Problem]:
+    """What is wrong with having no budget."""
+    if new.plan.budget is None and demands.policy.require_budget:
+        yield Problem(code="DPC304", severity=Severity.ERROR)
+    elif limit is None:
+        yield Problem(code="DPC304", severity=Severity.WARNING)
+
+
+def _worse(pair: Pair | None, guarantee: Guarantee, base: Base | None, demands: Demands) -> Iterator[Problem]:
+    """What is worse than it was."""
+    if pair is None or base is None:
+        return
+    rises = [_rise(pair.new, "")] if demands.agreed else [_rise(pair.new, ""), _rise(pair.old, f" of {pair.name}")]
+    allowed = strictest((*rises, demands.policy.max_increase_pct))
+    yield from worsened(pair, base, guarantee, Rise(severity=Severity.WARNING, allowed=allowed, agreed=demands.agreed))
+
+
+def _rise(loaded: Loaded, of: str) -> Limit | None:
+    """The largest rise that a file allows itself."""
+    budget = loaded.plan.budget
+    if budget is None or budget.max_increase_pct is None:
+        return None
+    return Limit(value=budget.max_increase_pct, source=f"budget.max_increase_pct{of}")
+
+
+def _with_fits(cases: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
+    """The results, those over their limit with what would fit."""
+    asked: dict[int, tuple[Fit, ...]] = {}
+    for place, (one, result) in enumerate(zip(cases, results, strict=True)):
+        over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
+        if over and one.new is not None and result.limit is not None and len(asked) < MOST_FITS:
+            asked[place] = tuple(_fit_questions(bare(one.new.plan), result.limit.value))
+    costs.settle(question for questions in asked.values() for question in questions)
+    return tuple(
+        replace(result, fits=_fits(asked[place], costs)) if place in asked else result
+        for place, result in enumerate(results)
+    )
+
+
+def _fit_questions(plan: Plan, limit: float) -> Iterator[Fit]:
+    """What could be changed alone."""
+    yield Fit(plan=plan, quantity="sigma", limit=limit)
+    if len(plan.phases) == 1:
+        yield Fit(plan=plan, quantity="steps", limit=limit)
+
+
+def _fits(questions: Sequence[Fit], costs: Costs) -> Fits:
+    """What would fit, as far as it is known."""
+    noise, *rest = (costs.fit(question) for question in questions)
+    if len(questions[0].plan.phases) > 1:
+        return Fits(noise_factor=noise)
+    steps = int(rest[0]) if rest and rest[0] else None
+    return Fits(noise_multiplier=noise, steps=steps)

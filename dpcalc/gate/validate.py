@@ -2,28 +2,27 @@
 
 from collections.abc import Sequence
 
-from dpcalc.config import load
+from dpcalc.gate.reading import AS_IT_IS, Reading
 from dpcalc.gate.verdict import Result, Verdict, stopped
 
 
-def validate(paths: Sequence[str], *, key: str = "", assignments: Sequence[str] = ()) -> tuple[Result, ...]:
+def validate(paths: Sequence[str], *, reading: Reading = AS_IT_IS) -> tuple[Result, ...]:
     """One result a file, in the order given; a bad file never hides another.
 
     Args:
         paths: config files; "-" is standard input.
-        key: dotted path of the section that is the config, or "".
-        assignments: `key=value` texts that override every file.
+        reading: how they are read.
 
     Returns:
         Results with the verdict `passed`, `invalid` or `undecided`.
     """
-    return tuple(_validated(path, key, assignments) for path in paths)
+    return tuple(_validated(path, reading) for path in paths)
 
 
-def _validated(path: str, key: str, assignments: Sequence[str]) -> Result:
+def _validated(path: str, reading: Reading) -> Result:
     """The result of one file."""
     try:
-        loaded = load(path, key=key, assignments=assignments)
+        loaded = reading.load(path)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return stopped(path, error)
     return Result(path=loaded.path, verdict=Verdict.PASSED, diagnostics=loaded.diagnostics)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
-from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.errors import NO_VERDICT_HINT, InputError, lost_answer
 from dpcalc.guarantee import Guarantee
 
 
@@ -16,7 +16,7 @@ class Verdict(StrEnum):
         PASSED: every question has the answer yes.
         FAILED: the answer is no.
         INVALID: the input must be fixed before there is a question.
-        UNDECIDED: there is no answer: a computation did not converge, or a defect of dpcalc.
+        UNDECIDED: there is no answer: a computation did not converge or took too long, or a defect of dpcalc.
     """
 
     PASSED = "passed"
@@ -27,14 +27,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """What epsilon is compared with.
+    """What a number is compared with.
 
     Attributes:
-        epsilon: the largest that passes.
+        value: the largest that passes.
         source: where it comes from, in the user's words: `budget.epsilon` or `--max-epsilon`.
     """
 
-    epsilon: float
+    value: float
     source: str
 
 
@@ -46,7 +46,8 @@ class Problem:
         code: the rule, e.g. "DPC301".
         severity: an error stands behind every verdict but `passed`.
         mark: line and column in the file, from 1, or None.
-        detail: one sentence for rules without a sentence of their own.
+        detail: one sentence for rules without a sentence of their own, else what the sentence is about.
+        numbers: unrounded, for the sentence.
         hint: what to do, or "".
     """
 
@@ -54,7 +55,57 @@ class Problem:
     severity: Severity
     mark: tuple[int, int] | None = None
     detail: str = ""
+    numbers: tuple[float, ...] = ()
     hint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One part of a config that differs from its base.
+
+    Attributes:
+        key: dotted, as the file writes it.
+        old: what the base says, "" for nothing.
+        new: what the file says, "" for nothing.
+        mark: line and column in the file, or None.
+        alone: epsilon of the base with nothing but this changed, an upper bound; None where that is not known.
+    """
+
+    key: str
+    old: str
+    new: str
+    mark: tuple[int, int] | None = None
+    alone: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """What a file was before.
+
+    Attributes:
+        name: the revision, or the file.
+        guarantee: what it cost.
+        changes: what is different now, the largest rise first.
+    """
+
+    name: str
+    guarantee: Guarantee
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fits:
+    """What would keep to a limit, everything else unchanged.
+
+    Attributes:
+        noise_multiplier: the smallest, or None where none is known.
+        noise_factor: the same as a factor for the noise of every phase, or None.
+        steps: the most, or None.
+    """
+
+    noise_multiplier: float | None = None
+    noise_factor: float | None = None
+    steps: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +119,8 @@ class Result:
         limit: what it was compared with, or None.
         problems: what the gate found.
         diagnostics: what the config layer found.
+        base: what the file was before, or None.
+        fits: what would keep to the limit.
         cause: the exception behind a missing answer, or None.
     """
 
@@ -77,6 +130,8 @@ class Result:
     limit: Limit | None = None
     problems: tuple[Problem, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    base: Base | None = None
+    fits: Fits = Fits()
     cause: Exception | None = None
 
 
@@ -88,15 +143,12 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 def stopped(path: str, error: Exception) -> Result:
     """The result of a file whose question ended in an exception: never `passed`, never `failed`."""
     shown = "<stdin>" if path == "-" else path
-    hint = "no number was computed; DPCALC_TRACEBACK=1 shows where it happened"
     match error:
         case ConfigError():
             return Result(path=shown, verdict=Verdict.INVALID, diagnostics=error.diagnostics, cause=error)
         case InputError():
             verdict, code, detail, hint = Verdict.INVALID, "DPC104", str(error), ""
-        case ConvergenceError():
-            verdict, code, detail = Verdict.UNDECIDED, "DPC901", str(error)
         case _:
-            verdict, code, detail = Verdict.UNDECIDED, "DPC999", f"internal error: {type(error).__name__}: {error}"
+            verdict, (code, detail), hint = Verdict.UNDECIDED, lost_answer(error), NO_VERDICT_HINT
     problem = Problem(code=code, severity=Severity.ERROR, detail=detail, hint=hint)
     return Result(path=shown, verdict=verdict, problems=(problem,), cause=error)

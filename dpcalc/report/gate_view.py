@@ -1,14 +1,17 @@
 """The results of a gate as rows of text, made once and drawn by every report format."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from dpcalc.config.diagnostics import Diagnostic, Severity, visible
-from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, worst
-from dpcalc.guarantee import Guarantee
+from dpcalc.config.source import STDIN
+from dpcalc.gate.verdict import Problem, Result, Verdict, worst
 from dpcalc.report.rounding import as_given, rounded_up
+from dpcalc.report.sentences import advice, comparison_lines, sentence
 from dpcalc.report.view import used
+
+DONE = {"check": "checked", "validate": "read", "diff": "compared", "lock": "locked"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +45,27 @@ class FileView:
 
     Attributes:
         path: as the user gave it, unchanged.
+        location: from the top of the repository, for readers elsewhere; "" for standard input.
         verdict: of this file.
         summary: the verdict in one line.
+        details: what changed against a base, line by line.
         findings: those of the gate first, then those of the config layer.
-        guarantee: unrounded, or None.
-        limit: unrounded, or None.
+        result: unrounded.
     """
 
     path: str
+    location: str
     verdict: Verdict
     summary: str
+    details: tuple[str, ...]
     findings: tuple[Finding, ...]
-    guarantee: Guarantee | None
-    limit: Limit | None
+    result: Result
+
+    def place(self, finding: Finding) -> tuple[int, int] | None:
+        """Line and column of a finding in this file; None where it has none, or is about something else."""
+        if finding.path != self.path or finding.line is None or finding.column is None:
+            return None
+        return finding.line, finding.column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +73,7 @@ class GateView:
     """A whole run of a gate, in words.
 
     Attributes:
-        command: `check` or `validate`.
+        command: `check`, `validate`, `diff` or `lock`.
         files: in the order given.
         verdict: the worst of theirs.
         summary: the run in one line.
@@ -76,23 +87,25 @@ class GateView:
     levels: frozenset[Severity]
 
 
-def gate_view(command: str, results: Sequence[Result], *, levels: Iterable[Severity]) -> GateView:
+def gate_view(
+    command: str, results: Sequence[Result], *, levels: Iterable[Severity], locate: Callable[[str], str] = str
+) -> GateView:
     """The rows of a run.
 
     Args:
-        command: `check` or `validate`.
+        command: `check`, `validate`, `diff` or `lock`.
         results: one a file.
         levels: findings that people see.
+        locate: a path, as the user gave it, from the top of the repository.
 
     Returns:
         The view; epsilons rounded up, with more digits where the verdict is close.
     """
-    done = "checked" if command == "check" else "read"
     return GateView(
         command=command,
-        files=tuple(_file(result) for result in results),
+        files=tuple(_file(command, result, locate) for result in results),
         verdict=worst(result.verdict for result in results),
-        summary=f"{done} {_counted(results)}",
+        summary=f"{DONE[command]} {_counted(results)}",
         levels=frozenset(levels),
     )
 
@@ -122,30 +135,31 @@ def _counted(results: Sequence[Result]) -> str:
     return f"{files}: {parts}" if parts else files
 
 
-def _file(result: Result) -> FileView:
+def _file(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
     """The rows of one file."""
     by_gate = [_diagnosed(problem, result) for problem in result.problems]
     return FileView(
         path=result.path,
+        location="" if result.path == STDIN else locate(result.path),
         verdict=result.verdict,
-        summary=f"{visible(result.path)}: {_summary(result)}",
+        summary=f"{visible(result.path)}: {_summary(command, result)}",
+        details=comparison_lines(result),
         findings=findings([*by_gate, *result.diagnostics]),
-        guarantee=result.guarantee,
-        limit=result.limit,
+        result=result,
     )
 
 
-def _summary(result: Result) -> str:
+def _summary(command: str, result: Result) -> str:
     """The verdict on a file with the number behind it."""
     guarantee, limit = result.guarantee, result.limit
     if guarantee is None:
         return str(result.verdict)
     if not guarantee.finite:
         return f"{result.verdict}, epsilon infinite"
-    epsilon = rounded_up(guarantee.epsilon, apart_from=None if limit is None else limit.epsilon)
+    epsilon = rounded_up(guarantee.epsilon, apart_from=None if limit is None else limit.value)
     if limit is None:
-        return f"{result.verdict}, epsilon {epsilon}, no budget"
-    return f"{result.verdict}, epsilon {epsilon} of {as_given(limit.epsilon)}, {used(guarantee.epsilon, limit.epsilon)}"
+        return f"{result.verdict}, epsilon {epsilon}{', no budget' if command == 'check' else ''}"
+    return f"{result.verdict}, epsilon {epsilon} of {as_given(limit.value)}, {used(guarantee.epsilon, limit.value)}"
 
 
 def _diagnosed(problem: Problem, result: Result) -> Diagnostic:
@@ -154,26 +168,9 @@ def _diagnosed(problem: Problem, result: Result) -> Diagnostic:
     return Diagnostic(
         code=problem.code,
         severity=problem.severity,
-        message=_message(problem, result),
-        hint=problem.hint,
+        message=sentence(problem, result),
+        hint=advice(problem, result),
         path=result.path,
         line=line,
         column=column,
     )
-
-
-def _message(problem: Problem, result: Result) -> str:
-    """The sentence of a rule."""
-    guarantee, limit = result.guarantee, result.limit
-    if problem.code == "DPC304":
-        return "no budget.epsilon: nothing says what this run may cost"
-    if guarantee is None:
-        return problem.detail
-    asked = f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)})"
-    if problem.code == "DPC205":
-        return f"there is no finite epsilon {asked}"
-    if problem.code == "DPC301" and limit is not None:
-        name = "the budget" if limit.source == "budget.epsilon" else limit.source
-        epsilon = rounded_up(guarantee.epsilon, apart_from=limit.epsilon)
-        return f"epsilon {epsilon} exceeds {name} {as_given(limit.epsilon)} {asked}"
-    return problem.detail

@@ -21,9 +21,9 @@ def _lines(facts: tuple[tuple[str, str], ...]) -> str:
 
 
 def gate_lines(view: GateView) -> str:
-    """A run of a gate: for each file its verdict and findings, a last line that counts the verdicts."""
+    """A run of a gate: for each file its verdict, changes and findings, a last line that counts the verdicts."""
     lines: list[str] = []
     for file in view.files:
-        lines.append(file.summary)
+        lines += [file.summary, *file.details]
         lines += [finding.text for finding in file.findings if finding.level in view.levels]
     return "".join(f"{line}\n" for line in [*lines, view.summary])

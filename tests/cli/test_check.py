@@ -134,7 +134,7 @@ def test_two_reports_cannot_share_standard_output(dpcalc, config, options):
 def test_an_unknown_format(dpcalc, config):
     ended = dpcalc("check", config(), "--report", "xml=report.xml")
     assert ended.code == 2
-    assert "expected one of text, json, got `xml`" in ended.err
+    assert "expected one of text, concise, json, github, gitlab, junit, sarif, markdown, got `xml`" in ended.err
 
 
 def test_a_name_of_a_file_cannot_steer_a_terminal(dpcalc, config):

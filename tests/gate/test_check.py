@@ -1,6 +1,5 @@
 import itertools
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +7,12 @@ import pytest
 from dpcalc.adjacency import Adjacency
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
-from dpcalc.gate import check as gate
-from dpcalc.gate.check import Limits, check
-from dpcalc.gate.verdict import Verdict, worst
+from dpcalc.gate import costs as accounting
+from dpcalc.gate import reading
+from dpcalc.gate.check import Demands, check
+from dpcalc.gate.costs import Costs
+from dpcalc.gate.policy import EVERYTHING_GOES, Policy
+from dpcalc.gate.verdict import Limit, Verdict, worst
 from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Budget, Phase, Plan
@@ -45,18 +47,22 @@ def answer(epsilon, kind=Kind.UPPER):
     )
 
 
+def at_most(epsilon):
+    return Policy(max_epsilon=Limit(value=epsilon, source="--max-epsilon"))
+
+
 @pytest.fixture
 def files(monkeypatch):
     """Plans or errors by path, in place of files."""
     known = {}
 
-    def load(path, *, key, assignments):
-        del key, assignments
+    def load(path, *, key, overrides):
+        del key, overrides
         if isinstance(known[path], Exception):
             raise known[path]
         return SimpleNamespace(plan=known[path], path=path, diagnostics=(), mark=lambda key: (7, len(key)))
 
-    monkeypatch.setattr(gate, "load", load)
+    monkeypatch.setattr(reading, "load", load)
     return known
 
 
@@ -72,7 +78,8 @@ def costs(monkeypatch):
             raise cost
         return cost
 
-    monkeypatch.setattr(gate, "cost_of", cost_of)
+    monkeypatch.setattr(accounting, "cost_of", cost_of)
+    monkeypatch.setattr(Costs, "fit", lambda *_: None)
     return known
 
 
@@ -80,10 +87,10 @@ def costs(monkeypatch):
 def result(files, costs):
     """The result for one plan with one cost."""
 
-    def of(cost, *, limits=None, budget=2.0):
+    def of(cost, *, policy=EVERYTHING_GOES, budget=2.0):
         files["a.yaml"] = plan(budget=budget)
         costs.by_steps[1] = cost
-        (only,) = check(["a.yaml"], limits=limits or Limits())
+        (only,) = check(["a.yaml"], demands=Demands(policy=policy))
         return only
 
     return of
@@ -96,7 +103,7 @@ def found(result):
 def test_within_the_budget(result):
     passed = result(answer(1.9))
     assert (passed.verdict, found(passed)) == (Verdict.PASSED, [])
-    assert passed.limit.epsilon == 2.0
+    assert passed.limit.value == 2.0
 
 
 def test_the_comparison_is_unrounded(result):
@@ -116,14 +123,14 @@ def test_the_comparison_is_unrounded(result):
     ],
 )
 def test_the_strictest_limit_holds(result, budget, max_epsilon, limit, source):
-    failed = result(answer(2.5), budget=budget, limits=Limits(max_epsilon=max_epsilon))
+    failed = result(answer(2.5), budget=budget, policy=at_most(max_epsilon))
     assert failed.verdict is Verdict.FAILED
-    assert (failed.limit.epsilon, failed.limit.source) == (limit, source)
+    assert (failed.limit.value, failed.limit.source) == (limit, source)
     assert found(failed) == [("DPC301", Severity.ERROR)]
 
 
 def test_a_limit_from_the_command_line_has_no_place_in_the_file(result):
-    assert result(answer(2.5), limits=Limits(max_epsilon=1.0)).problems[0].mark is None
+    assert result(answer(2.5), policy=at_most(1.0)).problems[0].mark is None
 
 
 @pytest.mark.parametrize("budget", [2.0, None])
@@ -150,15 +157,15 @@ def test_a_missing_budget_is_a_warning(result):
 
 
 def test_a_missing_budget_fails_where_one_is_required(result):
-    required = Limits(require_budget=True)
-    failed = result(answer(1.0), budget=None, limits=required)
+    required = Policy(require_budget=True)
+    failed = result(answer(1.0), budget=None, policy=required)
     assert (failed.verdict, found(failed)) == (Verdict.FAILED, [("DPC304", Severity.ERROR)])
-    both = result(answer(1.0), budget=None, limits=replace(required, max_epsilon=5.0))
+    both = result(answer(1.0), budget=None, policy=required.stricter(at_most(5.0)))
     assert both.verdict is Verdict.FAILED
 
 
 def test_a_limit_from_the_command_line_stands_in_for_a_budget(result):
-    assert found(result(answer(1.0), budget=None, limits=Limits(max_epsilon=5.0))) == []
+    assert found(result(answer(1.0), budget=None, policy=at_most(5.0))) == []
 
 
 @pytest.mark.parametrize(
@@ -196,7 +203,7 @@ def test_a_bad_file_hides_no_other(files, costs):
         }
     )
     costs.by_steps = {1: answer(1.0), 2: answer(3.0), 3: ConvergenceError("stuck")}
-    results = check(["wrong.yaml", "over.yaml", "stuck.yaml", "fine.yaml", "-"], limits=Limits())
+    results = check(["wrong.yaml", "over.yaml", "stuck.yaml", "fine.yaml", "-"], demands=Demands())
     assert [(one.path, one.verdict) for one in results] == [
         ("wrong.yaml", Verdict.INVALID),
         ("over.yaml", Verdict.FAILED),
@@ -210,7 +217,7 @@ def test_a_bad_file_hides_no_other(files, costs):
 def test_equal_plans_are_computed_once_whatever_their_name_budget_and_method(files, costs):
     files.update({"a": plan(name="a", budget=0.5), "b": plan(name="b", budget=2.0, method="rdp"), "c": plan(steps=2)})
     costs.by_steps = {1: answer(1.0), 2: answer(1.5)}
-    verdicts = [one.verdict for one in check(["a", "b", "c", "a"], limits=Limits())]
+    verdicts = [one.verdict for one in check(["a", "b", "c", "a"], demands=Demands())]
     assert verdicts == [Verdict.FAILED, Verdict.PASSED, Verdict.PASSED, Verdict.FAILED]
     assert [(question.steps, method) for question, method in costs.asked] == [(1, "pld"), (2, "pld")]
 
@@ -218,7 +225,7 @@ def test_equal_plans_are_computed_once_whatever_their_name_budget_and_method(fil
 @pytest.mark.parametrize("max_epsilon", [-1.0, math.nan, math.inf])
 def test_a_limit_is_a_finite_number(max_epsilon):
     with pytest.raises(InputError, match="--max-epsilon: expected a finite number >= 0"):
-        Limits(max_epsilon=max_epsilon)
+        at_most(max_epsilon)
 
 
 def test_the_worst_of_several():

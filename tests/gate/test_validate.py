@@ -1,7 +1,10 @@
 from types import SimpleNamespace
 
+from dpcalc.config.assignments import Overrides
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
-from dpcalc.gate import validate as gate
+from dpcalc.gate import reading
+from dpcalc.gate.reading import Reading
+from dpcalc.gate.validate import validate
 from dpcalc.gate.verdict import Verdict
 
 
@@ -10,16 +13,17 @@ def test_every_file_has_its_result(monkeypatch):
     wrong = Diagnostic(code="DPC103", severity=Severity.ERROR, message="missing", path="bad.yaml")
     asked = []
 
-    def load(path, *, key, assignments):
-        asked.append((key, assignments))
+    def load(path, *, key, overrides):
+        asked.append((key, overrides))
         if path == "bad.yaml":
             raise ConfigError([wrong])
         if path == "odd.yaml":
             raise RecursionError("too deep")
         return SimpleNamespace(path=path, diagnostics=(note,))
 
-    monkeypatch.setattr(gate, "load", load)
-    results = gate.validate(["bad.yaml", "odd.yaml", "good.yaml"], key="k", assignments=["a=1"])
+    monkeypatch.setattr(reading, "load", load)
+    changed = Overrides(assignments=("a=1",), unset=("b",))
+    results = validate(["bad.yaml", "odd.yaml", "good.yaml"], reading=Reading(key="k", overrides=changed))
     assert [one.verdict for one in results] == [Verdict.INVALID, Verdict.UNDECIDED, Verdict.PASSED]
     assert [one.diagnostics for one in results] == [(wrong,), (), (note,)]
-    assert asked == [("k", ["a=1"])] * 3
+    assert asked == [("k", changed)] * 3

@@ -25,7 +25,7 @@ from .statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, l
 
 GOLDEN = Path(__file__).parent / "golden"
 
-BUDGET = Limit(epsilon=2.0, source="budget.epsilon")
+BUDGET = Limit(value=2.0, source="budget.epsilon")
 TOO_MUCH = replace(GUARANTEE, epsilon=2.0134, epsilon_lower=2.0133)
 UNKNOWN_KEY = Diagnostic(
     code="DPC101",

@@ -1,0 +1,52 @@
+"""`dpcalc diff`: what became of a config."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.sources import found_configs, reading_of
+from dpcalc.errors import InputError
+
+EXAMPLE = "Example: dpcalc diff configs/clinic.yaml --base origin/main"
+
+
+def diff(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    configs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OLD NEW", help="Two configs, or with --base any number.", show_default=False),
+    ] = None,
+    *,
+    base: options.Base = "",
+    report: options.Reports = None,
+    as_json: options.Json = False,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")] = False,
+    timeout: options.Timeout = None,
+    verbose: options.Verbose = False,
+) -> Answer:
+    """Tell what a change of a config costs, key by key.
+
+    Exit code 1: epsilon rises, or less is promised. Budgets are for `check`.
+    """
+    from dpcalc.cli.gate import answered_in_time, gate_answer
+    from dpcalc.cli.reports import reports
+    from dpcalc.gate.cases import case, two_files
+    from dpcalc.gate.check import diff as results_of
+
+    wanted = reports(report or (), as_json=as_json)
+    with answered_in_time(options.seconds(timeout)) as seconds:
+        reading = reading_of(context, base=base)
+        if base:
+            cases = [case(path, reading) for path in configs or found_configs()]
+        elif configs is not None and len(configs) == 2:
+            cases = [two_files(configs[0], configs[1], reading)]
+        else:
+            raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
+        if not cases:
+            raise InputError("nothing to compare: expected one or more configs, got none")
+        answer = gate_answer("diff", results_of(cases, seconds=seconds), reports=wanted, verbose=verbose)
+    return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

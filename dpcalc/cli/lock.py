@@ -1,0 +1,81 @@
+"""`dpcalc lock`: a record of what configs mean and cost, to be reviewed with them."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.sources import found_configs, reading_of
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.gate.lock import Lock
+    from dpcalc.gate.verdict import Result
+
+EXAMPLE = "Example: dpcalc lock configs/*.yaml"
+
+
+def lock(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    configs: options.Configs = None,
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if something would change.")] = False,
+    as_json: options.Json = False,
+    timeout: options.Timeout = None,
+    verbose: options.Verbose = False,
+) -> Answer:
+    """Record the meaning and the cost of configs in dpcalc.lock.
+
+    Entries of other configs stay; without CONFIG the file is written anew. `check --locked` compares with it.
+    """
+    from dpcalc.cli.gate import answered_in_time, gate_answer
+    from dpcalc.cli.reports import Report
+    from dpcalc.config.diagnostics import visible
+    from dpcalc.gate.cases import case
+    from dpcalc.gate.lock import NAME, lock_at, locked, place_of
+
+    with answered_in_time(options.seconds(timeout)) as seconds:
+        paths = configs or found_configs()
+        if not paths:
+            raise InputError("nothing to lock: expected one or more configs, got none")
+        known = lock_at(place_of(Path.cwd()))
+        cases = [case(path, reading_of(context)) for path in paths]
+        results, found = locked(cases, known, seconds=seconds)
+    if configs is None:
+        found = found.only(known.name(one.new) for one in cases if one.new is not None)
+    asides = []
+    if not check:
+        results = tuple(_settled(result) for result in results)
+        asides.append(_saved(found, results))
+    reports = (Report(format="json" if as_json else "text"),)
+    answer = gate_answer("lock", results, reports=reports, verbose=verbose)
+    stale = sorted(known.entries.keys() - found.entries.keys()) if check else []
+    asides += [f"error[DPC403]: {NAME} holds {visible(name)}, which is no config any more" for name in stale]
+    return replace(answer, code=answer.code or (1 if stale else 0), asides=(*answer.asides, *asides))
+
+
+def _settled(result: Result) -> Result:
+    """A result once the lock says the same."""
+    from dpcalc.gate.verdict import Verdict
+
+    return replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
+
+
+def _saved(lock: Lock, results: Sequence[Result]) -> str:
+    """Write a lock that is whole, and say so."""
+    from dpcalc.config.diagnostics import visible
+    from dpcalc.config.saving import save
+    from dpcalc.gate.verdict import Verdict
+    from dpcalc.report.lock_text import lock_text
+
+    if any(result.verdict is not Verdict.PASSED for result in results):
+        return f"error: {visible(lock.path)} is not written: not every config has a cost"
+    save(lock.path, lock_text(lock).encode())
+    return f"wrote {visible(lock.path)}"

@@ -1,0 +1,180 @@
+"""What two configs say differently, key by key, and the plan that one of the differences alone would make."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from dpcalc.config.build import build
+from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.loading import Loaded
+from dpcalc.config.meaning import contradictions
+from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join
+from dpcalc.config.sections import sections
+from dpcalc.planner.plan import Plan
+
+_OPEN = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"})  # their keys stand for themselves
+_LABELS = frozenset({"version", "requires", "name"})
+_SHOWN = 60  # characters of a value
+_FILE_CHANGED = " (its content changed)"
+
+Keys = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Difference:
+    """The smallest part of a config that differs and makes sense without the rest.
+
+    Attributes:
+        key: dotted, as the new file writes it, or the old one where the new one lacks it.
+        old: what the old file says, "" for nothing.
+        new: what the new file says, "" for nothing.
+        mark: line and column in the new file of the part, or of what it was taken out of; None where that is not
+            in the file itself.
+        keys: the way to the part from the top of the long form.
+        node: the part of the new file, or None.
+        is_claim: whether it is about what the data are or how they are drawn and clipped: the file only says so.
+    """
+
+    key: str
+    old: str
+    new: str
+    mark: tuple[int, int] | None
+    keys: Keys = field(repr=False)
+    node: Node | None = field(repr=False)
+    is_claim: bool = False
+
+
+def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
+    """Everything that differs between two configs in their long form, labels and the user's own keys left out.
+
+    Args:
+        old: a config.
+        new: another one.
+
+    Returns:
+        The differences in the order of the new file. A draw, a length or a level of which not the same keys are
+        given is one difference: its keys make no sense one by one.
+    """
+    pairs = tuple(_pairs((), old.tree, new.tree, new.tree))
+    found = [_difference(keys, before, after, around, new) for keys, before, after, around in pairs]
+    if old.plan.phases[0].hierarchy.data != new.plan.phases[0].hierarchy.data and not any(
+        one.keys[0] == "data" for one in found
+    ):
+        data = new.tree.entries["data"]
+        whole = _difference(("data",), data, data, data, new)
+        found.append(replace(whole, new=whole.new + _FILE_CHANGED))
+    return tuple(found)
+
+
+def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
+    """The plan of the old config with one difference of the new one in it.
+
+    Args:
+        old: as for `differences`.
+        new: as for `differences`.
+        difference: one of theirs.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ConfigError: the difference makes no sense alone.
+    """
+    root = _put(old.tree, difference.keys, difference.node)
+    if not isinstance(root, Section):
+        raise TypeError(f"difference: expected a mapping at the top, got {type(root).__name__}")
+    found, wrong = sections(root, new.files if difference.keys[0] == "data" else old.files)
+    faults = (*wrong, *contradictions(found))
+    if faults:
+        raise ConfigError(faults)
+    return build(found)
+
+
+def _pairs(
+    keys: Keys, old: Node | None, new: Node | None, around: Node
+) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
+    """The parts that differ, the new one last with what it stands in."""
+    if isinstance(old, Section) and isinstance(new, Section):
+        names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
+        if _stands_alone(keys) or {*names} <= old.entries.keys() & new.entries.keys():
+            for name in names:
+                if keys or name not in _LABELS:
+                    yield from _pairs((*keys, name), old.entries.get(name), new.entries.get(name), new)
+            return
+    if isinstance(old, Items) and isinstance(new, Items) and len(old.items) == len(new.items):
+        for number, (before, after) in enumerate(zip(old.items, new.items, strict=True)):
+            yield from _pairs((*keys, number), before, after, new)
+    elif old is None or new is None or _text(old) != _text(new):
+        yield keys, old, new, around
+
+
+def _stands_alone(keys: Keys) -> bool:
+    """Whether the keys of a section make sense one by one."""
+    return not keys or keys[-1] in _OPEN or (len(keys) == 2 and keys[0] == "phases")
+
+
+def _difference(keys: Keys, old: Node | None, new: Node | None, around: Node, loaded: Loaded) -> Difference:
+    """A difference in words."""
+    place = around if new is None else new
+    mark = place.key or place.mark
+    path = (new or old or around).path
+    return Difference(
+        key=path or _dotted(keys),
+        old=_cut(_text(old)),
+        new=_cut(_text(new)),
+        mark=(mark.line, mark.column) if mark.source.path == loaded.path else None,
+        keys=keys,
+        node=new,
+        is_claim=_is_claim(keys, old, new),
+    )
+
+
+def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:
+    """Whether a part is about the data, the scheme or its period, or the level that is clipped; not how much."""
+    if keys[0] == "data" or keys[-1] in {"clip", "scheme", "redraw_every"}:
+        return True
+    return "sampling" in keys[:3] and any(
+        _text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every")
+    )
+
+
+def _dotted(keys: Keys) -> str:
+    """Steps as a path."""
+    path = ""
+    for key in keys:
+        path = f"{path}[{key}]" if isinstance(key, int) else join(path, key)
+    return path
+
+
+def _text(node: Node | None) -> str:
+    """A part on one line."""
+    match node:
+        case None:
+            return ""
+        case Scalar():
+            return node.text
+        case Items():
+            return f"[{', '.join(map(_text, node.items))}]"
+        case Section():
+            entries = (f"{key}: {_text(value)}" for key, value in node.entries.items() if not key.startswith(USER_KEY))
+            return f"{{{', '.join(entries)}}}"
+
+
+def _cut(text: str) -> str:
+    """A text that fits into a sentence."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _put(root: Node, keys: Keys, value: Node | None) -> Node | None:
+    """A tree with one part exchanged, or taken out."""
+    if not keys:
+        return value
+    head, *rest = keys
+    if isinstance(root, Items) and isinstance(head, int):
+        below = (_put(one, tuple(rest), value) if number == head else one for number, one in enumerate(root.items))
+        return replace(root, items=tuple(one for one in below if one is not None))
+    if isinstance(root, Section):
+        here = root.entries.get(str(head))
+        part = value if here is None else _put(here, tuple(rest), value)
+        kept = {key: one for key, one in root.entries.items() if key != head}
+        return replace(root, entries=kept if part is None else {**kept, str(head): part})
+    return root

@@ -1,0 +1,116 @@
+"""The files that a gate is asked about, each beside what it was in a revision."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpcalc.config import Loaded, load_text
+from dpcalc.config.diagnostics import ConfigError, Severity, visible
+from dpcalc.config.repository import Refusal
+from dpcalc.config.source import MAX_BYTES, decode
+from dpcalc.errors import InputError
+from dpcalc.gate.costs import bare
+from dpcalc.gate.diff import Pair, pair
+from dpcalc.gate.reading import Reading
+from dpcalc.gate.revision import Revision, Snapshot, old_names, revision
+from dpcalc.gate.verdict import Problem
+from dpcalc.planner.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One file, or why it cannot be judged.
+
+    Attributes:
+        path: as the user named it.
+        new: the config, or None.
+        pair: the config beside what it was, or None.
+        problems: why there is no such pair.
+        error: why there is no config, or None.
+    """
+
+    path: str
+    new: Loaded | None = None
+    pair: Pair | None = None
+    problems: tuple[Problem, ...] = ()
+    error: Exception | None = None
+
+    @property
+    def reason(self) -> Exception:
+        """Why there is no config."""
+        return self.error or LookupError("expected a config or a reason, got neither")
+
+    @property
+    def plans(self) -> Iterator[Plan]:
+        """The plans whose costs are wanted."""
+        if self.pair is not None:
+            yield from self.pair.plans
+        elif self.new is not None:
+            yield bare(self.new.plan)
+
+
+def case(path: str, reading: Reading) -> Case:
+    """One file as it is and, where that is asked for, as it was.
+
+    Args:
+        path: "-" is standard input.
+        reading: how.
+    """
+    try:
+        new = reading.load(path)
+        if not reading.base:
+            return Case(path=path, new=new)
+        return _beside(path, new, reading)
+    except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
+        return Case(path=path, error=error)
+
+
+def two_files(old: str, new: str, reading: Reading) -> Case:
+    """One file beside another one, its predecessor."""
+    try:
+        before = reading.load(old)
+    except Exception as error:  # noqa: BLE001  as above
+        return Case(path=old, error=error)
+    found = case(new, replace(reading, base=""))
+    if found.new is None:
+        return found
+    return Case(path=new, new=found.new, pair=pair(old, before, found.new))
+
+
+def _beside(path: str, new: Loaded, reading: Reading) -> Case:
+    """A file beside what it was in a revision."""
+    if path == "-":
+        raise InputError("--base: expected files that git knows, got standard input; name the file")
+    of = revision(reading.base, Path(path).absolute().parent)
+    try:
+        old = _old(path, of, reading)
+    except (ConfigError, Refusal) as cause:
+        first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
+        return Case(path=path, new=new, problems=(_alone(f"cannot be read in {of.name}: {first}", Severity.WARNING),))
+    if old is None:
+        return Case(path=path, new=new, problems=(_alone(f"is not in {of.name}", Severity.NOTE),))
+    return Case(path=path, new=new, pair=pair(of.name, old, new))
+
+
+def _old(path: str, of: Revision, reading: Reading) -> Loaded | None:
+    """The config as it was, None where it was not there; under the name it had."""
+    place = of.place(path)
+    data = of.content(place, limit=MAX_BYTES)
+    if data is None and place in old_names(of):
+        place = old_names(of)[place]
+        data = of.content(place, limit=MAX_BYTES)
+    if data is None:
+        return None
+    name = f"{of.name}:{place}"
+    return load_text(
+        decode(data, name).text,
+        path=name,
+        key=reading.key,
+        overrides=reading.overrides,
+        files=Snapshot(revision=of, folder=str(Path(place).parent)),
+    )
+
+
+def _alone(reason: str, severity: Severity) -> Problem:
+    """A file that is compared with nothing."""
+    return Problem(code="DPC406", severity=severity, detail=f"nothing to compare with: it {visible(reason)}")

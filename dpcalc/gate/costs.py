@@ -1,0 +1,120 @@
+"""What plans cost: each question computed once, many of them by two processes, none beyond a deadline."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dpcalc.errors import InputError
+from dpcalc.gate.workers import answers
+from dpcalc.guarantee import Guarantee, Kind
+from dpcalc.planner.evaluate import guarantee as cost_of
+from dpcalc.planner.plan import Plan
+
+WORTH_WORKERS = 5  # questions; fewer are answered before two more interpreters would have started
+CLOSE = 1e-4  # a suggested noise meets a target this much (relative) below the limit, so that it can be rounded up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """The question what would fit.
+
+    Attributes:
+        plan: what does not.
+        quantity: "sigma" or "steps".
+        limit: epsilon, > 0.
+    """
+
+    plan: Plan
+    quantity: str
+    limit: float
+
+
+Question = Plan | Fit
+Answer = Guarantee | float | int
+
+
+class Costs:
+    """Questions and their answers."""
+
+    def __init__(self, *, seconds: float | None) -> None:
+        """Start the clock.
+
+        Args:
+            seconds: how long all answers together may take, or None.
+        """
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._known: dict[Question, Answer | Exception] = {}
+
+    def settle(self, questions: Iterable[Question]) -> None:
+        """Have questions answered that were not asked before.
+
+        Args:
+            questions: plans as `bare` makes them, and fits of such plans.
+        """
+        asked = [question for question in dict.fromkeys(questions) if question not in self._known]
+        if len(asked) >= WORTH_WORKERS or (asked and self._deadline is not None):
+            found = answers(answered, asked, deadline=self._deadline)
+            self._known |= dict(zip(asked, found, strict=True))
+
+    def guarantee(self, plan: Plan) -> Guarantee:
+        """What a plan costs, always by PLD.
+
+        Args:
+            plan: as a file states it.
+
+        Returns:
+            An upper bound.
+
+        Raises:
+            Exception: whatever stands in the place of an answer.
+        """
+        answer = self._answer(bare(plan))
+        if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
+            raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
+        return answer
+
+    def fit(self, question: Fit) -> float | int | None:
+        """What would fit: the smallest noise multiplier (or common factor), or the most steps; None if not known."""
+        try:
+            answer = self._answer(question)
+        except Exception:  # noqa: BLE001  a suggestion that cannot be made changes no verdict
+            return None
+        return None if isinstance(answer, Guarantee) else answer
+
+    def _answer(self, question: Question) -> Answer:
+        """A known answer, or one that is computed here."""
+        if question not in self._known:
+            try:
+                self._known[question] = answered(question)
+            except Exception as error:  # noqa: BLE001  it stands for the answer, wherever that is asked for
+                self._known[question] = error
+        answer = self._known[question]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def bare(plan: Plan) -> Plan:
+    """A plan without what does not change its cost: labels, budget, accountant."""
+    phases = tuple(replace(phase, name="") for phase in plan.phases)
+    return replace(plan, name="", budget=None, method="auto", phases=phases)
+
+
+def answered(question: Question) -> Answer:
+    """The answer to one question, computed here and now.
+
+    Raises:
+        InputError: there is nothing to solve for.
+        NoSolution: nothing fits.
+        ConvergenceError: there is no certified answer.
+    """
+    if isinstance(question, Plan):
+        return cost_of(question, method="pld")
+
+    from dpcalc.planner.solve import solve  # noqa: PLC0415  where nothing fails nothing is solved for
+
+    target = question.limit * (1 - CLOSE) if question.quantity == "sigma" else question.limit
+    value = solve(question.plan, question.quantity, target_epsilon=target).value
+    if not isinstance(value, int | float):
+        raise InputError(f"{question.quantity}: expected a number, got {value!r}")
+    return value

@@ -1,0 +1,202 @@
+"""What became of a config: what it costs more, why, and what it promises less."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.config import Loaded
+from dpcalc.config.diagnostics import ConfigError, Severity
+from dpcalc.config.difference import Difference, differences, with_difference
+from dpcalc.gate.costs import Costs, bare
+from dpcalc.gate.verdict import Base, Change, Limit, Problem, Result, Verdict
+from dpcalc.guarantee import Guarantee
+from dpcalc.planner.plan import Plan
+
+MOST_CAUSES = 12  # differences of which each is given its own number
+_STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+"""From the weakest: a record becomes nothing; it also joins or leaves; it also becomes any other one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A config beside what it was.
+
+    Attributes:
+        name: of the older one: a revision, or a file.
+        old: the older one.
+        new: the newer one.
+        steps: what differs, each with the plan that it alone would make of the older one, None where it makes none.
+    """
+
+    name: str
+    old: Loaded
+    new: Loaded
+    steps: tuple[tuple[Difference, Plan | None], ...]
+
+    @property
+    def plans(self) -> Iterator[Plan]:
+        """Every plan whose cost is wanted."""
+        yield bare(self.new.plan)
+        yield bare(self.old.plan)
+        yield from (plan for _, plan in self.steps if plan is not None)
+
+
+def pair(name: str, old: Loaded, new: Loaded) -> Pair:
+    """A config beside what it was; what cannot change the cost is no difference.
+
+    Args:
+        name: of the older one.
+        old: the older one.
+        new: the newer one.
+    """
+    found = [one for one in differences(old, new) if one.keys[0] not in {"accounting", "budget"}]
+    steps = [(one, _alone(old, new, one) if len(found) <= MOST_CAUSES else None) for one in found]
+    same = bare(old.plan)
+    return Pair(name=name, old=old, new=new, steps=tuple(step for step in steps if step[1] != same))
+
+
+def base_of(pair: Pair, costs: Costs) -> Base:
+    """What a file was before and what each change did.
+
+    Args:
+        pair: the file beside what it was.
+        costs: settled for the plans of the pair.
+    """
+    changes = [
+        Change(key=one.key, old=one.old, new=one.new, mark=one.mark, alone=_cost(plan, costs))
+        for one, plan in pair.steps
+    ]
+    changes.sort(key=lambda change: -1.0 if change.alone is None else change.alone, reverse=True)
+    return Base(name=pair.name, guarantee=costs.guarantee(pair.old.plan), changes=tuple(changes))
+
+
+def compared(pair: Pair, costs: Costs) -> Result:
+    """The result of a comparison alone: the newer file fails where it costs more or promises less.
+
+    Args:
+        pair: the file beside what it was.
+        costs: settled for the plans of the pair.
+    """
+    base, now = base_of(pair, costs), costs.guarantee(pair.new.plan)
+    problems = tuple(worsened(pair, base, now, Rise(severity=Severity.ERROR)))
+    failed = any(problem.severity is Severity.ERROR for problem in problems)
+    return Result(
+        path=pair.new.path,
+        verdict=Verdict.FAILED if failed else Verdict.PASSED,
+        guarantee=now,
+        problems=problems,
+        diagnostics=pair.new.diagnostics,
+        base=base,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rise:
+    """How a rise of epsilon is judged.
+
+    Attributes:
+        severity: of any rise, where none is expressly allowed.
+        allowed: the largest rise in percent, or None.
+        agreed: whether a higher budget and a weaker promise were agreed on: then they are notes.
+    """
+
+    severity: Severity
+    allowed: Limit | None = None
+    agreed: bool = False
+
+
+def worsened(pair: Pair, base: Base, now: Guarantee, rise: Rise) -> Iterator[Problem]:
+    """What got worse.
+
+    Args:
+        pair: the file beside what it was.
+        base: its cost, and the effects of the changes.
+        now: what the file costs.
+        rise: how a rise is judged.
+    """
+    for problem in (*_raised(pair), *_weakened(pair, base.guarantee, now)):
+        yield replace(problem, severity=Severity.NOTE) if rise.agreed else problem
+    yield from _claimed(pair, base)
+    before, allowed, mark = base.guarantee.epsilon, rise.allowed, cause(base)
+    if not now.epsilon > before:
+        return
+    if allowed is None:
+        yield Problem(code="DPC401", severity=rise.severity, mark=mark, numbers=(before, now.epsilon))
+    elif now.epsilon > before * (1 + allowed.value / 100):
+        numbers = (before, now.epsilon, allowed.value)
+        yield Problem(code="DPC402", severity=Severity.ERROR, mark=mark, detail=allowed.source, numbers=numbers)
+    else:
+        yield Problem(code="DPC401", severity=Severity.NOTE, mark=mark, numbers=(before, now.epsilon))
+
+
+def cause(base: Base | None) -> tuple[int, int] | None:
+    """Where the change with the largest effect stands, of those that stand in the file."""
+    changes = () if base is None else base.changes
+    return next((change.mark for change in changes if change.mark is not None), None)
+
+
+def _raised(pair: Pair) -> Iterator[Problem]:
+    """Limits of the file's own that became larger, or that it no longer has."""
+    old, new = pair.old.plan.budget, pair.new.plan.budget
+    if old is None:
+        return
+    limits = {"budget.epsilon": (old.epsilon, None if new is None else new.epsilon)}
+    if old.max_increase_pct is not None:
+        limits["budget.max_increase_pct"] = (old.max_increase_pct, None if new is None else new.max_increase_pct)
+    for key, (before, after) in limits.items():
+        now = math.inf if after is None else after
+        if not now <= before:
+            mark = pair.new.mark(key) or pair.new.mark("budget")
+            yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=key, numbers=(before, now))
+
+
+def _weakened(pair: Pair, old: Guarantee, new: Guarantee) -> Iterator[Problem]:
+    """Promises that say less than they did."""
+    levels = [level.name for level in pair.new.plan.phases[0].hierarchy.levels]
+    finer = old.unit not in levels or levels.index(old.unit) < pair.new.plan.unit - 1
+    promises = {
+        "privacy.unit": (old.unit, new.unit, finer),
+        "privacy.adjacency": (
+            old.adjacency,
+            new.adjacency,
+            _STRENGTH.index(new.adjacency) < _STRENGTH.index(old.adjacency),
+        ),
+        "privacy.delta": (repr(old.delta), repr(new.delta), new.delta > old.delta),
+        "privacy.group_size": (str(old.group_size), str(new.group_size), new.group_size < old.group_size),
+    }
+    for key, (before, after, is_weaker) in promises.items():
+        if is_weaker:
+            mark = pair.new.mark(key) or pair.new.mark("privacy")
+            yield Problem(code="DPC404", severity=Severity.ERROR, mark=mark, detail=f"{key}: {before} -> {after}")
+
+
+def _claimed(pair: Pair, base: Base) -> Iterator[Problem]:
+    """Claims about sampling or clipping that make the run look cheaper; no file can show that they are true."""
+    alone = {change.key: change.alone for change in base.changes}
+    for difference, _ in pair.steps:
+        epsilon = alone[difference.key]
+        if difference.is_claim and epsilon is not None and epsilon < base.guarantee.epsilon:
+            yield Problem(
+                code="DPC405",
+                severity=Severity.WARNING,
+                mark=difference.mark,
+                detail=f"{difference.key}: {difference.old} -> {difference.new}",
+                numbers=(base.guarantee.epsilon, epsilon),
+            )
+
+
+def _alone(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:
+    """The plan with one difference, None where that makes no sense."""
+    try:
+        return bare(with_difference(old, new, difference))
+    except ConfigError:
+        return None
+
+
+def _cost(plan: Plan | None, costs: Costs) -> float | None:
+    """What a plan costs, None where that is not known: it explains a verdict, which does not depend on it."""
+    try:
+        return None if plan is None else costs.guarantee(plan).epsilon
+    except Exception:  # noqa: BLE001
+        return None

@@ -1,0 +1,174 @@
+"""`dpcalc.lock`: what configs meant and cost when they were reviewed."""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpcalc.config import Loaded
+from dpcalc.config.diagnostics import Severity, visible
+from dpcalc.config.discovery import searched
+from dpcalc.config.source import STDIN, decode, read
+from dpcalc.errors import InputError
+from dpcalc.gate.cases import Case
+from dpcalc.gate.costs import Costs
+from dpcalc.gate.verdict import Problem, Result, Verdict, stopped
+from dpcalc.guarantee import Guarantee
+
+NAME = "dpcalc.lock"
+VERSION = 1
+ACCURACY = 2e-5  # relative; a lock holds six digits, and other processors round the last of sixteen differently
+_AGAIN = "`dpcalc lock` writes it anew"
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One config.
+
+    Attributes:
+        config_hash: of its meaning, comments and order apart.
+        epsilon: an upper bound; six digits of it where it was read from a file.
+        delta: of the guarantee.
+        unit: what is protected.
+        adjacency: the neighbouring relation.
+    """
+
+    config_hash: str
+    epsilon: float
+    delta: float
+    unit: str
+    adjacency: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """A lock file.
+
+    Attributes:
+        path: where it is, absolute.
+        entries: by the name of a config: its path from the directory of the lock, and its section.
+    """
+
+    path: str
+    entries: Mapping[str, Entry]
+
+    def name(self, loaded: Loaded) -> str:
+        """What a config is called in this lock."""
+        path = Path(os.path.relpath(os.path.abspath(loaded.path), Path(self.path).parent)).as_posix()  # noqa: PTH100
+        return f"{path}:{loaded.section}" if loaded.section else path
+
+    def only(self, names: Iterable[str]) -> "Lock":
+        """The lock with no other entries."""
+        return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
+
+
+def place_of(here: Path) -> Path:
+    """Where the lock is, or belongs: the nearest one upwards, else the top of the repository.
+
+    Args:
+        here: the current directory, absolute.
+    """
+    folders = searched(here)
+    return next((folder / NAME for folder in folders if (folder / NAME).is_file()), folders[-1] / NAME)
+
+
+def lock_at(path: Path) -> Lock:
+    """A lock file, empty where there is none yet; otherwise as `read_lock`."""
+    return read_lock(path) if path.is_file() else Lock(path=str(path), entries={})
+
+
+def read_lock(path: Path) -> Lock:
+    """A lock file.
+
+    Args:
+        path: absolute.
+
+    Raises:
+        InputError: it is not there, or no lock of this version.
+    """
+    if not path.is_file():
+        raise InputError(f"--locked: expected {visible(str(path))}, got no such file; `dpcalc lock` writes it")
+    shown = visible(str(path))
+    try:
+        content = json.loads(decode(read(str(path), limit=_MOST_BYTES), str(path)).text)
+        entries = {str(name): _entry(one) for name, one in content["configs"].items()}
+        version = content["version"]
+    except InputError:
+        raise  # it is a ValueError too
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
+        raise InputError(f"{shown}: expected a lock file, got {type(cause).__name__} in it; {_AGAIN}") from None
+    if version != VERSION:
+        raise InputError(f"{shown}: expected version {VERSION}, got {visible(repr(version))[:20]}; {_AGAIN}")
+    return Lock(path=str(path), entries=entries)
+
+
+def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
+    """Whether a config is another one than was reviewed, or costs something else."""
+    entry = lock.entries.get(lock.name(loaded))
+    if entry is None:
+        yield _problem(f"is not in {NAME}", now)
+    elif entry.config_hash != loaded.config_hash:
+        yield _problem(f"is not what {NAME} holds", now, entry)
+    elif not math.isclose(entry.epsilon, now.epsilon, rel_tol=ACCURACY):
+        yield _problem(f"is what {NAME} holds, and costs something else (another version of dpcalc?)", now, entry)
+
+
+def locked(cases: Sequence[Case], lock: Lock, *, seconds: float | None) -> tuple[tuple[Result, ...], Lock]:
+    """What a lock of some configs would hold.
+
+    Args:
+        cases: the configs.
+        lock: what is there; entries of other configs stay.
+        seconds: how long the computations may take, or None.
+
+    Returns:
+        One result a config, `failed` where the lock that is there says something else; and the new lock.
+    """
+    costs = Costs(seconds=seconds)
+    costs.settle(plan for one in cases for plan in one.plans)
+    entries = dict(lock.entries)
+    results = tuple(_result(one, lock, costs, entries) for one in cases)
+    return results, Lock(path=lock.path, entries=entries)
+
+
+def _result(one: Case, lock: Lock, costs: Costs, entries: dict[str, Entry]) -> Result:
+    """The result for one config, whose entry is noted."""
+    loaded = one.new
+    if loaded is None:
+        return stopped(one.path, one.reason)
+    if loaded.path == STDIN:
+        return stopped(one.path, InputError("lock: expected files, got standard input; a lock needs their names"))
+    try:
+        guarantee = costs.guarantee(loaded.plan)
+    except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
+        return stopped(one.path, error)
+    entries[lock.name(loaded)] = Entry(
+        config_hash=loaded.config_hash,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        unit=guarantee.unit,
+        adjacency=str(guarantee.adjacency),
+    )
+    problems = tuple(lock_problems(lock, loaded, guarantee))
+    verdict = Verdict.FAILED if problems else Verdict.PASSED
+    return Result(path=loaded.path, verdict=verdict, guarantee=guarantee, problems=problems)
+
+
+def _problem(what: str, now: Guarantee, entry: Entry | None = None) -> Problem:
+    """A difference between a lock and a config."""
+    numbers = (now.epsilon,) if entry is None else (entry.epsilon, now.epsilon)
+    return Problem(code="DPC403", severity=Severity.ERROR, detail=f"the config {what}", numbers=numbers)
+
+
+def _entry(one: Mapping[str, object]) -> Entry:
+    """One entry as it was read."""
+    epsilon, delta = math.inf if one["epsilon"] is None else one["epsilon"], one["delta"]
+    words = {name: one[name] for name in ("config_hash", "unit", "adjacency")}
+    if not isinstance(epsilon, int | float) or not isinstance(delta, int | float) or not epsilon >= 0:
+        raise TypeError("expected numbers")
+    if not all(isinstance(word, str) for word in words.values()):
+        raise TypeError("expected texts")
+    return Entry(epsilon=float(epsilon), delta=float(delta), **{name: str(word) for name, word in words.items()})

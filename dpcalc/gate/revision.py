@@ -1,0 +1,150 @@
+"""Files as they are in another revision of a git repository."""
+
+import os
+import posixpath
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from dpcalc.config.diagnostics import ConfigError, visible
+from dpcalc.config.repository import Refusal, git_root, plain_name
+from dpcalc.config.source import MAX_BYTES, Source, decode
+from dpcalc.errors import InputError
+
+_PATIENCE = 60.0  # seconds for one question to git, which may have to fetch
+_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """A commit.
+
+    Attributes:
+        name: as the user gave it.
+        root: top directory of the working tree.
+        commit: its full name.
+    """
+
+    name: str
+    root: Path
+    commit: str
+
+    def place(self, path: str) -> str:
+        """Where a file of the working tree is in the repository, as a path from its top."""
+        return Path(os.path.relpath(os.path.abspath(path), self.root)).as_posix()  # noqa: PTH100  links stay
+
+    def content(self, place: str, *, limit: int) -> bytes | None:
+        """The bytes of a file, None where the revision has no such file.
+
+        Raises:
+            Refusal: it is no file of the repository, or has more than `limit` bytes.
+        """
+        if "\n" in place:
+            raise Refusal("DPC110", "has a line break in its name", "rename it")
+        asked = f"{self.commit}:{place}\n".encode(errors="surrogateescape")
+        told = _git(self.root, "cat-file", "--batch-check", "--follow-symlinks", asked=asked).split(b"\n")[0]
+        kind, size = told.split(b" ")[-2:] if told.count(b" ") else (b"missing", b"0")
+        if told.endswith(b" missing"):
+            return None
+        if kind != b"blob":
+            raise Refusal("DPC110", "is no regular file of the repository", "")
+        if int(size) > limit:
+            raise Refusal("DPC111", f"is larger than {limit // 1024} KiB", "")
+        return _git(self.root, "cat-file", "blob", told.split(b" ")[0].decode())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """The directory of a config in a revision: where its references lead.
+
+    Attributes:
+        revision: the revision.
+        folder: the directory, as a path from the top of the repository.
+    """
+
+    revision: Revision
+    folder: str
+
+    def locate(self, name: str, holder: str) -> str:
+        """As `Files.locate`."""
+        plain_name(name)
+        base = posixpath.dirname(holder) if holder else self.folder
+        place = posixpath.normpath(posixpath.join(base, name))
+        if place == ".." or place.startswith("../"):
+            raise Refusal("DPC110", "lies outside the repository", "")
+        return place
+
+    def content(self, place: str, *, limit: int) -> bytes:
+        """As `Files.content`."""
+        data = self.revision.content(place, limit=limit)
+        if data is None:
+            raise Refusal("DPC110", f"no such file in {visible(self.revision.name)}", "")
+        return data
+
+    def source(self, place: str) -> Source:
+        """As `Files.source`."""
+        data = self.content(place, limit=MAX_BYTES)
+        try:
+            return decode(data, place)
+        except ConfigError as cause:
+            first = cause.diagnostics[0]
+            raise Refusal(first.code, first.message, first.hint) from None
+
+
+@cache
+def revision(name: str, folder: Path) -> Revision:
+    """A revision of the repository around a directory.
+
+    Args:
+        name: as git knows it: a branch, a tag, a commit.
+        folder: absolute.
+
+    Raises:
+        InputError: there is no repository, or no such revision in it.
+    """
+    root = git_root(folder)
+    if root is None:
+        raise InputError(f"--base: expected files in a git repository, got {visible(str(folder))}, which is in none")
+    told = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", fails_with=b"")
+    if not told:
+        raise InputError(
+            f"--base: expected a revision that git has here, got `{visible(name)}`; fetch it first "
+            "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
+        )
+    return Revision(name=name, root=root, commit=told.decode().strip())
+
+
+@cache
+def old_names(of: Revision) -> dict[str, str]:
+    """What renamed files were called in a revision, by what they are called now; both from the top."""
+    options = ("--name-status", "-z", "--find-renames", "--diff-filter=R", "--no-ext-diff", "--no-textconv")
+    words = _git(of.root, "diff", *options, of.commit, "--").decode(errors="surrogateescape").split("\0")
+    return dict(zip(words[2::3], words[1::3], strict=False))
+
+
+def _git(root: Path, *words: str, asked: bytes = b"", fails_with: bytes | None = None) -> bytes:
+    """What git says.
+
+    Raises:
+        InputError: it is not there, or cannot do it.
+    """
+    try:
+        ended = subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
+            ("git", "-C", str(root), *words),  # noqa: S607  the user's own git, wherever it is
+            input=asked,
+            capture_output=True,
+            timeout=_PATIENCE,
+            env={**os.environ, **_QUIET},
+            check=False,
+        )
+    except FileNotFoundError:
+        raise InputError("--base: expected git to be installed, got no such command") from None
+    except subprocess.TimeoutExpired:
+        raise InputError(f"--base: expected git to answer within {_PATIENCE:g} s; it did not") from None
+    if ended.returncode == 0:
+        return ended.stdout
+    complaint = visible(ended.stderr.decode(errors="replace").strip()[:500])
+    if fails_with is not None and not complaint:
+        return fails_with
+    raise InputError(f"--base: git cannot do that: {complaint}; see `git -C {visible(str(root))} status`")

@@ -1,0 +1,47 @@
+"""A run of a gate as JSON."""
+
+import math
+
+from dpcalc.gate.verdict import Change
+from dpcalc.report.gate_view import FileView, GateView
+from dpcalc.report.json_parts import budget_fields, document, finding_fields, finite, guarantee_fields
+
+
+def gate_json(view: GateView) -> str:
+    """The output of `check`, `validate`, `diff` and `lock` with `--json`."""
+    return document(view.command, {"results": [_file(file) for file in view.files], "verdict": str(view.verdict)})
+
+
+def _file(file: FileView) -> dict[str, object]:
+    """One file."""
+    result = file.result
+    guarantee, base, fits = result.guarantee, result.base, result.fits
+    limit = None if result.limit is None else result.limit.value
+    return {
+        "path": file.path,
+        "verdict": str(file.verdict),
+        "guarantee": None if guarantee is None else guarantee_fields(guarantee),
+        "budget": None if guarantee is None else budget_fields(guarantee.epsilon, limit),
+        "base": None if base is None else {"name": base.name, "guarantee": guarantee_fields(base.guarantee)},
+        "changes": [] if base is None else [_change(change) for change in base.changes],
+        "fits": {
+            "noise_multiplier": fits.noise_multiplier,
+            "noise_factor": fits.noise_factor,
+            "steps": fits.steps,
+        },
+        "findings": [finding_fields(finding) for finding in file.findings],
+    }
+
+
+def _change(change: Change) -> dict[str, object]:
+    """One difference from a base; `epsilon` is what it alone makes of that of the base, null where not known."""
+    line, column = change.mark or (None, None)
+    return {
+        "key": change.key,
+        "old": change.old,
+        "new": change.new,
+        "epsilon": finite(change.alone),
+        "finite": None if change.alone is None else math.isfinite(change.alone),
+        "line": line,
+        "column": column,
+    }

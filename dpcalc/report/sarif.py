@@ -1,0 +1,71 @@
+"""A run of a gate as SARIF 2.1.0, for code scanning.
+
+Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; GitHub's "SARIF support for code
+scanning": an alert shows in a pull request where its line was changed, so that findings of a comparison stand at
+the changed key.
+"""
+
+import hashlib
+import json
+from urllib.parse import quote
+
+import dpcalc
+from dpcalc.config.diagnostics import Severity
+from dpcalc.gate.verdict import Verdict
+from dpcalc.report.gate_view import FileView, Finding, GateView
+from dpcalc.report.rules import RULES
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+
+
+def sarif_json(view: GateView) -> str:
+    """Every finding as a result, with the rules they follow; a run without a verdict was not successful."""
+    found = [(file, finding) for file in view.files for finding in file.findings]
+    codes = sorted({finding.code for _, finding in found})
+    driver = {
+        "name": "dpcalc",
+        "version": dpcalc.__version__,
+        "rules": [_rule(code) for code in codes],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": view.verdict is not Verdict.UNDECIDED}],
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(file, finding, codes) for file, finding in found],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(code: str) -> dict[str, object]:
+    """One rule."""
+    rule = RULES[code]
+    return {
+        "id": code,
+        "name": rule.title.title().replace(" ", "").replace("-", ""),
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.rule},
+        "help": {"text": f"{rule.reason}\n\n{rule.fix}"},
+    }
+
+
+def _result(file: FileView, finding: Finding, codes: list[str]) -> dict[str, object]:
+    """One finding."""
+    uri = quote(file.location or "stdin", errors="surrogateescape")
+    line, column = file.place(finding) or (1, 1)
+    hint = f"\n{finding.hint}" if finding.hint else ""
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": _LEVELS[finding.level],
+        "message": {"text": f"{finding.message}{hint}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": line, "startColumn": column},
+                }
+            }
+        ],
+        "partialFingerprints": {"dpcalc/v1": hashlib.sha256(f"{finding.code}\0{uri}".encode()).hexdigest()},
+    }
