@@ -28,8 +28,9 @@ NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called 
 ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
 RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
-_HUGE = 300.0  # exponent beyond which even the least error, times e^_HUGE, is far above 1
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
+_BEFORE = 30  # doublings of the spacing, from the lowest loss down
+_HUGE = 300.0  # exponent beyond which even the least error, times e^_HUGE, is far above 1
 
 
 def interval(counts: dict[Curve, int], *, delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
@@ -110,7 +111,7 @@ def _epsilon(pmf: LossPmf, slack: float, delta: float, side: Side) -> _Found:
     def delta_at(k: int) -> float:
         return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
 
-    above, below, step = int(np.argmax(pmf.mass)), losses.size - 1, 1
+    above, below, step = _BEFORE + int(np.argmax(pmf.mass)), losses.size - 1, 1
     if delta_at(below) > delta:
         return _Found(math.inf if side is UPPER else 0.0, math.inf, 0.0)
     while above > 0 and delta_at(above) <= delta:
@@ -120,11 +121,12 @@ def _epsilon(pmf: LossPmf, slack: float, delta: float, side: Side) -> _Found:
     while below - above > 1:
         middle = (above + below) // 2
         above, below = (middle, below) if delta_at(middle) > delta else (above, middle)
+    gap = float(losses[below] - losses[above])
     rest = float(plain[below:].sum()) + float(error[above]) - delta
     discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
-    short = min(max(math.log(discounted / rest), 0.0), pmf.spacing)
+    short = min(max(math.log(discounted / rest), 0.0), gap)
     epsilon = max(0.0, float(losses[below]) - short)
-    return _Found(epsilon, discounted * math.exp(short - pmf.spacing) * epsilon / delta, abs(float(error[above])))
+    return _Found(epsilon, discounted * math.exp(short - gap) * epsilon / delta, abs(float(error[above])))
 
 
 def _delta(pmf: LossPmf, slack: float, epsilon: float, side: Side) -> float:
@@ -137,10 +139,11 @@ def _delta(pmf: LossPmf, slack: float, epsilon: float, side: Side) -> float:
 
 
 def _untilted(pmf: LossPmf, side: Side, slack: float) -> tuple[Array, Array, Array]:
-    """(losses, P masses, error of the divergence at each loss)."""
-    losses = pmf.losses
+    """(losses, P masses, error of the divergence at each loss), from some losses before the first that have no mass."""
+    before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_BEFORE - 1, -1, -1)
+    losses = np.concatenate([before, pmf.losses])
     scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, _HUGE))
-    return losses, pmf.mass * scale, side.sign * _error(pmf) * scale
+    return losses, np.pad(pmf.mass, (_BEFORE, 0)) * scale, side.sign * _error(pmf) * scale
 
 
 def _error(pmf: LossPmf) -> float:

@@ -73,7 +73,7 @@ def round_down(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     used = np.flatnonzero(mass)
     atoms = (mass[used] * np.exp(tilt * above[used])).astype(np.float64)
     losses = (used * spacing + above[used]).astype(np.float64)
-    places, merged = merged_onto_lattice(atoms.tolist(), losses.tolist(), tilt, spacing)
+    places, merged = merged_onto_lattice(atoms, losses, tilt, spacing)
     return summed_by_place(np.array(places) + 1, np.array(merged), size=mass.size + 2).astype(mass.dtype)
 
 
@@ -110,18 +110,16 @@ def _ends_at_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> in
     return last
 
 
-def merged_onto_lattice(
-    mass: list[float], loss: list[float], tilt: float, spacing: float
-) -> tuple[list[int], list[float]]:
-    """Atoms merged, from the largest loss down, so that each group's merged loss is a lattice point.
+def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
+    """Atoms merged in groups whose merged loss is a lattice point.
 
-    Merging is post-processing, and an atom may be split at random, so the result is a lower end: a group takes atoms
-    above the lattice point and then as much of those below it as keeps both the P and the Q mass. Where those below
-    are so far away that merging would cost more than rounding down, the group is rounded down. What is left without a
-    partner is at the lower end, where it matters least.
+    Merging is post-processing, and an atom may be split at random, so the result is a lower end. A sweep from one end
+    groups what it meets before a lattice point with as much of what lies beyond it as keeps both the P and the Q mass.
+    Where that is so far away that merging would cost more than rounding down, the group is rounded down. What is left
+    without a partner at the other end is rounded down, too: of the sweeps from either end that with more mass is taken.
 
     Args:
-        mass: tilted masses, by increasing loss; changed.
+        mass: tilted masses, by increasing loss.
         loss: their losses.
         tilt: t.
         spacing: of the lattice.
@@ -129,26 +127,34 @@ def merged_onto_lattice(
     Returns:
         (lattice indices, tilted masses).
     """
-    atoms = _Atoms(mass, loss, tilt)
+    sweeps = [_swept(_Atoms(mass.tolist(), loss.tolist(), tilt, end), spacing) for end in (1, -1)]
+    return max(sweeps, key=lambda found: math.fsum(found[1]))
+
+
+def _swept(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
+    """One sweep over the atoms, which it uses up."""
     places: list[int] = []
     points: list[float] = []
-    i = len(mass) - 1
-    while i >= 0:
-        place = math.floor(loss[i] / spacing)
+    end = atoms.end
+    i = 0 if end > 0 else len(atoms.mass) - 1
+    while 0 <= i < len(atoms.mass):
+        place = end * math.ceil(end * atoms.loss[i] / spacing)
         goal = place * spacing
-        total = surplus = 0.0
-        while i >= 0 and loss[i] >= goal:
+        total = missing = 0.0
+        while 0 <= i < len(atoms.mass) and end * (goal - atoms.loss[i]) >= 0:
             moved = atoms.moved(i, goal)
             total += moved
-            surplus -= moved * math.expm1(goal - loss[i])
-            i -= 1
-        reached = atoms.reach_down(i, goal, surplus)
+            missing += end * moved * _growth(goal - atoms.loss[i])
+            i += end
+        reached = atoms.reached(i, goal, missing, missing if end < 0 else spacing * total - missing)
         if reached is not None:
-            total += sum(atoms.moved(k, goal) for k in range(reached[0] + 1, i + 1))
+            total += sum(atoms.moved(k, goal) for k in range(i, reached[0], end))
             i, part = reached
             if part:
                 total += part * atoms.moved(i, goal)
-                mass[i] *= 1 - part
+                atoms.mass[i] *= 1 - part
+        elif end > 0:
+            place, total = place - 1, total * math.exp(-atoms.tilt * spacing)
         places.append(place)
         points.append(total)
     return places, points
@@ -156,38 +162,45 @@ def merged_onto_lattice(
 
 @dataclass(frozen=True)
 class _Atoms:
-    """Tilted masses by increasing loss."""
+    """Tilted masses by increasing loss, and the direction of the sweep: 1 from the lowest loss, -1 from the highest."""
 
     mass: list[float]
     loss: list[float]
     tilt: float
+    end: int
 
     def moved(self, k: int, goal: float) -> float:
         """The P mass of atom k as a tilted mass at another loss."""
         return self.mass[k] * math.exp(self.tilt * (goal - self.loss[k]))
 
-    def reach_down(self, i: int, goal: float, surplus: float) -> tuple[int, float] | None:
-        """How many atoms from i down bring a group with a surplus of P mass to its lattice point: (first left, part).
+    def reached(self, i: int, goal: float, missing: float, patience: float) -> tuple[int, float] | None:
+        """How many atoms from i on bring a group to its lattice point: (first left, part of it).
 
-        None where they do not suffice, or where merging that far costs more than rounding the group down: both as
-        shares of the tilted mass, divided by the tilt.
+        None where they do not suffice, or where merging so far costs more than rounding the group down, `patience`;
+        both as shares of the tilted mass, divided by the tilt. Too much of P mass with nothing below it left is no
+        obstacle: what is merged may be rounded down.
         """
-        cost, missing = 0.0, surplus
+        cost = 0.0
         while missing > 0:
-            if i < 0:
-                return None
-            away = goal - self.loss[i]
+            if not 0 <= i < len(self.mass):
+                return (i, 0.0) if self.end < 0 else None
+            away = abs(goal - self.loss[i])
             if 0.5 * (1 + self.tilt) * away > 1:  # nothing this far away is worth merging
                 return None
-            gain = self.moved(i, goal) * math.expm1(away)
+            gain = -self.end * self.moved(i, goal) * _growth(goal - self.loss[i])
             cost += 0.5 * (1 + self.tilt) * min(gain, missing) * away
-            if cost > surplus:
+            if cost > patience:
                 return None
             if gain > missing:
                 return i, missing / gain
             missing -= gain
-            i -= 1
+            i += self.end
         return i, 0.0
+
+
+def _growth(away: float) -> float:
+    """e^away - 1, as far as a float goes."""
+    return math.expm1(away) if away < 700 else math.inf
 
 
 def inflation(residues: Array, tilt: float, spacing: float) -> float:

@@ -6,8 +6,8 @@ import numpy as np
 
 from dpcalc.curves.cells import ROUND
 from dpcalc.curves.coarsen import Rounding, coarsened, inflation
-from dpcalc.curves.loss_pmf import LossPmf, compose, powers, trimmed
-from dpcalc.curves.split_pmf import SplitPmf, added, split_powers
+from dpcalc.curves.loss_pmf import LossPmf, added, compose, powers, trimmed
+from dpcalc.curves.split_pmf import SplitPmf, split_powers
 
 Loss = LossPmf | SplitPmf
 

@@ -19,7 +19,7 @@ from dpcalc.numerics.grid import summed_by_place
 
 Array = NDArray[np.float64]
 
-_FAR = 1 << 16  # cells from the largest loss down among which the heaviest is looked for
+_LARGEST = 600.0  # exponent of a tilted mass
 
 
 def lattice_up(cut: Cells) -> LossPmf | SplitPmf:
@@ -29,10 +29,15 @@ def lattice_up(cut: Cells) -> LossPmf | SplitPmf:
     widths = np.diff(ends)
     offset = cut.loss - ends[place][:, None]
     at_low = cut.mass * np.exp(-cut.tilt * offset)
-    share = at_low * np.expm1(-offset) / np.expm1(-widths[place])[:, None]
-    up = share.sum(axis=1)
-    points = summed_by_place(place, np.maximum(at_low.sum(axis=1) - up, 0.0), size=ends.size)
-    points += summed_by_place(place + 1, up * np.exp(cut.tilt * widths[place]), size=ends.size)
+    part = np.expm1(-offset) / np.expm1(-widths[place])[:, None]
+    raised = np.log(cut.mass) + cut.tilt * (widths[place][:, None] - offset)
+    if float(raised.max()) > _LARGEST:
+        raise ConvergenceError(
+            "privacy loss lattice: expected cells that hold the tilt, they are too wide; try --method rdp"
+        )
+    up = (part * np.exp(raised)).sum(axis=1)
+    points = summed_by_place(place, np.maximum((at_low * (1 - part)).sum(axis=1), 0.0), size=ends.size)
+    points += summed_by_place(place + 1, up, size=ends.size)
     points[0] += cut.below * math.exp(min(cut.tilt * ends[0], 690.0))  # moved up to the lowest loss that was kept
     return _on_lattices(cut, cut.edges.astype(np.int64), points, 0.0)
 
@@ -52,9 +57,7 @@ def lattice_down(cut: Cells) -> LossPmf | SplitPmf:
     places: list[int] = []
     points: list[float] = []
     for inside, factor in ((loss < -limit, wide), (np.abs(loss) <= limit, 1), (loss > limit, wide)):
-        found, merged = merged_onto_lattice(
-            mass[inside].tolist(), loss[inside].tolist(), cut.tilt, cut.spacing * factor
-        )
+        found, merged = merged_onto_lattice(mass[inside], loss[inside], cut.tilt, cut.spacing * factor)
         places += [factor * place for place in found]
         points += merged
     return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
@@ -63,14 +66,16 @@ def lattice_down(cut: Cells) -> LossPmf | SplitPmf:
 def _origin(mass: Array, loss: Array, cut: Cells) -> float:
     """The loss through which the lattice is laid, so that what sits there need not be rounded down.
 
-    The merged loss of the heaviest of the lattice's cells, counted from the largest loss down: a bounded loss has an
-    atom at its upper end, or nearly so. 0 where some mass has loss 0 exactly.
+    The merged loss of the heaviest cell of the widest lattice (where jumps have one of their own, the bulk is an atom
+    on it); 0 where some mass has loss 0 exactly.
     """
     if cut.at_zero > 1e-9:
         return 0.0
-    place = np.floor((float(loss.max()) - loss) / cut.spacing).astype(np.int64)
-    heaviest = int(np.argmax(summed_by_place(np.minimum(place, _FAR), mass, size=_FAR + 1)[:_FAR]))
-    inside = place == heaviest
+    split = bool((np.abs(loss) > cut.border * cut.spacing).any())
+    widest = math.ldexp(cut.spacing, cut.gap if split else 0)
+    place = np.rint(loss / widest).astype(np.int64)
+    sums = summed_by_place(place - place.min(), mass, size=int(np.ptp(place)) + 1)
+    inside = place == place.min() + int(np.argmax(sums))
     reference = float(loss[inside].max())
     plain = mass[inside] * np.exp(cut.tilt * (reference - loss[inside]))
     return reference - math.log1p(float((plain * np.expm1(reference - loss[inside])).sum() / plain.sum()))

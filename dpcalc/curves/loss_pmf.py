@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.errors import ConvergenceError
-from dpcalc.numerics.convolve import convolve, cyclic_powers, fast_size
+from dpcalc.numerics.convolve import convolve, cyclic_powers, cyclic_powers_beyond, fast_size, norm, unit_roundoff
 
 Array = NDArray[np.float64]
 
 _LOG_TAIL = math.log(1e-16)
-MOST_ENTRIES = 1 << 24
+MOST_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,16 +94,27 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     ]
 
 
-def powers_beyond(whole: LossPmf, part: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """whole^count - part^count for a part of a measure, on one lattice; as `powers`."""
+def powers_beyond(part: LossPmf, rest: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
+    """(part + rest)^count - part^count for two parts of a measure on one lattice, in the precision of the rest."""
+    whole = added(part, rest)
     windows = [_window(whole, count) for count in counts]
     size = _size(windows)
-    wholes, noises = cyclic_powers(whole.mass, whole.start, counts, size=size)
-    parts, more = cyclic_powers(part.mass, part.start, counts, size=size)
+    common = part.mass.astype(rest.mass.dtype)
+    results, noises = cyclic_powers_beyond((common, part.start), (rest.mass, rest.start), counts, size=size)
     return [
-        _power(whole, count, low, a - b, float(noise))
-        for count, (low, _), a, b, noise in zip(counts, windows, wholes, parts, noises + more, strict=True)
+        _power(whole, count, low, result, float(noise))
+        for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)
     ]
+
+
+def added(a: LossPmf, b: LossPmf) -> LossPmf:
+    """The sum of two measures on one lattice with one norm, in the precision of the second."""
+    start = min(a.start, b.start)
+    mass = np.zeros(max(a.start + a.mass.size, b.start + b.mass.size) - start, dtype=b.mass.dtype)
+    for part in (a, b):
+        mass[part.start - start : part.start - start + part.mass.size] += part.mass.astype(mass.dtype)
+    rounded = 2 * unit_roundoff(mass) * norm(mass)
+    return replace(a, start=start, mass=mass, lost=a.lost + b.lost, noise=a.noise + b.noise + rounded)
 
 
 def _size(windows: list[tuple[int, int]]) -> int:

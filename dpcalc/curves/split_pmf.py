@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.coarsen import Rounding, coarsened
-from dpcalc.curves.loss_pmf import LossPmf, powers, powers_beyond
+from dpcalc.curves.loss_pmf import LossPmf, added, powers, powers_beyond
 
 Array = NDArray[np.float64]
 
@@ -37,8 +37,8 @@ class SplitPmf:
         return self.jumps.level - self.bulk.level
 
     def wider(self) -> "SplitPmf":
-        """The same measure in extended precision, where the machine has it."""
-        return SplitPmf(bulk=self.bulk.wider(), jumps=self.jumps.wider())
+        """The bulk in extended precision, where the machine has it: round-off is relative, and the jumps are rare."""
+        return SplitPmf(bulk=self.bulk.wider(), jumps=self.jumps)
 
     def normalized(self) -> "SplitPmf":
         """The same measure with masses that sum to 1."""
@@ -61,18 +61,9 @@ def _scaled(part: LossPmf, total: float) -> LossPmf:
     )
 
 
-def added(a: LossPmf, b: LossPmf) -> LossPmf:
-    """The sum of two measures on one lattice with one norm."""
-    start = min(a.start, b.start)
-    mass = np.zeros(max(a.start + a.mass.size, b.start + b.mass.size) - start, dtype=a.mass.dtype)
-    for part in (a, b):
-        mass[part.start - start : part.start - start + part.mass.size] += part.mass
-    return replace(a, start=start, mass=mass, lost=a.lost + b.lost, noise=a.noise + b.noise)
-
-
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
     """Self-compositions of a split loss, several counts at once; as `powers`."""
     bulk = powers(split.bulk, counts)
     without = coarsened(split.bulk, split.gap, rounding)
-    jumps = powers_beyond(added(without, split.jumps), without, counts)
+    jumps = powers_beyond(without, split.jumps, counts)
     return [SplitPmf(bulk=a, jumps=b).normalized() for a, b in zip(bulk, jumps, strict=True)]

@@ -48,16 +48,62 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
     spectrum = np.fft.rfft(wrapped)
     unit = unit_roundoff(mass)
     roundoff = transform_roundoff(size, unit)
-    norm = _norm(wrapped)
+    length = norm(wrapped)
     results, noise = [], []
     for count in counts:
         result = np.fft.irfft(integer_power(spectrum, count), size)
         results.append(result)
-        noise.append(count * (roundoff + 4 * unit) * norm + roundoff * _norm(result))
+        noise.append(count * (roundoff + 4 * unit) * length + roundoff * norm(result))
     return results, np.array(noise)
 
 
-def _norm(x: Array) -> float:
+def cyclic_powers_beyond(
+    part: tuple[Array, int], rest: tuple[Array, int], counts: tuple[int, ...], *, size: int
+) -> tuple[list[Array], Array]:
+    """Cyclic (part + rest)^count - part^count, without the difference: a small rest keeps its digits.
+
+    Args:
+        part: (non-negative terms, position of the first) of one sequence.
+        rest: likewise; the two have a sum of about 1 together.
+        counts: exponents, >= 1 each.
+        size: period.
+
+    Returns:
+        As `cyclic_powers`. Error terms: the transform of the rest, raised to the power, and the power's own, both
+        relative to the rest; that of the part, of which each meets at least one of the rest; the inverse transform's.
+    """
+    (common, first), (other, start) = part, rest
+    wrapped, wrapped_rest = _wrap(common, first, size), _wrap(other, start, size)
+    spectrum, spectrum_rest = np.fft.rfft(wrapped), np.fft.rfft(wrapped_rest)
+    unit = unit_roundoff(wrapped_rest)
+    roundoff = transform_roundoff(size, unit)
+    total, large, small = float(wrapped_rest.sum()), norm(wrapped), norm(wrapped_rest)
+    results, noise = [], []
+    for count in counts:
+        result = np.fft.irfft(_power_beyond(spectrum, spectrum_rest, count), size)
+        results.append(result)
+        own = roundoff + (32 * math.log2(2 * count) + 8 * count) * unit
+        met = min(1.0, count * total) * (roundoff + 4 * unit)
+        noise.append(count * (own * small + met * large) + roundoff * norm(result))
+    return results, np.array(noise)
+
+
+def _power_beyond(part: Spectrum, rest: Spectrum, exponent: int) -> Spectrum:
+    """(part + rest) ** exponent - part ** exponent, >= 1, by repeated squaring.
+
+    With D(k) = (part + rest)^k - part^k: D(j + k) = D(j) D(k) + D(j) part^k + part^j D(k).
+    """
+    power, beyond = part, rest
+    for digit in f"{exponent:b}"[1:]:
+        beyond = beyond * (beyond + 2 * power)
+        power = power * power
+        if digit == "1":
+            beyond = beyond * (part + rest) + power * rest
+            power = power * part
+    return beyond
+
+
+def norm(x: Array) -> float:
     """The 2-norm; a plain sum, because threads of a BLAS cost more than they save here."""
     return math.sqrt(float((x * x).sum()))
 
@@ -97,5 +143,5 @@ def convolve(a: Array, b: Array) -> tuple[Array, float]:
     length = a.size + b.size - 1
     size = fast_size(length)
     result = np.fft.irfft(np.fft.rfft(a, size) * np.fft.rfft(b, size), size)[:length]
-    smaller = min(_norm(a), _norm(b))
+    smaller = min(norm(a), norm(b))
     return result, 4 * transform_roundoff(size, max(unit_roundoff(a), unit_roundoff(b))) * smaller

@@ -50,12 +50,7 @@ def run_many(block, size, *, rarest, most):
     assert checked >= 0.6 * size
 
 
-FLOODED = pytest.mark.xfail(
-    raises=RuntimeWarning, strict=True, reason="test_numerics_regressions.FLOODED is one of these"
-)
-
-
-@pytest.mark.parametrize("block", [pytest.param(n, marks=FLOODED) if n == 2 else n for n in range(10)])
+@pytest.mark.parametrize("block", range(10))
 def test_many_draws_of_the_unit(block):
     run_many(block, 16, rarest=1e-5, most=400)
 
