@@ -168,7 +168,8 @@ def _weakened(pair: Pair, old: Guarantee, new: Guarantee) -> Iterator[Problem]:
     for key, (before, after, is_weaker) in promises.items():
         if is_weaker:
             mark = pair.new.mark(key) or pair.new.mark("privacy")
-            yield Problem(code="DPC404", severity=Severity.ERROR, mark=mark, detail=f"{key}: {before} -> {after}")
+            detail = f"less is promised: {key} {before} -> {after}"
+            yield Problem(code="DPC404", severity=Severity.ERROR, mark=mark, detail=detail)
 
 
 def _claimed(pair: Pair, base: Base) -> Iterator[Problem]:

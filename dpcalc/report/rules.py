@@ -145,7 +145,7 @@ RULES: dict[str, Rule] = {
     ),
     "DPC303": Rule(
         title="budget raised",
-        rule="The budget is larger than in the base that the config is compared with.",
+        rule="The budget, or the rise that the config allows itself, is larger than in the base, or is gone.",
         reason="Raising the budget together with the cost would let any change pass.",
         fix="Have the raise decided by whoever owns the budget, then pass `--allow-budget-change`.",
     ),
@@ -157,13 +157,14 @@ RULES: dict[str, Rule] = {
     ),
     "DPC401": Rule(
         title="rise",
-        rule="epsilon is larger than in the base by more than is allowed.",
+        rule="epsilon is larger than in the base: a warning where nobody said how much it may rise, a note within "
+        "`max_increase_pct`, an error of `diff`.",
         reason="A budget that is used up in small unnoticed steps is used up all the same.",
-        fix="Undo what the message names as the cause, or have the rise agreed.",
+        fix="Undo what the message names as the cause, or have the rise agreed and state `budget.max_increase_pct`.",
     ),
     "DPC402": Rule(
         title="rise in percent",
-        rule="epsilon rose against the base by more than `budget.max_increase_pct`.",
+        rule="epsilon rose against the base by more than `max_increase_pct` of the budget or of the policy.",
         reason="It catches a large step that is still within the budget.",
         fix="Undo what the message names as the cause, or have the rise agreed.",
     ),
@@ -177,7 +178,19 @@ RULES: dict[str, Rule] = {
         title="weaker promise",
         rule="Against the base the unit is smaller, the relation weaker, delta larger or the group smaller.",
         reason="It is the quiet way to a smaller epsilon: the number falls because it promises less.",
-        fix="Restore the promise, or have the change decided as what it is.",
+        fix="Restore the promise, or have the change decided as what it is and pass `--allow-budget-change`.",
+    ),
+    "DPC405": Rule(
+        title="cheaper claim",
+        rule="Against the base the config claims more data, another scheme or clipping level, and epsilon falls.",
+        reason="Whether a config tells the truth about data and sampler does not show in the number that rests on it.",
+        fix="Look at the training code: does it draw and clip so, from so many units?",
+    ),
+    "DPC406": Rule(
+        title="nothing to compare with",
+        rule="The base does not have the config, or has it in a form that cannot be read.",
+        reason="What is compared with nothing cannot rise: only its own budget and the policy judge the config.",
+        fix="Review it as a new one; a file that was renamed and rewritten at once is new to git.",
     ),
     "DPC901": Rule(
         title="no convergence",
