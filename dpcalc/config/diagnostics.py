@@ -59,8 +59,9 @@ def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
     """
     start = max(0, min(column - 1 - _WINDOW // 2, len(line) - _WINDOW))
     stop = min(len(line), start + _WINDOW)
-    line, end = line.replace("\t", " "), min(column - 1 + width, stop)
-    before, marked, after = _part(line, start, column - 1), _part(line, column - 1, end), _part(line, end, stop)
+    window = line[start:stop].replace("\t", " ")
+    first, last = column - 1 - start, min(column - 1 - start + width, len(window))
+    before, marked, after = _part(window, 0, first), _part(window, first, last), _part(window, last, len(window))
     left, right = ("..." if start else ""), ("..." if stop < len(line) else "")
     return left + before + marked + after + right, _cells(left + before) + 1, max(1, _cells(marked))
 

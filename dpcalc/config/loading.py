@@ -44,8 +44,8 @@ class Loaded:
     diagnostics: tuple[Diagnostic, ...]
     config_hash: str
     marks: Mapping[str, tuple[int, int]] = field(repr=False)
-    tree: Section = field(repr=False)
-    files: Files = field(repr=False)
+    tree: Section = field(repr=False, compare=False)
+    files: Files = field(repr=False, compare=False)
 
     def mark(self, key: str) -> tuple[int, int] | None:
         """Where the file states a key.

@@ -19,6 +19,7 @@ MAX_REFERENCE = 400
 MAX_COMPARED = 50  # keys that a misspelt one is compared with
 MARKER = "${"
 _HYDRA = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
+_HYDRAS = ("hydra", "oc.")  # how the names of their resolvers begin
 _FORM = "write `${section.key}`, or `${conf/train.yaml:section.key}` for another file"
 _SHOWN = 60
 
@@ -162,7 +163,9 @@ def _parted(text: str) -> tuple[str, str]:
         raise Refusal("DPC110", "a reference is the whole value, with none inside", _FORM)
     name, colon, path = inner.rpartition(":")
     if colon and not name.lower().endswith(SUFFIXES):
-        raise Refusal("DPC110", "resolvers are not run, and a file ends in .yaml, .yml, .json or .toml", _FORM)
+        resolver = name.partition(":")[0].strip()
+        message = f"resolvers such as `{_cut(resolver)}` are not run, and a file ends in .yaml, .yml, .json or .toml"
+        raise Refusal("DPC110", message, _HYDRA if resolver.startswith(_HYDRAS) else _FORM)
     return name.strip(), path.strip()
 
 

@@ -1,6 +1,8 @@
 """The printed form, and that nothing in it can drive a terminal."""
 
 import pickle
+import re
+import time
 
 import pytest
 
@@ -107,3 +109,26 @@ def test_long_lines_are_cut_around_the_place():
 
 def test_tabs_take_one_cell():
     assert excerpt("a:\tb", 4, 1) == ("a: b", 4, 1)
+
+
+COMMANDS = ["::error::x", " \t::add-mask::x", "x ::group::", "a ##[section]b", "##vso[task.setvariable]c", "###[x"]
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_nothing_is_a_command_to_a_runner(text):
+    shown, _, _ = excerpt(text, 1, 1)
+    for made in (visible(text), shown, *(excerpt(text, column, 2)[0] for column in range(1, len(text)))):
+        assert not re.search(r"(?:^|\s)::|##\w*\[", made)
+
+
+@pytest.mark.parametrize("text", ["a::b", "std::x", "# comment", "## heading", "x: ':'", "1:2"])
+def test_what_is_no_command_stays(text):
+    assert visible(text) == text
+
+
+def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
+    line = "##[" * 50_000
+    start = time.perf_counter()
+    for column in range(1, 2001):
+        excerpt(line, column, 1)
+    assert time.perf_counter() - start < 5

@@ -97,9 +97,9 @@ WRONG = [
     ("${a}${b}", "DPC110", "a reference is the whole value"),
     ("${.steps}", "DPC110", "relative references are not followed"),
     ("${..x-run.steps}", "DPC110", "relative references are not followed"),
-    ("${oc.env:HOME}", "DPC110", "resolvers are not run"),
-    ("${oc.env:HOME,7}", "DPC110", "resolvers are not run"),
-    ("${a.yaml.exe:b}", "DPC110", "resolvers are not run"),
+    ("${oc.env:HOME}", "DPC110", "are not run"),
+    ("${oc.env:HOME,7}", "DPC110", "are not run"),
+    ("${a.yaml.exe:b}", "DPC110", "are not run"),
     ("${" + "a" * 500 + "}", "DPC110", "more than 400 characters"),
 ]
 RUN = """\
