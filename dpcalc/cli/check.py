@@ -21,7 +21,7 @@ def check(  # noqa: PLR0913  one parameter an option
     *,
     report: options.Reports = None,
     as_json: options.Json = False,
-    base: options.Base = "",
+    base: options.Base = None,
     agreed: Annotated[
         bool,
         typer.Option("--allow-budget-change", help="A budget may be higher, a promise weaker, than in the base."),
@@ -54,6 +54,7 @@ def check(  # noqa: PLR0913  one parameter an option
     from dpcalc.gate.verdict import Limit
 
     wanted = reports(report or (), as_json=as_json)
+    before = options.revision(base)
     most = options.number("--max-epsilon", max_epsilon)
     asked = Policy(
         max_epsilon=None if most is None else Limit(value=most, source="--max-epsilon"),
@@ -61,7 +62,7 @@ def check(  # noqa: PLR0913  one parameter an option
         strict=strict,
     )
     demands = Demands(
-        policy=asked.stricter(standing_policy(policy, Path.cwd(), "" if agreed else base)),
+        policy=asked.stricter(standing_policy(policy, Path.cwd(), "" if agreed else before)),
         agreed=agreed,
         lock=read_lock(place_of(Path.cwd())) if locked else None,
     )
@@ -69,6 +70,6 @@ def check(  # noqa: PLR0913  one parameter an option
         paths = configs or found_configs()
         if not paths and not allow_empty:
             raise InputError("nothing to check: expected one or more configs, got none; --allow-empty permits that")
-        results = results_of(paths, reading=reading_of(context, base=base), demands=demands, seconds=seconds)
+        results = results_of(paths, reading=reading_of(context, base=before), demands=demands, seconds=seconds)
         answer = gate_answer("check", results, reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

@@ -21,7 +21,7 @@ def diff(  # noqa: PLR0913  one parameter an option
         typer.Argument(metavar="OLD NEW", help="Two configs, or with --base any number.", show_default=False),
     ] = None,
     *,
-    base: options.Base = "",
+    base: options.Base = None,
     report: options.Reports = None,
     as_json: options.Json = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")] = False,
@@ -39,8 +39,9 @@ def diff(  # noqa: PLR0913  one parameter an option
 
     wanted = reports(report or (), as_json=as_json)
     with answered_in_time(options.seconds(timeout)) as seconds:
-        reading = reading_of(context, base=base)
-        if base:
+        before = options.revision(base)
+        reading = reading_of(context, base=before)
+        if before:
             cases = [case(path, reading) for path in configs or found_configs()]
         elif configs is not None and len(configs) == 2:
             cases = [two_files(configs[0], configs[1], reading)]

@@ -79,7 +79,9 @@ Reports = Annotated[
         show_default=False,
     ),
 ]
-Base = Annotated[str, typer.Option("--base", metavar="REV", help="Compare with a git revision.", show_default=False)]
+Base = Annotated[
+    str | None, typer.Option("--base", metavar="REV", help="Compare with a git revision.", show_default=False)
+]
 Timeout = Annotated[
     str | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")
 ]
@@ -131,3 +133,20 @@ def seconds(text: str | None) -> float | None:
     if value == 0:
         raise InputError(f"--timeout: expected a number of seconds > 0, got `{text}`")
     return value
+
+
+def revision(text: str | None) -> str:
+    """The value of `--base`.
+
+    Args:
+        text: what the user wrote, or None.
+
+    Returns:
+        The revision, "" where none was asked for.
+
+    Raises:
+        InputError: if it is empty: a variable that is not set must not switch the comparison off.
+    """
+    if text is not None and not text.strip():
+        raise InputError("--base: expected a git revision, got nothing; is a variable of the workflow not set?")
+    return text or ""

@@ -9,6 +9,7 @@ import time
 from fractions import Fraction
 from types import SimpleNamespace
 
+import dpcalc.gate.costs
 import dpcalc.planner.compare
 import dpcalc.planner.evaluate
 import dpcalc.planner.solve  # which takes the real accounting along
@@ -89,8 +90,8 @@ def install(patch):
     patch(dpcalc.planner.evaluate, "evaluate", evaluate)
     patch(dpcalc.planner.compare, "compare", compare)
     patch(dpcalc.planner.solve, "solve", solve)
-    if "dpcalc.gate.costs" in sys.modules:
-        patch(sys.modules["dpcalc.gate.costs"], "cost_of", guarantee)
+    patch(dpcalc.gate.costs, "cost_of", guarantee)
+    patch(dpcalc.gate.costs, "WORTH_WORKERS", math.inf)  # a process of its own would have the real accounting
 
 
 if __name__ == "__main__":

@@ -1,0 +1,294 @@
+"""`check --base` and `diff` against real git; epsilon is steps / 1000."""
+
+import json
+import os
+
+import pytest
+
+from .repository import Repository
+
+CONFIG = """\
+version: 1
+data: {{examples: 60_000}}
+sampling: {{scheme: poisson, rate: 0.004}}
+mechanism: {{noise_multiplier: {noise}}}
+training: {{steps: {steps}}}
+privacy: {{unit: example, adjacency: {adjacency}, delta: {delta}}}
+{more}
+"""
+
+
+def text(*, steps=1000, noise=1.1, delta="1e-5", adjacency="add-remove", more="budget: {epsilon: 2.0}"):
+    return CONFIG.format(steps=steps, noise=noise, delta=delta, adjacency=adjacency, more=more)
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A repository with one config in one commit, and the current directory in it."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    made = Repository.fresh(tmp_path / "work")
+    made.commit(run__yaml=text())
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+def found(ended):
+    """(code, level, line) of every finding of the only file, and the file's result."""
+    (result,) = json.loads(ended.out)["results"]
+    return [(one["code"], one["level"], one["line"]) for one in result["findings"]], result
+
+
+@pytest.mark.usefixtures("tree")
+def test_nothing_changed(dpcalc):
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    codes, result = found(ended)
+    assert (ended.code, codes, result["changes"]) == (0, [], [])
+    assert result["base"]["guarantee"]["epsilon"] == 1.0
+    assert dpcalc("diff", "run.yaml", "--base", "main").code == 0
+
+
+def test_a_comment_is_no_change(dpcalc, tree):
+    tree.write("run.yaml", "# why\n" + text().replace("1000", "1_000"))
+    ended = dpcalc("diff", "run.yaml", "--base", "main", "--json")
+    assert (ended.code, *found(ended)[0]) == (0,)
+    assert found(ended)[1]["changes"] == []
+
+
+def test_a_rise_stands_at_the_key_that_causes_it(dpcalc, tree):
+    tree.write("run.yaml", text(steps=1500, noise=1.2))  # noise costs nothing here
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    codes, result = found(ended)
+    assert (ended.code, codes) == (0, [("DPC401", "warning", 5)])
+    assert [(one["key"], one["old"], one["new"], one["epsilon"], one["line"]) for one in result["changes"]] == [
+        ("training.steps", "1000", "1500", 1.5, 5),
+        ("mechanism.noise_multiplier", "1.1", "1.2", 1.0, 4),
+    ]
+    assert dpcalc("check", "run.yaml", "--base", "main", "--strict").code == 1
+    assert dpcalc("diff", "run.yaml", "--base", "main").code == 1
+    shown = dpcalc("check", "run.yaml", "--base", "main").out
+    assert "epsilon rises, 1.00 -> 1.50 (training.steps: 1000 -> 1500)" in shown
+    assert "  training.steps: 1000 -> 1500 (alone: epsilon 1.00 -> 1.50)\n" in shown
+    assert "  mechanism.noise_multiplier: 1.1 -> 1.2 (alone: epsilon stays)\n" in shown
+
+
+def test_a_fall_is_no_finding(dpcalc, tree):
+    tree.write("run.yaml", text(steps=900))
+    assert found(dpcalc("check", "run.yaml", "--base", "main", "--json"))[0] == []
+    assert dpcalc("diff", "run.yaml", "--base", "main").code == 0
+
+
+def test_the_budget_of_the_base_applies(dpcalc, tree):
+    tree.write("run.yaml", text(steps=2500, more="budget: {epsilon: 3.0}"))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    codes, result = found(ended)
+    assert ended.code == 1
+    assert codes == [("DPC301", "error", 5), ("DPC303", "error", 7), ("DPC401", "warning", 5)]
+    assert result["budget"]["epsilon"] == 2.0
+    assert "exceeds budget.epsilon of main 2.0" in result["findings"][0]["message"]
+    agreed = dpcalc("check", "run.yaml", "--base", "main", "--json", "--allow-budget-change")
+    assert (agreed.code, found(agreed)[0]) == (0, [("DPC303", "note", 7), ("DPC401", "warning", 5)])
+
+
+@pytest.mark.parametrize("more", ["", "budget: {epsilon: 2.0000001}", "budget: {epsilon: 3.0, max_increase_pct: 10}"])
+def test_a_raised_budget_fails_though_nothing_costs_more(dpcalc, tree, more):
+    tree.write("run.yaml", text(more=more))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    assert (ended.code, [code for code, *_ in found(ended)[0]]) == (1, ["DPC303"])
+
+
+def test_a_smaller_budget_is_the_one_that_applies(dpcalc, tree):
+    tree.write("run.yaml", text(more="budget: {epsilon: 0.9}"))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    assert (ended.code, [code for code, *_ in found(ended)[0]]) == (1, ["DPC301"])
+
+
+@pytest.mark.parametrize(("steps", "code", "codes"), [(1100, 0, ["DPC401"]), (1101, 1, ["DPC402"])])
+def test_the_largest_rise_of_the_base_applies(dpcalc, tree, steps, code, codes):
+    tree.commit(run__yaml=text(more="budget: {epsilon: 2.0, max_increase_pct: 10}"))
+    tree.write("run.yaml", text(steps=steps, more="budget: {epsilon: 2.0, max_increase_pct: 10}"))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    assert (ended.code, [one for one, *_ in found(ended)[0]]) == (code, codes)
+    tree.write("run.yaml", text(steps=1101, more="budget: {epsilon: 2.0, max_increase_pct: 50}"))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    assert [one for one, *_ in found(ended)[0]] == ["DPC303", "DPC402"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({"delta": "1e-6"}, {"delta": "1e-5"}, "privacy.delta 1e-06 -> 1e-05"),
+        ({"adjacency": "replace-one"}, {"adjacency": "add-remove"}, "privacy.adjacency replace-one -> add-remove"),
+        ({"adjacency": "add-remove"}, {"adjacency": "zero-out"}, "privacy.adjacency add-remove -> zero-out"),
+    ],
+)
+def test_a_weaker_promise(dpcalc, tree, old, new, said):
+    tree.commit(run__yaml=text(**old))
+    tree.write("run.yaml", text(**new))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    codes, result = found(ended)
+    assert (ended.code, codes) == (1, [("DPC404", "error", 6)])
+    assert said in result["findings"][0]["message"]
+    assert dpcalc("check", "run.yaml", "--base", "main", "--allow-budget-change").code == 0
+    tree.commit(run__yaml=text(**new))
+    tree.write("run.yaml", text(**old))  # stronger
+    assert dpcalc("check", "run.yaml", "--base", "main").code == 0
+
+
+def test_a_renamed_file_is_compared_with_what_it_was(dpcalc, tree):
+    tree.git("mv", "run.yaml", "other.yaml")
+    tree.write("other.yaml", text(more="budget: {epsilon: 9.0}"))
+    tree.commit()
+    ended = dpcalc("check", "other.yaml", "--base", "HEAD~1", "--json")
+    assert (ended.code, [code for code, *_ in found(ended)[0]]) == (1, ["DPC303"])
+
+
+def test_a_new_file_has_nothing_to_be_compared_with(dpcalc, tree):
+    tree.commit(new__yaml="version: 1\n" + text().partition("\n")[2].replace("60_000", "77_777"))
+    for base in ("HEAD~1", "HEAD~1^{tree}~0"):
+        ended = dpcalc("check", "new.yaml", "--base", base, "--json")
+        if base == "HEAD~1":
+            assert (ended.code, found(ended)[0]) == (0, [("DPC406", "note", None)])
+            assert found(ended)[1]["base"] is None
+        else:
+            assert ended.code == 2
+
+
+def test_a_dirty_tree_is_what_is_checked(dpcalc, tree):
+    tree.write("run.yaml", text(steps=1800))
+    tree.git("add", "run.yaml")
+    tree.write("run.yaml", text(steps=2001))
+    assert dpcalc("check", "run.yaml", "--base", "HEAD").code == 1
+
+
+def test_a_deleted_file_and_a_deleted_base(dpcalc, tree):
+    tree.git("branch", "old")
+    tree.git("branch", "-D", "old")
+    gone = dpcalc("check", "run.yaml", "--base", "old")
+    assert gone.code == 2
+    assert "fetch-depth: 0" in gone.out
+    tree.git("rm", "--quiet", "run.yaml")
+    assert dpcalc("check", "run.yaml", "--base", "HEAD").code == 2
+
+
+def test_a_base_without_the_file_any_more(dpcalc, tree):
+    tree.git("rm", "--quiet", "run.yaml")
+    tree.commit()
+    tree.commit(run__yaml=text(steps=1900))
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD~1", "--json")
+    assert (ended.code, found(ended)[0]) == (0, [("DPC406", "note", None)])
+
+
+def test_a_base_that_cannot_be_read(dpcalc, tree):
+    tree.commit(run__yaml="version: 1\nnonsense: 2\n")
+    tree.write("run.yaml", text())
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
+    assert (ended.code, found(ended)[0]) == (0, [("DPC406", "warning", None)])
+    assert dpcalc("check", "run.yaml", "--base", "HEAD", "--strict").code == 1
+
+
+def test_a_shallow_clone(dpcalc, tree, tmp_path, monkeypatch):
+    first = tree.git("rev-parse", "HEAD")
+    tree.commit(run__yaml=text(steps=1200))
+    tree.git("clone", "--quiet", "--depth=1", tree.folder.as_uri(), str(tmp_path / "shallow"))
+    monkeypatch.chdir(tmp_path / "shallow")
+    ended = dpcalc("check", "run.yaml", "--base", first)
+    assert ended.code == 2
+    assert f"got `{first}`" in ended.out
+    assert "fetch-depth: 0" in ended.out
+    assert dpcalc("check", "run.yaml", "--base", "HEAD").code == 0
+    Repository(tmp_path / "shallow").git("fetch", "--quiet", "--unshallow")
+    assert dpcalc("check", "run.yaml", "--base", first, "--strict").code == 1
+
+
+@pytest.mark.parametrize("base", ["--output=stolen", "-h", "main:run.yaml", "nosuch", "", "main\n", "\x1b[31m"])
+def test_a_base_is_a_commit_and_nothing_else(dpcalc, tree, base):
+    ended = dpcalc("check", "run.yaml", f"--base={base}")
+    assert ended.code == 2
+    assert "\x1b" not in ended.out + ended.err
+    assert not (tree.folder / "stolen").exists()
+
+
+@pytest.mark.usefixtures("tree")
+def test_only_files_in_a_repository_have_a_base(dpcalc, config):
+    outside = config()
+    ended = dpcalc("check", outside, "--base", "main")
+    assert ended.code == 2
+    assert "in a git repository" in ended.out
+
+
+def test_standard_input_has_no_base(dpcalc, tree, monkeypatch):
+    with (tree.folder / "run.yaml").open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        ended = dpcalc("check", "-", "--base", "main")
+    assert ended.code == 2
+    assert "name the file" in ended.out
+
+
+def test_references_lead_into_the_base(dpcalc, tree):
+    run = text(steps='"${conf/train.yaml:steps}"')
+    tree.write("conf/train.yaml", "steps: 1000\n")
+    tree.commit(run__yaml=run)
+    tree.write("conf/train.yaml", "steps: 1700\n")
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
+    codes, result = found(ended)
+    assert codes == [("DPC401", "warning", 5)]
+    assert [(one["old"], one["new"]) for one in result["changes"]] == [("1000", "1700")]
+
+
+def test_a_reference_of_the_base_does_not_leave_the_repository(dpcalc, tree, tmp_path):
+    (tmp_path / "secret.yaml").write_text("steps: 1\n", encoding="utf-8")
+    for name in ("../secret.yaml", "link.yaml"):
+        (tree.folder / "link.yaml").unlink(missing_ok=True)
+        (tree.folder / "link.yaml").symlink_to("../secret.yaml")
+        tree.commit(run__yaml=text(steps=f'"${{{name}:steps}}"'))
+        tree.write("run.yaml", text())
+        ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
+        assert found(ended)[0] == [("DPC406", "warning", None)]
+
+
+def test_a_policy_is_not_loosened_by_the_change_that_it_judges(dpcalc, tree):
+    tree.commit(pyproject__toml="[tool.dpcalc.policy]\nmax_epsilon = 1.2\n")
+    tree.write("run.yaml", text(steps=1500))
+    assert dpcalc("check", "run.yaml").code == 1
+    for loosened in ("[tool.dpcalc.policy]\nmax_epsilon = 9\n", "[project]\n", "broken ="):
+        tree.write("pyproject.toml", loosened)
+        ended = dpcalc("check", "run.yaml", "--base", "HEAD")
+        assert ended.code == (2 if loosened == "broken =" else 1)
+    (tree.folder / "pyproject.toml").unlink()
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD")
+    assert (ended.code, "exceeds max_epsilon of pyproject.toml 1.2" in ended.out) == (1, True)
+    assert dpcalc("check", "run.yaml", "--base", "HEAD", "--allow-budget-change").code == 0
+
+
+def test_a_subdirectory_and_a_name_git_would_quote(dpcalc, tree, monkeypatch):
+    tree.write('sub/ä "b".yaml', text())
+    tree.commit()
+    tree.write('sub/ä "b".yaml', text(steps=1600))
+    monkeypatch.chdir(tree.folder / "sub")
+    ended = dpcalc("diff", 'ä "b".yaml', "--base", "HEAD")
+    assert ended.code == 1
+    assert "1.00 -> 1.60" in ended.out
+
+
+def test_overrides_hold_for_both(dpcalc, tree):
+    tree.write("run.yaml", text(steps=1500, noise=2.0))
+    ended = dpcalc("diff", "run.yaml", "--base", "main", "--json", "--steps", "700")
+    codes, result = found(ended)
+    assert (ended.code, codes) == (0, [])
+    assert result["guarantee"]["epsilon"] == result["base"]["guarantee"]["epsilon"] == 0.7
+
+
+def test_two_files(dpcalc, tree):
+    other = tree.write("other.yaml", text(steps=1300))
+    ended = dpcalc("diff", "run.yaml", other)
+    assert ended.code == 1
+    assert "  epsilon 1.00 -> 1.30 since run.yaml\n" in ended.out
+    assert dpcalc("diff", other, "run.yaml").code == 0
+    assert dpcalc("diff", other, "run.yaml", "run.yaml").code == 2
+    assert dpcalc("diff", other).code == 2
+    assert dpcalc("diff", other, "none.yaml").code == 2
+    assert dpcalc("diff", "none.yaml", other).code == 2
+    assert (
+        dpcalc("diff", other, "run.yaml", "--exit-zero").code == dpcalc("diff", "run.yaml", other, "--exit-zero").code
+    )

@@ -1,0 +1,86 @@
+import math
+
+import pytest
+
+from dpcalc.errors import InputError
+from dpcalc.gate.policy import EVERYTHING_GOES, Policy, policy_of, standing_policy, strictest
+from dpcalc.gate.verdict import Limit
+
+
+def test_a_table_of_pyproject():
+    text = b"[tool.dpcalc.policy]\nmax_epsilon = 3.5\nmax_increase_pct = 10\nwarn_at_pct = 90\nrequire_budget = true\n"
+    assert policy_of(text, "sub/pyproject.toml") == Policy(
+        max_epsilon=Limit(value=3.5, source="max_epsilon of pyproject.toml"),
+        max_increase_pct=Limit(value=10.0, source="max_increase_pct of pyproject.toml"),
+        warn_at_pct=90.0,
+        require_budget=True,
+    )
+
+
+def test_a_file_of_its_own():
+    found = policy_of(b"strict = true\nmax_epsilon = 0\n", "org.toml")
+    assert found == Policy(max_epsilon=Limit(value=0.0, source="max_epsilon of org.toml"), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_epsilon = -1", "max_epsilon of p.toml: expected a finite number >= 0, got -1"),
+        ("max_epsilon = nan", "max_epsilon of p.toml: expected a finite number"),
+        ("max_epsilon = inf", "max_epsilon of p.toml: expected a finite number"),
+        ("max_epsilon = true", "max_epsilon of p.toml: expected a finite number"),
+        ('max_epsilon = "two"', "max_epsilon of p.toml: expected a finite number"),
+        ("max_epsilon = [1]", "max_epsilon of p.toml: expected a finite number"),
+        ("require_budget = 1", "require_budget of p.toml: expected true or false"),
+        ("max_epsilom = 1", "p.toml: expected keys of a policy .*, got `max_epsilom`"),
+        ("max_epsilon 1", "p.toml: expected TOML"),
+        ("tool.dpcalc.policy = 1", r"expected a table \[tool.dpcalc.policy\]"),
+        ("a." * 600 + "b = 1", "points"),
+    ],
+)
+def test_what_is_no_policy(text, message):
+    with pytest.raises(InputError, match=message):
+        policy_of(text.encode(), "p.toml")
+
+
+def test_a_pyproject_that_was_named_states_one():
+    with pytest.raises(InputError, match=r"expected a table \[tool.dpcalc.policy\], got none"):
+        policy_of(b"[project]\n", "pyproject.toml")
+
+
+def test_the_stricter_of_two_is_as_strict_as_both():
+    one = Policy(max_epsilon=Limit(value=2.0, source="a"), warn_at_pct=80.0, strict=True)
+    other = Policy(
+        max_epsilon=Limit(value=1.0, source="b"), max_increase_pct=Limit(value=5.0, source="b"), require_budget=True
+    )
+    both = Policy(
+        max_epsilon=Limit(value=1.0, source="b"),
+        max_increase_pct=Limit(value=5.0, source="b"),
+        warn_at_pct=80.0,
+        require_budget=True,
+        strict=True,
+    )
+    assert one.stricter(other) == other.stricter(one) == both
+    assert both.stricter(EVERYTHING_GOES) == both
+
+
+def test_a_limit_that_is_no_number_is_the_strictest():
+    limits = [Limit(value=1.0, source="a"), None, Limit(value=math.nan, source="b")]
+    assert strictest(limits).source == strictest(reversed(limits)).source == "b"
+    assert strictest([None]) is None
+
+
+def test_the_nearest_pyproject_with_a_policy_holds(tmp_path):
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool.dpcalc.policy]\nmax_epsilon = 1\n", encoding="utf-8")
+    (tmp_path / "a" / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
+    assert standing_policy(None, inner, "").max_epsilon.value == 1.0
+    (inner / "pyproject.toml").write_text("[tool.dpcalc.policy]\nmax_epsilon = 2\n", encoding="utf-8")
+    assert standing_policy(None, inner, "").max_epsilon.value == 2.0
+
+
+def test_a_policy_that_was_named_is_there(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        standing_policy(str(tmp_path / "none.toml"), tmp_path, "")

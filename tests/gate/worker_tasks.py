@@ -1,0 +1,29 @@
+"""What the tests of worker processes have them do: a module of its own, so that a fresh interpreter finds it."""
+
+import os
+import time
+
+
+class Local(Exception):  # noqa: N818
+    """An exception that cannot be made from its arguments."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+        self.two = two
+
+
+def act(task):
+    match task:
+        case "die":
+            os._exit(7)
+        case "kill":
+            os.abort()
+        case "sleep":
+            time.sleep(60)
+        case "raise":
+            raise ZeroDivisionError("nothing to divide by")
+        case "odd":
+            raise Local(1, 2)
+        case "unsendable":
+            return lambda: None
+    return task * 2
