@@ -44,9 +44,12 @@ def compare(plan: Plan) -> tuple[Row, ...]:
 def _lower_end(plan: Plan) -> tuple[float | None, str]:
     """Certified cost of the worst data set that is known, and what it is."""
     try:
-        lower, tight = epsilon_lower(plan)
+        found = epsilon_lower(plan)
     except ConvergenceError:
         return None, ""
+    if found is None:
+        return None, ""
+    lower, tight = found
     return lower, "lower end: the data set that attains the bound" if tight else "lower end: the worst data set known"
 
 

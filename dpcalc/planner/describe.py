@@ -4,12 +4,24 @@ from fractions import Fraction
 
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 
 def sampling_text(phase: Phase) -> str:
     """How one step draws, level by level."""
-    return "; then ".join(_level_text(level) for level in phase.hierarchy.levels)
+    levels, built = phase.hierarchy.levels, phase.hierarchy.episodes
+    if built is not None:
+        classes, records = levels
+        return (
+            f"{built.tasks} tasks built of {built.ways} of {_count(classes)} ({classes.name}), each {built.records} "
+            f"of {_count(records)} ({records.name})"
+        )
+    return "; then ".join(_level_text(level) + _held_text(level) for level in levels)
+
+
+def _held_text(level: Level) -> str:
+    """For how long a draw is held, if it is."""
+    return f", held for {level.redraw_every} steps" if level.redraw_every > 1 else ""
 
 
 def _level_text(level: Level) -> str:
@@ -21,6 +33,10 @@ def _level_text(level: Level) -> str:
             return f"{_number(rate * level.count)} of {level.count} ({level.name}) expected, Poisson"
         case Poisson(probability=rate):
             return f"each of {_count(level)} ({level.name}) with probability {_number(rate)}, Poisson"
+        case WithReplacement(size=size):
+            return f"{size} of {_count(level)} ({level.name}), with replacement"
+        case Shuffle(size=size):
+            return f"{size} of {_count(level)} ({level.name}) in turn, shuffled"
         case All():
             return f"all {_count(level)} ({level.name})"
 
@@ -35,10 +51,18 @@ def _number(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.4g}"
 
 
+def _how_often(plan: Plan) -> str:
+    """When draws are made."""
+    levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
+    if any(isinstance(level.scheme, Shuffle) for level in levels):
+        return "in every pass, and nothing is claimed for not knowing the order of a shuffle"
+    return "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
+
+
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """What must be true of the training run, one sentence each."""
     lines = [
-        "the sampler draws exactly as stated, afresh and independently in every step",
+        "the sampler draws exactly as stated, afresh and independently " + _how_often(plan),
         "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch",
         "counts, rates and sizes are public and do not depend on the data",
         "tuning and other runs on the same data are not covered",

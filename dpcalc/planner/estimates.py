@@ -12,7 +12,7 @@ from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import FLAT_POISSON
-from dpcalc.planner.releases import BOUND, phase_bound, releases, releasing_phases
+from dpcalc.planner.releases import BOUND, inclusion, is_plain, releases, releasing_phases
 from dpcalc.release.tree import step_counts
 from dpcalc.sampling.schemes import Fixed
 
@@ -36,11 +36,13 @@ def gdp_row(plan: Plan) -> Row:
     """The central limit approximation, where the run is one it is about."""
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
     phases = releasing_phases(plan)
+    if plan.group_size > 1 or not is_plain(plan):
+        return replace(row, note="does not apply: a limit for single units, drawn afresh in every step")
     if plan.unit > 1 or any(phase.clip != 1 for phase in phases):
         return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
     if plan.adjacency is Adjacency.REPLACE_ONE:
         return replace(row, note="does not apply: a limit for add-remove")
-    steps = [(phase_bound(plan, p).inclusion, p.mechanism.noise_multiplier, p.steps) for p in phases]
+    steps = [(inclusion(plan, p), p.mechanism.noise_multiplier, p.steps) for p in phases]
     mu = central_limit_mu(steps)
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")

@@ -90,6 +90,7 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
         kind=Kind.UPPER,
         unit=plan.unit_name,
         adjacency=plan.adjacency,
+        group_size=plan.group_size,
         method=method,
         bound=BOUND,
         direction=direction,
@@ -130,9 +131,12 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
 def with_lower_end(plan: Plan, main: Guarantee) -> Guarantee:
     """A finite guarantee with the certified cost of an actual data set beside it, where that can be had."""
     try:
-        lower, tight = epsilon_lower(plan, direction=main.direction)
+        found = epsilon_lower(plan, direction=main.direction)
     except ConvergenceError:
         return main
+    if found is None:
+        return main
+    lower, tight = found
     return replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
 
 

@@ -1,26 +1,35 @@
 """What an actual data set costs: the lower end printed beside the guarantee."""
 
+import math
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from dpcalc.accountants.conversion import composed_moments
 from dpcalc.accountants.pld import LOWER, delta_interval, interval
+from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
 from dpcalc.planner.deciding import deciding
-from dpcalc.planner.plan import Plan
+from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import Alternative, alternatives, releasing_phases
 from dpcalc.release.bounds import StepBound
-from dpcalc.release.data_sets import Mixture, data_set_pair, sign_patterns
-from dpcalc.release.step import bound_mixtures
-from dpcalc.sampling.company import company_of
+from dpcalc.release.counted import CountPair
+from dpcalc.release.data_sets import Mixture, data_set_pair, episode_pair, sign_patterns
+from dpcalc.release.step import bound_mixtures, count_mixtures
+from dpcalc.release.timed import Timed
+from dpcalc.sampling.company import Company, company_of
+from dpcalc.sampling.paths import Path
+from dpcalc.sampling.schemes import Fixed
 
 Pair = tuple[Mixture, Mixture]
 
 
-def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool]:
+def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | None:
     """Cost of the worst data set that is known for a plan.
 
     The candidates are ranked by their log moment at the order that decides the bound; the first is composed.
@@ -32,11 +41,13 @@ def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool]:
 
     Returns:
         (a certified lower end of its epsilon: never above what that data set costs; whether its pair is the
-        bound's own in every phase, so that the bound is tight).
+        bound's own in every phase, so that the bound is tight); None where no data set can be written down.
     """
+    if not releasing_phases(plan):
+        return 0.0, True
     worst = _worst_data_set(plan, direction)
     if worst is None:
-        return 0.0, True
+        return None
     counts, tight = worst
     (value,) = interval(counts, delta=plan.delta, sides=(LOWER,))
     return value, tight
@@ -44,14 +55,12 @@ def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool]:
 
 def delta_lower(plan: Plan, *, epsilon: float, direction: str = "") -> float:
     """A certified lower end of delta at an epsilon for the worst data set that is known; the plan is not noiseless."""
-    worst = _worst_data_set(plan, direction)
+    worst = _worst_data_set(plan, direction) if releasing_phases(plan) else None
     return 0.0 if worst is None else delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))[0]
 
 
 def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Steps of the costliest candidate, and whether it attains the bound; None if nothing is released."""
-    if not releasing_phases(plan):
-        return None
+    """Steps of the costliest candidate, and whether it attains the bound; None if there is none."""
     protected, bound = deciding(plan, direction)
     order = bound.order
     best: tuple[float, bool, dict[Curve, int]] | None = None
@@ -67,29 +76,95 @@ def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[Curve, in
     """Steps of each different data set in each direction, and whether it attains the bound of the protected unit."""
     found: dict[frozenset[tuple[Curve, int]], tuple[dict[Curve, int], bool]] = {}
     phases = releasing_phases(plan)
-    places = [plan.phases.index(phase) for phase in phases]
-    bounds = [protected.bounds[place] for place in places]
-    companies = [
-        company_of(phase.hierarchy, protected.paths[place], clip=phase.clip)
-        for phase, place in zip(phases, places, strict=True)
-    ]
+    worlds = [world for phase in phases if (world := _world(plan, phase, protected)) is not None]
+    if len(worlds) < len(phases):
+        return []
     for signs in sign_patterns(plan.unit):
-        pairs = [data_set_pair(company, adjacency=plan.adjacency, signs=signs) for company in companies]
-        tight = all(map(_attains, bounds, pairs))
+        pairs = [world.pair(signs) for world in worlds]
+        tight = all(
+            world is not None and _attains(world.timed, pair) for world, pair in zip(worlds, pairs, strict=True)
+        )
         for direction in (pairs, [(q, p) for p, q in pairs]):
             counts: Counter[Curve] = Counter()
-            for phase, (p, q) in zip(phases, direction, strict=True):
-                counts[MixturePair.of(p, q, deviation=phase.mechanism.noise_multiplier)] += phase.steps
+            for world, phase, (p, q) in zip(worlds, phases, direction, strict=True):
+                for stretch, number in world.stretches:
+                    noise = phase.mechanism.noise_multiplier * stretch
+                    counts[MixturePair.of(p, q, deviation=noise)] += number
             found.setdefault(frozenset(counts.items()), (dict(counts), tight))
     return list(found.values())
 
 
-def _attains(bound: StepBound, pair: Pair) -> bool:
-    """Whether a data set's pair is that of the one-step bound in both directions."""
-    p, q = pair
-    own = bound_mixtures(bound, bound.distances)
-    other = bound_mixtures(bound, bound.distances_swapped)
-    return _canonical((p, q)) == _canonical(own) and _canonical((q, p)) == _canonical(other)
+@dataclass(frozen=True, kw_only=True)
+class _World:
+    """The data sets of one phase.
+
+    Attributes:
+        timed: the bound they are held against.
+        pair: (P, Q) of one draw for a sign pattern.
+        stretches: (factor on the noise, how often): gradients do not change while a draw is held, and of a pass only
+            the sum is looked at.
+    """
+
+    timed: Timed
+    pair: Callable[[tuple[int, ...]], Pair]
+    stretches: tuple[tuple[float, int], ...]
+
+
+def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
+    """The data sets of one phase; None where draws of several rhythms or a group in several places are to be told."""
+    place = plan.phases.index(phase)
+    hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
+    timed = protected.choices[place][0]
+    if hierarchy.episodes is not None:
+        return _World(timed=timed, pair=partial(_episode_pair, plan, phase), stretches=((1.0, phase.steps),))
+    rhythms = {level.redraw_every for level in hierarchy.levels[: max(plan.unit, clip)]}
+    if len(rhythms) > 1 or _room(path, plan.adjacency) < plan.group_size:
+        return None
+    pair = partial(_drawn_pair, company_of(hierarchy, path, clip=clip), plan.adjacency, plan.group_size)
+    if timed.steps_of_a_pass > 1:
+        passes = phase.steps // timed.steps_of_a_pass
+        return _World(timed=timed, pair=pair, stretches=((math.sqrt(timed.steps_of_a_pass), passes),))
+    whole, rest = divmod(phase.steps, timed.hold)
+    held = (
+        ((1 / math.sqrt(timed.hold), whole), (1 / math.sqrt(rest), 1))
+        if rest
+        else ((1 / math.sqrt(timed.hold), whole),)
+    )
+    return _World(timed=timed, pair=pair, stretches=tuple((factor, number) for factor, number in held if number))
+
+
+def _room(path: Path, adjacency: Adjacency) -> int:
+    """How many units of one frame can be protected together."""
+    scheme = path.schemes[-1]
+    left = scheme.size if adjacency is Adjacency.ADD_REMOVE and isinstance(scheme, Fixed) else 0
+    return path.counts[-1] - left
+
+
+def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
+    """(P, Q) of a step that builds its tasks."""
+    draw, adjacency = (plan.unit, phase.clip), plan.adjacency
+    return episode_pair(phase.hierarchy, signs[-1], draw=draw, adjacency=adjacency, members=plan.group_size)
+
+
+def _drawn_pair(company: Company, adjacency: Adjacency, members: int, signs: tuple[int, ...]) -> Pair:
+    """(P, Q) of one draw."""
+    return data_set_pair(company, adjacency=adjacency, signs=signs, members=members)
+
+
+def _attains(timed: Timed, pair: Pair) -> bool:
+    """Whether a data set's pair is that of the bound in both directions, in every step."""
+    bound, (p, q) = timed.bound, pair
+    if timed.squared > 1 or timed.revealed or timed.steps_of_a_pass > 1:
+        return False
+    match bound:
+        case StepBound():
+            own = bound_mixtures(bound, bound.distances)
+            other = bound_mixtures(bound, bound.distances_swapped)
+            return _canonical((p, q)) == _canonical(own) and _canonical((q, p)) == _canonical(other)
+        case CountPair():
+            return _canonical((p, q)) == _canonical(count_mixtures(bound))
+        case _:
+            return False
 
 
 def _canonical(pair: Pair) -> tuple[tuple[int, Fraction, Fraction], ...]:

@@ -57,6 +57,7 @@ class Plan:
         unit: number of the protected level, 1 to depth.
         adjacency: neighbouring relation.
         delta: in (0, 1).
+        group_size: units that are protected together, >= 1.
         budget: or None.
         method: accountant asked for, "auto" by default.
     """
@@ -66,6 +67,7 @@ class Plan:
     unit: int
     adjacency: Adjacency
     delta: float
+    group_size: int = 1
     budget: Budget | None = None
     method: str = "auto"
 
@@ -77,6 +79,8 @@ class Plan:
             raise InputError(f"delta: expected a number between 0 and 1, both excluded, got {self.delta!r}")
         if any(phase.hierarchy.data != self.phases[0].hierarchy.data for phase in self.phases):
             raise InputError("phases: expected the same levels and counts in every phase; data are fixed")
+        if self.group_size < 1:
+            raise InputError(f"group_size: expected a whole number >= 1, got {self.group_size}")
         if not 1 <= self.unit <= self.phases[0].hierarchy.depth:
             raise InputError(f"unit: expected a level from 1 to {self.phases[0].hierarchy.depth}, got {self.unit}")
 

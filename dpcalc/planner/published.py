@@ -12,7 +12,7 @@ from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import Alternative, alternatives, phase_bound, releasing_phases
+from dpcalc.planner.releases import Alternative, alternatives, inclusion, is_plain, releasing_phases
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.step import bound_mixtures
 from dpcalc.release.tree import Release, Repeat, Sequence, Single, WorstOf
@@ -34,7 +34,7 @@ def theorem_3(plan: Plan) -> Row | None:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
         levels: when the record's unit is not drawn, another unit's records are in the batch and can tell.
     """
-    if plan.adjacency is not Adjacency.ADD_REMOVE:
+    if plan.adjacency is not Adjacency.ADD_REMOVE or not is_plain(plan):
         return None
     runs = [_releasing(plan, one) for one in alternatives(plan)]
     valid = all(
@@ -67,10 +67,10 @@ def theorem_3(plan: Plan) -> Row | None:
 def poisson_tools(plan: Plan) -> Row:
     """What tools print that know only flat Poisson sampling of single examples: Opacus, TF-Privacy, JAX-Privacy."""
     steps = [
-        (flat_pair(phase_bound(plan, phase).inclusion, 1, at=1), phase.mechanism.noise_multiplier, phase.steps)
+        (flat_pair(inclusion(plan, phase), 1, at=1), phase.mechanism.noise_multiplier, phase.steps)
         for phase in releasing_phases(plan)
     ]
-    valid = all(
+    valid = is_plain(plan) and all(
         bound_mixtures(bound, bound.distances) == mixtures
         for one in alternatives(plan)
         for (mixtures, _, _), (_, bound) in zip(steps, _releasing(plan, one), strict=True)
@@ -104,7 +104,7 @@ def strong_composition(plan: Plan) -> Row:
     row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
     steps: Counter[tuple[Fraction, float]] = Counter()
     for phase in releasing_phases(plan):
-        steps[phase_bound(plan, phase).inclusion, phase.mechanism.noise_multiplier] += phase.steps
+        steps[inclusion(plan, phase), phase.mechanism.noise_multiplier] += phase.steps
     if len(steps) != 1:
         return replace(row, note="does not apply: published for equal steps only")
     (((rate, noise_multiplier), count),) = steps.items()
@@ -133,10 +133,10 @@ def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
 
 
 def _releasing(plan: Plan, protected: Alternative) -> list[tuple[Phase, StepBound]]:
-    """The phases that can draw the protected unit, with its bound."""
+    """The phases that can draw the protected unit, with (K) for it."""
     releasing = releasing_phases(plan)
     pairs = zip(plan.phases, protected.bounds, strict=True)
-    return [(phase, bound) for phase, bound in pairs if phase in releasing]
+    return [(phase, bound) for phase, bound in pairs if phase in releasing and isinstance(bound, StepBound)]
 
 
 def _both_directions(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:

@@ -1,14 +1,17 @@
-"""From a plan to the release trees that accountants fold, and to the parameters of each phase's bound."""
+"""From a plan to the release trees that accountants fold, and to the bounds of each phase."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
+from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.adjacency import Adjacency
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.release.bounds import StepBound, path_bound
-from dpcalc.release.step import glued_profile
-from dpcalc.release.tree import Release, Repeat, Sequence, Single, WorstOf
-from dpcalc.release.worst_paths import worst_paths
+from dpcalc.release.counted import Bound
+from dpcalc.release.phase_bounds import groups, phase_bounds
+from dpcalc.release.timed import Timed, phase_release
+from dpcalc.release.tree import Release, Sequence, WorstOf, step_counts
+from dpcalc.release.worst_paths import above_all, worst_paths
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 
@@ -18,18 +21,23 @@ BOUND = "one-step bound"
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """A protected unit that may be the costliest to protect; the unit is the same in every phase.
+    """What may be the costliest to protect, a unit or a group of them; it is the same in every phase.
 
     Attributes:
-        place: where it is, "task 2, session 1" (the first of its like), or what its frames hold; "" where all units
-            of its level are alike.
+        place: where it is, "task 2, session 1" (the first of its like), what its frames hold, or how a group lies; ""
+            where there is nothing to tell apart.
         paths: the way to it, one for each phase.
-        bounds: the one-step bound (K), one for each phase.
+        choices: for each phase the valid bounds, the protected level's own first.
     """
 
     place: str
     paths: tuple[Path, ...]
-    bounds: tuple[StepBound, ...]
+    choices: tuple[tuple[Timed, ...], ...]
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The protected level's own one-step bound, one for each phase."""
+        return tuple(bounds[0].bound for bounds in self.choices)
 
     def named(self, direction: str) -> str:
         """A direction with the place."""
@@ -37,23 +45,30 @@ class Alternative:
 
 
 def alternatives(plan: Plan) -> tuple[Alternative, ...]:
-    """The protected units of which one is the costliest; equal ones once, never none."""
+    """The protected units or groups of which one is the costliest; equal ones once, never none."""
     draws = tuple((phase.hierarchy, phase.clip) for phase in plan.phases)
-    return _alternatives(draws, plan.unit, plan.adjacency)
+    return _alternatives(draws, plan.unit, plan.adjacency, plan.group_size)
 
 
 @lru_cache(maxsize=32)
-def _alternatives(draws: tuple[tuple[Hierarchy, int], ...], unit: int, adjacency: Adjacency) -> tuple[Alternative, ...]:
+def _alternatives(
+    draws: tuple[tuple[Hierarchy, int], ...], unit: int, adjacency: Adjacency, group_size: int
+) -> tuple[Alternative, ...]:
     """The alternatives; neither noise nor steps matter."""
+    ways = worst_paths(draws, unit=unit)
+    if group_size > 1:
+        ways = (above_all(ways),)
     return tuple(
         Alternative(
-            place=_place(draws[0][0], paths[0]),
+            place=_place(draws[0][0], paths[0]) if group_size == 1 else group.words,
             paths=paths,
-            bounds=tuple(
-                path_bound(path, clip=clip, adjacency=adjacency) for path, (_, clip) in zip(paths, draws, strict=True)
+            choices=tuple(
+                phase_bounds(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
+                for path, (hierarchy, clip) in zip(paths, draws, strict=True)
             ),
         )
-        for paths in worst_paths(draws, unit=unit)
+        for paths in ways
+        for group in groups(group_size, paths, adjacency)
     )
 
 
@@ -78,9 +93,23 @@ def likeliest(plan: Plan) -> Alternative:
     return max(alternatives(plan), key=lambda one: [bound.inclusion for bound in one.bounds])
 
 
-def phase_bound(plan: Plan, phase: Phase) -> StepBound:
-    """The one-step bound (K) of one phase, of the likeliest protected unit where they differ."""
+def phase_bound(plan: Plan, phase: Phase) -> Bound:
+    """The one-step bound of one phase, of the likeliest protected unit where they differ."""
     return likeliest(plan).bounds[plan.phases.index(phase)]
+
+
+def is_plain(plan: Plan) -> bool:
+    """Whether every step of every phase is a draw of its own, and the bound of each is (K)."""
+    return all(bounds[0].is_plain for one in alternatives(plan) for bounds in one.choices)
+
+
+def inclusion(plan: Plan, phase: Phase) -> Fraction:
+    """Exact probability that one step of a phase, taken by itself, draws one protected unit; the largest there is."""
+    place = plan.phases.index(phase)
+    built = phase.hierarchy.episodes
+    if built is not None:
+        return likeliest(plan).bounds[place].inclusion
+    return max(one.paths[place].inclusion(plan.unit) for one in alternatives(plan))
 
 
 def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
@@ -94,16 +123,39 @@ def is_noiseless(plan: Plan) -> bool:
 
 
 def releases(plan: Plan) -> WorstOf:
-    """Every alternative in both directions, the whole run under the one-step bound; the plan must not be noiseless."""
+    """Every alternative in both directions, the whole run under the bounds chosen; the plan must not be noiseless."""
     found: dict[str, Release] = {}
     for one in alternatives(plan):
         forward: list[Release] = []
         backward: list[Release] = []
-        for phase in releasing_phases(plan):
-            bound = one.bounds[plan.phases.index(phase)]
-            profile = glued_profile(bound, noise_multiplier=phase.mechanism.noise_multiplier)
-            forward.append(Repeat(node=Single(curve=profile), count=phase.steps))
-            backward.append(Repeat(node=Single(curve=profile.swapped), count=phase.steps))
+        for phase, timed in zip(plan.phases, chosen(plan, one), strict=True):
+            if phase not in releasing_phases(plan):
+                continue
+            noise = phase.mechanism.noise_multiplier
+            ahead, back = phase_release(timed, steps=phase.steps, noise_multiplier=noise)
+            forward.append(ahead)
+            backward.append(back)
         found[one.named(FORWARD)] = Sequence(nodes=tuple(forward))
         found[one.named(BACKWARD)] = Sequence(nodes=tuple(backward))
     return WorstOf(releases=found)
+
+
+def chosen(plan: Plan, protected: Alternative) -> tuple[Timed, ...]:
+    """The bound of each phase: where there are several, the cheapest for that phase by itself; any choice is valid."""
+    pairs = zip(plan.phases, protected.choices, strict=True)
+    return tuple(_cheapest(choices, phase, plan.delta) for phase, choices in pairs)
+
+
+@lru_cache(maxsize=256)
+def _cheapest(choices: tuple[Timed, ...], phase: Phase, delta: float) -> Timed:
+    """The bound with the least cost of a whole phase by the moment bound, in the costlier direction."""
+    noise = phase.mechanism.noise_multiplier
+    if len(choices) == 1 or not noise or not phase.steps:
+        return choices[0]
+
+    def cost(timed: Timed) -> float:
+        both = phase_release(timed, steps=phase.steps, noise_multiplier=noise)
+        counts = [step_counts(release) for release in both]
+        return max((best_epsilon(one, delta=delta).value for one in counts if one), default=0.0)
+
+    return min(choices, key=cost)

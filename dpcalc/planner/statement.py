@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from dpcalc.accountants import worst
 from dpcalc.accountants.auto import auto
@@ -11,9 +10,9 @@ from dpcalc.planner.group_chain import group_epsilon
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, is_noiseless, releasing_phases
 from dpcalc.planner.risk import Attack, attack
-from dpcalc.release.bounds import StepBound
-from dpcalc.release.step import glued_profile
-from dpcalc.release.tree import Release, Repeat, Sequence, Single, WorstOf
+from dpcalc.release.counted import always
+from dpcalc.release.timed import phase_release
+from dpcalc.release.tree import Release, Sequence, WorstOf
 
 GROUP_SIZES = (2, 5, 10)
 
@@ -70,20 +69,13 @@ def unsampled_epsilon(plan: Plan) -> float:
         return math.inf
     found: dict[str, Release] = {}
     for one in alternatives(plan):
-        steps = []
-        for phase in releasing_phases(plan):
-            bound = _always(one.bounds[plan.phases.index(phase)])
-            profile = glued_profile(bound, noise_multiplier=phase.mechanism.noise_multiplier)
-            steps.append((profile, phase.steps))
-        for name, curves in (
-            (FORWARD, steps),
-            (BACKWARD, [(profile.swapped, count) for profile, count in steps]),
-        ):
-            parts = (Repeat(node=Single(curve=curve), count=count) for curve, count in curves)
-            found[one.named(name)] = Sequence(nodes=tuple(parts))
+        timed = (choices[0] for choices in one.choices)
+        known = [replace(own, bound=always(own.bound), revealed=()) for own in timed]
+        pairs = [
+            phase_release(known[at], steps=phase.steps, noise_multiplier=phase.mechanism.noise_multiplier)
+            for at, phase in enumerate(plan.phases)
+            if phase in releasing_phases(plan)
+        ]
+        found[one.named(FORWARD)] = Sequence(nodes=tuple(ahead for ahead, _ in pairs))
+        found[one.named(BACKWARD)] = Sequence(nodes=tuple(back for _, back in pairs))
     return worst(WorstOf(releases=found), auto, delta=plan.delta)[0].epsilon
-
-
-def _always(bound: StepBound) -> StepBound:
-    """The bound of a step that is known to hold the unit."""
-    return replace(bound, inclusion=Fraction(1), missed=tuple(Fraction(0) for _ in bound.missed))

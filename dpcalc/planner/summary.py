@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from dpcalc.planner.describe import sampling_text
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import alternative_of, likeliest
-from dpcalc.release.bounds import StepBound
+from dpcalc.planner.releases import alternative_of, chosen, likeliest
+from dpcalc.release.timed import Timed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,9 @@ class PhaseSummary:
         shift: s of the one-step bound, in clip norms.
         distances: d_1..d_p of the one-step bound, in clip norms (direction D||D').
         distances_swapped: d'_1..d'_p (direction D'||D).
+        hold: steps for which one draw of the protected level is held.
+        revealed: (rate, steps) of draws above it that are held for longer.
+        steps_of_a_pass: steps in which the protected unit takes part once; 1 without a shuffle.
     """
 
     name: str
@@ -34,6 +37,9 @@ class PhaseSummary:
     shift: int
     distances: tuple[int, ...]
     distances_swapped: tuple[int, ...]
+    hold: int = 1
+    revealed: tuple[tuple[Fraction, int], ...] = ()
+    steps_of_a_pass: int = 1
 
 
 def clip_names(phase: Phase) -> tuple[str, ...]:
@@ -51,13 +57,14 @@ def summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:
     protected = alternative_of(plan, direction) or likeliest(plan)
     where = f"; costliest: {protected.place}" if protected.place else ""
     return tuple(
-        _summary(phase, bound, sampling_text(phase) + where)
-        for phase, bound in zip(plan.phases, protected.bounds, strict=True)
+        _summary(phase, timed, sampling_text(phase) + where)
+        for phase, timed in zip(plan.phases, chosen(plan, protected), strict=True)
     )
 
 
-def _summary(phase: Phase, bound: StepBound, sampling: str) -> PhaseSummary:
+def _summary(phase: Phase, timed: Timed, sampling: str) -> PhaseSummary:
     """One phase in words and distances."""
+    bound = timed.bound
     return PhaseSummary(
         name=phase.name,
         steps=phase.steps,
@@ -68,4 +75,7 @@ def _summary(phase: Phase, bound: StepBound, sampling: str) -> PhaseSummary:
         shift=bound.shift,
         distances=bound.distances,
         distances_swapped=bound.distances_swapped,
+        hold=timed.hold,
+        revealed=timed.revealed,
+        steps_of_a_pass=timed.steps_of_a_pass,
     )

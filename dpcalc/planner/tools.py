@@ -15,7 +15,7 @@ from dpcalc.curves.loss_moments import Curve
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import flat_pair, poisson_tools
-from dpcalc.planner.releases import phase_bound, releasing_phases
+from dpcalc.planner.releases import inclusion, is_plain, phase_bound, releasing_phases
 from dpcalc.sampling.schemes import Fixed
 
 OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
@@ -40,7 +40,7 @@ def tool_rows(plan: Plan) -> tuple[Row, ...]:
     prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
     once = "each example once per epoch in a fixed order, no amplification by sampling"
     passes = _passes(plan)
-    same = flat.valid and all(phase_bound(plan, phase).inclusion == 1 for phase in releasing_phases(plan))
+    same = flat.valid and all(inclusion(plan, phase) == 1 for phase in releasing_phases(plan))
     row = replace(flat, kind=Kind.AS_PUBLISHED)
     return (
         replace(row, method="opacus-prv", note=prv),
@@ -73,6 +73,10 @@ def _differences(plan: Plan) -> Iterator[str]:
     fixed = any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[: plan.unit])
     if fixed:
         yield "Poisson draws, not batches of a fixed size"
+    elif not is_plain(plan):
+        yield "one Poisson draw of single examples, made afresh in every step"
+    if plan.group_size > 1:
+        yield "single examples, not groups"
     if plan.unit > 1:
         yield f"one level of draws, not {plan.unit}"
     if plan.adjacency is Adjacency.REPLACE_ONE:
@@ -92,7 +96,7 @@ def _renyi_epsilon(plan: Plan, orders: tuple[float, ...]) -> float:
     """
     counts: Counter[Curve] = Counter()
     for phase in releasing_phases(plan):
-        p, q = flat_pair(phase_bound(plan, phase).inclusion, 1, at=1)
+        p, q = flat_pair(inclusion(plan, phase), 1, at=1)
         counts[MixturePair.of(p, q, deviation=phase.mechanism.noise_multiplier)] += phase.steps
     if not counts:
         return 0.0
@@ -115,7 +119,7 @@ def _passes(plan: Plan) -> dict[float, int]:
     """Releases that hold one example, by noise multiplier: a phase is the fewest epochs that take its steps."""
     passes: Counter[float] = Counter()
     for phase in releasing_phases(plan):
-        rate = phase_bound(plan, phase).inclusion
+        rate = inclusion(plan, phase)
         passes[phase.mechanism.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
     return passes
 

@@ -51,6 +51,11 @@ class StepBound:
     distances: tuple[int, ...]
     distances_swapped: tuple[int, ...]
 
+    @property
+    def most(self) -> int:
+        """The largest shift of the mean."""
+        return self.shift
+
 
 def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency) -> StepBound:
     """(K) where all units of the protected level are alike.

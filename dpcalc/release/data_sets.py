@@ -9,11 +9,13 @@ differ in size, each contributes as much as the least of them: contributions may
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
-from math import comb, prod
+from math import comb
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.sampling.company import Company
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.laws import Law, at_least_one, binomial, hypergeometric, summed, times, without_rare
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 
@@ -26,7 +28,9 @@ def sign_patterns(unit: int) -> Iterator[tuple[int, ...]]:
     yield from product((1, -1, 0), repeat=unit)
 
 
-def data_set_pair(company: Company, *, adjacency: Adjacency, signs: tuple[int, ...]) -> tuple[Mixture, Mixture]:
+def data_set_pair(
+    company: Company, *, adjacency: Adjacency, signs: tuple[int, ...], members: int = 1
+) -> tuple[Mixture, Mixture]:
     """The distributions of the batch mean in D and D' for one pattern.
 
     Args:
@@ -34,47 +38,137 @@ def data_set_pair(company: Company, *, adjacency: Adjacency, signs: tuple[int, .
         adjacency: relation between D and D'.
         signs: +1, -1 or 0 by level, length p; below a clipping level above the unit, the sign of the clipped
             vector of a draw that misses the unit.
+        members: units protected together, all in one frame.
 
     Returns:
         (P, Q) of D and D', exact weights by center.
     """
-    path, unit, clip = company.path, len(company.path.counts), company.clip
+    unit, clip = len(company.path.counts), company.clip
     if clip < unit:
-        inner = _clipped_above(company, adjacency, signs[unit - 1])
+        inner = _clipped_above(company, adjacency, signs[unit - 1], members)
         lowest = clip
     else:
-        inner = _unit_level(company, adjacency, signs[unit - 1])
+        inner = _unit_level(company, adjacency, signs[unit - 1], members)
         lowest = unit - 1
     for j in range(lowest, 0, -1):
-        inside, missed = _mates(company, j, signs[j - 1])
-        rate = path.rate(j)
-        inner = (
-            _mix(rate, _sum(inside, inner[0]), missed),
-            _mix(rate, _sum(inside, inner[1]), missed),
-        )
+        inner = (_drawn(company, j, signs[j - 1], inner[0]), _drawn(company, j, signs[j - 1], inner[1]))
     return inner
 
 
-def _unit_level(company: Company, adjacency: Adjacency, sign: int) -> tuple[Mixture, Mixture]:
-    """(D, D') of the contributions under the drawn parent of the protected unit."""
-    unit = len(company.path.counts)
-    inside, missed = _mates(company, unit, sign)
-    rate = company.path.rate(unit)
-    own = _own(company)
-    with_unit = _mix(rate, _sum(inside, _scale(own, -1)), missed)
-    match adjacency:
-        case Adjacency.ADD_REMOVE:
-            return with_unit, missed
-        case Adjacency.ZERO_OUT:
-            return with_unit, _mix(rate, inside, missed)
-        case Adjacency.REPLACE_ONE:
-            return with_unit, _mix(rate, _sum(inside, own), missed)
+def _drawn(company: Company, number: int, sign: int, inner: Mixture) -> Mixture:
+    """What the draw of a level gives, with the units beside the ancestor there, from what the ancestor gives."""
+    each, path = sign * company.beside[number - 1], company.path
+    count, rate = path.counts[number - 1], path.rate(number)
+    match path.schemes[number - 1]:
+        case WithReplacement(size=size):
+            found: Mixture = {}
+            for copies, chance in without_rare(binomial(size, Fraction(1, count))).items():
+                for center, weight in summed({each * (size - copies): chance}, times(inner, copies)).items():
+                    found[center] = found.get(center, Fraction(0)) + weight
+            return found
+        case Fixed(size=size) if each:
+            return _mix(rate, summed({each * (size - 1): Fraction(1)}, inner), {each * size: Fraction(1)})
+        case Poisson(probability=rate) if each and count <= _MOST_INDEPENDENT:
+            beside = _scale(_binomial(count - 1, rate), each)
+            return _mix(rate, summed(beside, inner), beside)
+        case _:
+            return _mix(rate, inner, {0: Fraction(1)})
 
 
-def _clipped_above(company: Company, adjacency: Adjacency, sign: int) -> tuple[Mixture, Mixture]:
-    """(D, D') of the one clipped vector that a drawn level-c unit with the protected unit inside gives."""
+def _unit_level(company: Company, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
+    """(D, D') of the contributions under the drawn parent of what is protected."""
+    path, own = company.path, _own(company)
+    count, each = path.counts[-1], sign * company.beside[len(path.counts) - 1]
+    match path.schemes[-1]:
+        case Fixed(size=size):
+            return counted_pair(hypergeometric(count, members, size), own, each, adjacency, drawn=size)
+        case WithReplacement(size=size):
+            law = without_rare(binomial(size, Fraction(members, count)))
+            return counted_pair(law, own, each, adjacency, drawn=size)
+        case Poisson(probability=rate):
+            law = without_rare(binomial(members, rate))
+            beside = (
+                _scale(_binomial(count - members, rate), each)
+                if each and count <= _MOST_INDEPENDENT
+                else {0: Fraction(1)}
+            )
+        case _:
+            law, beside = {members: Fraction(1)}, {0: Fraction(1)}
+    there, other = counted_pair(law, own, 0, adjacency, drawn=0)
+    return summed(beside, there), summed(beside, other)
+
+
+def counted_pair(law: Law, own: Mixture, each: int, adjacency: Adjacency, *, drawn: int) -> tuple[Mixture, Mixture]:
+    """(D, D') where H of the units drawn are protected ones, contributing -own each (replaced: +own), the rest `each`.
+
+    Args:
+        law: of H.
+        own: law of the number of clipped contributions of a protected unit.
+        each: what every other unit contributes.
+        adjacency: relation between D and D'.
+        drawn: units drawn in all; 0 where nobody stands in for the protected ones.
+    """
+    p: Mixture = {}
+    q: Mixture = {}
+    for h, chance in law.items():
+        held = times(own, h)
+        rest = {each * (drawn - h): chance} if drawn else {0: chance}
+        match adjacency:
+            case Adjacency.ADD_REMOVE:
+                other: Mixture = {each * drawn: chance}
+            case Adjacency.ZERO_OUT:
+                other = rest
+            case Adjacency.REPLACE_ONE:
+                other = summed(rest, held)
+        for total, part in ((p, summed(rest, _scale(held, -1))), (q, other)):
+            for center, weight in part.items():
+                total[center] = total.get(center, Fraction(0)) + weight
+    return p, q
+
+
+def episode_pair(
+    hierarchy: Hierarchy, sign: int, *, draw: tuple[int, int], adjacency: Adjacency, members: int = 1
+) -> tuple[Mixture, Mixture]:
+    """(P, Q) of a step that builds its tasks; where a task or the batch is clipped, what is protected turns it around.
+
+    Args:
+        hierarchy: classes and their records, with episodes.
+        sign: of every other contribution.
+        draw: the protected level (1 for classes, 2 for records) and the clipping level (2 for records, 1 for tasks,
+            0 for the whole batch).
+        adjacency: relation between D and D'.
+        members: classes protected together; of records, 1.
+    """
+    built = hierarchy.episodes
+    if built is None:
+        raise LookupError("episodes: expected constructed tasks, got none")
+    (unit, clip), (classes, records) = draw, hierarchy.levels
+    in_task = hypergeometric(classes.count, members, built.ways)
+    if unit == 2:
+        rate = built.class_rate(classes.count) * built.record_rate(records.count)
+        in_task = {0: 1 - rate, 1: rate}
+    if clip == 2:
+        held = built.records if unit == 1 else 1
+        drawn = built.tasks * built.ways * (1 if unit == 1 else built.records)
+        law = without_rare(times(in_task, built.tasks))
+        return counted_pair(law, {held: Fraction(1)}, sign * held, adjacency, drawn=drawn)
+    law = without_rare(binomial(built.tasks, at_least_one(in_task)))
+    vectors = built.tasks
+    if clip == 0:
+        law, vectors = {0: law.get(0, Fraction(0)), 1: at_least_one(law)}, 1
+    return counted_pair(law, {1: Fraction(1)}, sign, Adjacency.REPLACE_ONE, drawn=vectors)
+
+
+def _clipped_above(company: Company, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
+    """(D, D') of the one clipped vector that a drawn level-c unit with the protected units inside gives."""
     path = company.path
-    rate = prod((path.rate(j) for j in range(company.clip + 1, len(path.counts) + 1)), start=Fraction(1))
+    rate = _any_drawn(path.schemes[-1], path.counts[-1], members)
+    for j in range(len(path.counts) - 1, company.clip, -1):
+        scheme, count = path.schemes[j - 1], path.counts[j - 1]
+        if isinstance(scheme, WithReplacement):
+            rate = 1 - (1 - rate / count) ** scheme.size
+        else:
+            rate *= path.rate(j)
     missed = {sign: Fraction(1)}
     with_unit = _mix(rate, {-1: Fraction(1)}, missed)
     if adjacency is Adjacency.ADD_REMOVE:
@@ -82,18 +176,17 @@ def _clipped_above(company: Company, adjacency: Adjacency, sign: int) -> tuple[M
     return with_unit, _mix(rate, {1: Fraction(1)}, missed)
 
 
-def _mates(company: Company, number: int, sign: int) -> tuple[Mixture, Mixture]:
-    """What the units beside a level-`number` ancestor contribute when it is drawn, and when it is missed."""
-    each, count = company.beside[number - 1], company.path.counts[number - 1]
-    nothing = {0: Fraction(1)}
-    match company.path.schemes[number - 1]:
-        case Fixed(size=size) if each:
-            return {sign * each * (size - 1): Fraction(1)}, {sign * each * size: Fraction(1)}
-        case Poisson(probability=rate) if each and sign and count <= _MOST_INDEPENDENT:
-            beside = _scale(_binomial(count - 1, rate), sign * each)
-            return beside, beside
+def _any_drawn(scheme: Scheme, count: int, members: int) -> Fraction:
+    """Probability that a draw from a frame holds any of some units."""
+    match scheme:
+        case Fixed(size=size):
+            return at_least_one(hypergeometric(count, members, size))
+        case WithReplacement(size=size):
+            return 1 - Fraction(count - members, count) ** size
+        case Poisson(probability=rate):
+            return 1 - (1 - rate) ** members
         case _:
-            return nothing, nothing
+            return Fraction(1)
 
 
 def _own(company: Company) -> Mixture:
@@ -125,8 +218,7 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
 
 def _binomial(count: int, rate: Fraction) -> Mixture:
     """How many of the vectors that are not left at 0 are drawn."""
-    n = min(count, _MOST_INDEPENDENT)
-    return {k: weight for k in range(n + 1) if (weight := comb(n, k) * rate**k * (1 - rate) ** (n - k))}
+    return binomial(min(count, _MOST_INDEPENDENT), rate)
 
 
 def _power(a: Mixture, count: int) -> Mixture:
@@ -136,7 +228,7 @@ def _power(a: Mixture, count: int) -> Mixture:
         return {value * count: weight}
     total: Mixture = {0: Fraction(1)}
     for _ in range(min(count, max(1, _MOST_INDEPENDENT // len(a)))):
-        total = _sum(total, a)
+        total = summed(total, a)
     return total
 
 
@@ -146,15 +238,6 @@ def _compound(counts: Mixture, each: Mixture) -> Mixture:
     for count, weight in counts.items():
         for value, inner in (_power(each, count) if count else {0: Fraction(1)}).items():
             total[value] = total.get(value, Fraction(0)) + weight * inner
-    return total
-
-
-def _sum(a: Mixture, b: Mixture) -> Mixture:
-    """Distribution of the sum of two independent values."""
-    total: Mixture = {}
-    for x, p in a.items():
-        for y, q in b.items():
-            total[x + y] = total.get(x + y, Fraction(0)) + p * q
     return total
 
 

@@ -4,8 +4,11 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dpcalc.curves.dominating_pair import MixturePair
-from dpcalc.curves.privacy_profile import GluedProfile
+from dpcalc.curves.monotone_pair import MonotonePair
+from dpcalc.curves.privacy_profile import GluedProfile, PrivacyProfile
+from dpcalc.curves.told_apart import ToldApart
 from dpcalc.release.bounds import StepBound
+from dpcalc.release.counted import Average, Bound, CountPair
 
 
 def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
@@ -38,3 +41,33 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
     p[0] = p.get(0, Fraction(0)) + bound.inclusion
     q[bound.shift] = q.get(bound.shift, Fraction(0)) + bound.inclusion
     return p, q
+
+
+def step_curve(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
+    """The profile of a bound in direction D||D'; `swapped` gives D'||D.
+
+    Args:
+        bound: one that includes the protected unit at all.
+        noise_multiplier: sigma > 0, noise deviation in clip norms.
+
+    Returns:
+        An upper bound on the profile of one step.
+    """
+    match bound:
+        case StepBound():
+            return glued_profile(bound, noise_multiplier=noise_multiplier)
+        case CountPair():
+            return MonotonePair(pair=MixturePair.of(*count_mixtures(bound), deviation=noise_multiplier))
+        case Average(parts=parts):
+            return ToldApart(
+                weights=tuple(float(chance) for chance, _ in parts),
+                profiles=tuple(step_curve(one, noise_multiplier=noise_multiplier) for _, one in parts),
+            )
+
+
+def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+    """(P, Q) of mixtures over H, weight by center; P to the left."""
+    if bound.both_ways:
+        half = bound.shift // 2
+        return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
+    return {-bound.shift * h: chance for h, chance in bound.law}, {0: Fraction(1)}

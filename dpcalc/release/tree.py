@@ -1,8 +1,9 @@
 """Every training run is a small tree of releases; an accountant sees only what is here.
 
 `Single` is one step in one direction. `Repeat` and `Sequence` compose adaptively, `Revealed` is a release that a draw
-which everybody sees lets touch the unit, or not. Alternatives (the two directions) are a `WorstOf` at the root. Composition adds losses, and adding is commutative, so what an
-accountant needs is how often each step occurs: `step_counts`, the only place that multiplies counts.
+which everybody sees lets touch the unit, or not. Alternatives (the two directions) are a `WorstOf` at the root.
+Composition adds losses, and adding is commutative, so what an accountant needs is how often each step occurs:
+`step_counts`, the only place that multiplies counts.
 """
 
 from collections import Counter

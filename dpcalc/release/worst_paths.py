@@ -8,13 +8,14 @@ is above them all, which is done where very many are left.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, PathTable, Whole, path_table
-from dpcalc.sampling.schemes import Fixed
+from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 
 MOST_PATHS = 128
 _IRRELEVANT = 2**62  # in place of what has no influence: at least as large as anything
@@ -39,6 +40,28 @@ def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[t
     return tuple(table.paths(row) for row in sorted(found, key=table.rows.__getitem__))
 
 
+def above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
+    """One path a phase that is nowhere below any of several: where units on different paths are protected together."""
+    return tuple(_above(phase) for phase in zip(*ways, strict=True))
+
+
+def _above(paths: Sequence[Path]) -> Path:
+    """The path above some paths of one phase."""
+    if len(paths) == 1:
+        return paths[0]
+    own = max(path.contributions[-1] for path in paths)
+    beside = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
+    steps = (zip(path.counts, path.schemes, strict=True) for path in paths)
+    fewest = [min(column, key=itemgetter(0)) for column in zip(*steps, strict=True)]
+    return Path(
+        place=(),
+        counts=tuple(count for count, _ in fewest),
+        schemes=tuple(scheme for _, scheme in fewest),
+        contributions=tuple(own + max(column) for column in zip(*beside, strict=True)),
+        siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
+    )
+
+
 def _features(table: PathTable) -> Whole:
     """What a path costs grows with each of these columns; one row for each path."""
     return np.stack([column for phase in range(len(table.hierarchies)) for column in _of_phase(table, phase)], axis=1)
@@ -52,8 +75,8 @@ def _of_phase(table: PathTable, phase: int) -> Iterator[Whole]:
     for at, level in enumerate(table.hierarchies[phase].levels[: table.unit]):
         sampled = np.full(own.shape, level.rate < 1)
         beside = np.zeros_like(own)
-        if isinstance(level.scheme, Fixed):
-            sampled = table.counts[:, at] > level.scheme.size
+        if isinstance(level.scheme, (Fixed, WithReplacement, Shuffle)):
+            sampled = table.counts[:, at] > (1 if isinstance(level.scheme, WithReplacement) else level.scheme.size)
             yield np.where(sampled, -table.counts[:, at], 0)
             beside = np.where(sampled, siblings[:, at], 0)
         if at == table.unit - 1:

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.paths import Path, Rows, Whole, level_rows
-from dpcalc.sampling.schemes import Fixed
+from dpcalc.sampling.schemes import All, Fixed, WithReplacement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,9 @@ def _certain(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Wh
     for number in range(clip - 1, 0, -1):
         below, level, values = levels[number], hierarchy.level(number + 1), found[number]
         match level.scheme:
-            case Fixed(size=size):
+            case Fixed(size=size) | WithReplacement(size=size):
                 found[number - 1] = size * np.minimum.reduceat(values, below.first)
-            case _ if level.rate == 1:
+            case All():
                 found[number - 1] = below.sums(values)
             case _:
                 found[number - 1] = np.zeros_like(found[number - 1])

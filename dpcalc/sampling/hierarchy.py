@@ -8,10 +8,12 @@ the two. Source: Algorithm 1 of Tombs, Kotevska and Young 2022 (CEUR Vol-3318 sh
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import prod
 
 from dpcalc.errors import InputError
-from dpcalc.sampling.schemes import All, Fixed, Scheme
+from dpcalc.sampling.episodes import Episodes
+from dpcalc.sampling.schemes import All, Fixed, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
 
@@ -24,12 +26,14 @@ class Level:
         count: most units under one parent, >= 1; for add-remove the count of the larger data set.
         least: fewest units under one parent; 0, the default, stands for `count`: all parents hold the same number.
         scheme: how one step draws them from each drawn parent.
+        redraw_every: steps for which one draw is held, >= 1.
     """
 
     name: str
     count: int
     least: int = 0
     scheme: Scheme
+    redraw_every: int = 1
 
     def __post_init__(self) -> None:
         """Refuse empty levels and draws that cannot exist; a draw of everything is `all`."""
@@ -39,7 +43,9 @@ class Level:
             object.__setattr__(self, "least", self.count)
         if not 1 <= self.least <= self.count:
             raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.least}")
-        if isinstance(self.scheme, Fixed) and self.scheme.size > self.least:
+        if self.redraw_every < 1:
+            raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
+        if isinstance(self.scheme, (Fixed, Shuffle)) and self.scheme.size > self.least:
             raise InputError(
                 f"level {self.name}: expected a size of at most the count {self.least}, got {self.scheme.size}; "
                 "a draw without replacement cannot hold more than there are"
@@ -64,7 +70,7 @@ class Level:
 
 def drawn_from(scheme: Scheme, count: int) -> Scheme:
     """What a scheme is for a parent with `count` units: a fixed draw of all of them is `all`."""
-    return All() if isinstance(scheme, Fixed) and scheme.size == count else scheme
+    return All() if isinstance(scheme, (Fixed, Shuffle)) and scheme.size == count else scheme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +80,12 @@ class Hierarchy:
     Attributes:
         levels: names, counts and schemes.
         tree: the size of every unit where they differ and are known, else None.
+        episodes: how a step builds its tasks where the levels are classes and their records, else None.
     """
 
     levels: tuple[Level, ...]
     tree: Tree | None = None
+    episodes: Episodes | None = None
 
     def __post_init__(self) -> None:
         """Refuse an empty hierarchy, ambiguous names and absurd sizes; a tree of equal sizes is none."""
@@ -91,6 +99,9 @@ class Hierarchy:
                 raise InputError("data.levels: expected the fewest and most units that the tree has under one parent")
             if all(level.is_equal for level in self.levels):
                 object.__setattr__(self, "tree", None)
+        self._refuse_rhythms()
+        if self.episodes is not None:
+            self._refuse_episodes(self.episodes)
         if self.units(self.depth) > MAX_RECORDS:
             raise InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
 
@@ -107,8 +118,8 @@ class Hierarchy:
             InputError: names the first unit that holds fewer units than a step draws.
         """
         for number, scheme in enumerate(schemes, start=1):
-            short = tree.first_below(number, scheme.size) if isinstance(scheme, Fixed) else None
-            if isinstance(scheme, Fixed) and short is not None:
+            short = tree.first_below(number, scheme.size) if isinstance(scheme, (Fixed, Shuffle)) else None
+            if isinstance(scheme, (Fixed, Shuffle)) and short is not None:
                 place, held = short
                 drawn = f"{scheme.size} of level {names[number - 1]}, which a step draws"
                 raise InputError(f"tree{indexed(place)}: expected at least {drawn}, got {held}")
@@ -117,6 +128,37 @@ class Hierarchy:
             for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)
         )
         return cls(levels=tuple(levels), tree=tree)
+
+    def _refuse_rhythms(self) -> None:
+        """Refuse draws that are held for longer than the draws they are made from, and passes within draws."""
+        for above, level in pairwise(self.levels):
+            if above.redraw_every % level.redraw_every:
+                raise InputError(
+                    f"level {level.name}: expected redraw_every to divide the {above.redraw_every} of level "
+                    f"{above.name}, got {level.redraw_every}"
+                )
+            if isinstance(level.scheme, Shuffle) and any(x.rate < 1 for x in self.levels[: self.levels.index(level)]):
+                raise InputError(f"level {level.name}: expected all levels above a shuffle to be drawn whole")
+        held = (x for x in self.levels if x.redraw_every > 1 and isinstance(x.scheme, (WithReplacement, Shuffle)))
+        for level in held:
+            raise InputError(
+                f"level {level.name}: expected a fixed, poisson or all draw to be held, got {level.scheme.name}"
+            )
+
+    def _refuse_episodes(self, episodes: Episodes) -> None:
+        """Refuse tasks that cannot be built from the levels."""
+        if self.depth != 2 or any(level.scheme != All() or level.redraw_every > 1 for level in self.levels):
+            raise InputError("episodes: expected two levels, classes and their records, without draws of their own")
+        classes, records = self.levels
+        if episodes.ways > classes.least:
+            raise InputError(
+                f"episodes.ways: expected at most the {classes.least} of level {classes.name}, got {episodes.ways}"
+            )
+        if episodes.records > records.least:
+            raise InputError(
+                f"episodes: expected shots + queries of at most the {records.least} of level {records.name}, "
+                f"got {episodes.records}"
+            )
 
     @property
     def depth(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.sampling.hierarchy import Hierarchy, drawn_from
-from dpcalc.sampling.schemes import Fixed, Scheme
+from dpcalc.sampling.schemes import Fixed, Scheme, Shuffle, WithReplacement
 
 Whole = NDArray[np.int64]
 
@@ -197,8 +197,10 @@ def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> li
         below, scheme = levels[number], hierarchy.level(number + 1).scheme
         values = found[number]
         match scheme:
-            case Fixed(size=size):
+            case Fixed(size=size) | Shuffle(size=size):
                 found[number - 1] = below.sums_of_largest(values, size)
+            case WithReplacement(size=size):
+                found[number - 1] = size * np.maximum.reduceat(values, below.first)
             case _:
                 found[number - 1] = below.sums(values)
     return found

@@ -20,8 +20,7 @@ class Fixed:
 
     def __post_init__(self) -> None:
         """Refuse an empty or negative draw."""
-        if self.size < 1:
-            raise InputError(f"size: expected a whole number >= 1, got {self.size}; a draw of nothing trains nothing")
+        _refuse_empty(self.size)
 
     def rate(self, count: int) -> Fraction:
         """Exact probability that one of `count` children is drawn."""
@@ -59,6 +58,62 @@ class Poisson:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithReplacement:
+    """`size` independent draws of one child each: the same child may be drawn several times.
+
+    Attributes:
+        size: draws, a whole number >= 1.
+    """
+
+    name: ClassVar[str] = "with-replacement"
+    size: int
+
+    def __post_init__(self) -> None:
+        """Refuse an empty or negative draw."""
+        _refuse_empty(self.size)
+
+    def rate(self, count: int) -> Fraction:
+        """Exact probability that one of `count` children is drawn at all."""
+        return 1 - Fraction(count - 1, count) ** self.size
+
+    def most_drawn(self, count: int) -> int:
+        """Draws, repetitions included."""
+        del count
+        return self.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffle:
+    """Pass after pass over all children in random order, `size` of them in each step; the last batch may be smaller.
+
+    No amplification is claimed: every child is in exactly one step of each pass, and the reader may know which one.
+
+    Attributes:
+        size: children in a step, a whole number >= 1.
+    """
+
+    name: ClassVar[str] = "shuffle"
+    size: int
+
+    def __post_init__(self) -> None:
+        """Refuse an empty or negative draw."""
+        _refuse_empty(self.size)
+
+    def rate(self, count: int) -> Fraction:
+        """Certainty, once in every pass."""
+        del count
+        return Fraction(1)
+
+    def most_drawn(self, count: int) -> int:
+        """Most children in one step."""
+        return min(self.size, count)
+
+    def steps_of_a_pass(self, count: int) -> int:
+        """Steps until all of `count` children have had their turn."""
+        return -(-count // self.size)
+
+
+@dataclass(frozen=True, kw_only=True)
 class All:
     """Every child, every time."""
 
@@ -74,5 +129,11 @@ class All:
         return count
 
 
-Scheme = Fixed | Poisson | All
-SCHEMES: dict[str, type[Scheme]] = {"fixed": Fixed, "poisson": Poisson, "all": All}
+def _refuse_empty(size: int) -> None:
+    """Refuse a draw of nothing."""
+    if size < 1:
+        raise InputError(f"size: expected a whole number >= 1, got {size}; a draw of nothing trains nothing")
+
+
+Scheme = Fixed | Poisson | WithReplacement | Shuffle | All
+SCHEMES: dict[str, type[Scheme]] = {x.name: x for x in (Fixed, Poisson, WithReplacement, Shuffle, All)}

@@ -26,7 +26,8 @@ from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, likeliest, 
 from dpcalc.planner.solve import solve
 from dpcalc.release import worst_paths
 from dpcalc.release.bounds import one_step_bound, path_bound
-from dpcalc.release.step import glued_profile
+from dpcalc.release.phase_bounds import Group, phase_bounds
+from dpcalc.release.step import glued_profile, step_curve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import All, Fixed, Poisson
@@ -114,8 +115,11 @@ def test_the_unit_is_the_same_in_every_phase():
     table = path_table([(phase.hierarchy, phase.clip) for phase in plan.phases], unit=2)
     totals = []
     for row in range(len(table.counts)):
-        bounds = [path_bound(path, clip=3, adjacency=plan.adjacency) for path in table.paths(row)]
-        ahead = [glued_profile(bound, noise_multiplier=4.0) for bound in bounds]
+        draws = zip(plan.phases, table.paths(row), strict=True)
+        timed = [
+            phase_bounds(phase.hierarchy, path, clip=3, adjacency=plan.adjacency, group=Group())[0] for phase, path in draws
+        ]
+        ahead = [step_curve(one.bound, noise_multiplier=4.0) for one in timed]
         directions = (ahead, [profile.swapped for profile in ahead])
         totals += [ACCOUNTANTS["pld"](dict.fromkeys(curves, 50), delta=plan.delta).epsilon for curves in directions]
     assert both == pytest.approx(max(totals), rel=1e-9)

@@ -1,0 +1,148 @@
+"""What a step reveals of the draws above the protected level: how many of a group's parents it drew, and how often.
+
+A *placement* says where the k members of a group are: at the protected level's frame their number, above it a tuple
+with one placement for each occupied unit. A *context* is, for each number of members in a parent, how many copies of
+such parents were drawn; draws with replacement can hold several copies of one.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from math import comb, prod
+
+from dpcalc.sampling.laws import Law, binomial, hypergeometric, put_together, summed, times
+from dpcalc.sampling.schemes import Fixed, Poisson, Scheme, WithReplacement
+
+Placement = int | tuple["Placement", ...]
+Context = tuple[tuple[int, int], ...]
+"""(members in a parent, copies of such parents), ascending."""
+
+
+def placements(members: int, room: Sequence[int]) -> list[Placement]:
+    """Every way to place some members, up to the order of siblings.
+
+    Args:
+        members: >= 1.
+        room: for each level, from the outermost to the protected one, how many units of a frame can be occupied.
+    """
+    most, *below = room
+    if not below:
+        return [members] if members <= most else []
+    found: list[Placement] = []
+    for sizes in _partitions(members, most, members):
+        groups = Counter(sizes)
+        choices = (combinations_with_replacement(placements(size, below), number) for size, number in groups.items())
+        found += [tuple(child for chosen in combination for child in chosen) for combination in product(*choices)]
+    return found
+
+
+def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """The ways to write a number as a sum of at most `parts` numbers, none above `largest`, descending."""
+    if not number:
+        yield ()
+    elif parts:
+        for first in range(min(number, largest), 0, -1):
+            for rest in _partitions(number - first, parts - 1, first):
+                yield (first, *rest)
+
+
+def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> dict[Context, Fraction]:
+    """The law of the context.
+
+    Args:
+        placement: of the members.
+        schemes: of the levels from the outermost to the protected one.
+        counts: units in a frame, level by level.
+
+    Returns:
+        Probability by context; () where no parent of a member is drawn. Where several kinds of units are drawn with
+        replacement, every draw is taken to hit each of them: more is drawn than can be, which costs more.
+    """
+    if isinstance(placement, int):
+        return {((placement, 1),): Fraction(1)}
+    kinds = Counter(placement)
+    below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
+    found: dict[Context, Fraction] = {}
+    for copies, chance in _drawn(schemes[0], counts[0], tuple(kinds.values())):
+        law: dict[Context, Fraction] = {(): chance}
+        for number, one in zip(copies, below, strict=True):
+            for _ in range(number):
+                law = _together(law, one)
+        for context, weight in law.items():
+            found[context] = found.get(context, Fraction(0)) + weight
+    return found
+
+
+def _together(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
+    """Both contexts at once, drawn independently."""
+    found: dict[Context, Fraction] = {}
+    for (x, p), (y, q) in product(a.items(), b.items()):
+        copies = Counter(dict(x))
+        copies.update(dict(y))
+        context = tuple(sorted(copies.items()))
+        found[context] = found.get(context, Fraction(0)) + p * q
+    return found
+
+
+def _drawn(scheme: Scheme, count: int, occupied: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """(how often units of each kind are drawn, probability); `occupied` is the number of units of each kind."""
+    ranges = [range(number + 1) for number in occupied]
+    match scheme:
+        case Fixed(size=size):
+            for drawn in product(*ranges):
+                if 0 <= (rest := size - sum(drawn)) <= count - sum(occupied):
+                    ways = prod(map(comb, occupied, drawn)) * comb(count - sum(occupied), rest)
+                    yield drawn, Fraction(ways, comb(count, size))
+        case Poisson(probability=rate):
+            laws = [binomial(number, rate) for number in occupied]
+            for drawn in product(*laws):
+                yield drawn, prod((law[number] for law, number in zip(laws, drawn, strict=True)), start=Fraction(1))
+        case WithReplacement(size=size) if len(occupied) == 1:
+            for number, chance in put_together(binomial(size, Fraction(occupied[0], count))).items():
+                yield (number,), chance
+        case WithReplacement(size=size):
+            yield tuple(size for _ in occupied), Fraction(1)
+        case _:
+            yield occupied, Fraction(1)
+
+
+def members_drawn(context: Context, scheme: Scheme, count: int) -> Law:
+    """The law of the number of members in the batch, given the context.
+
+    Args:
+        context: of the draws above.
+        scheme: of the protected level.
+        count: units in one of its frames.
+    """
+    law: Law = {0: Fraction(1)}
+    for members, copies in context:
+        match scheme:
+            case Fixed(size=size):
+                one = times(hypergeometric(count, members, size), copies)
+            case Poisson(probability=rate):
+                one = binomial(members * copies, rate)
+            case WithReplacement(size=size):
+                one = binomial(size * copies, Fraction(members, count))
+            case _:
+                one = {members * copies: Fraction(1)}
+        law = summed(law, put_together(one))
+    return law
+
+
+def large_group(members: int, drawn: Fraction, rate: Fraction) -> list[tuple[Fraction, Law]]:
+    """An upper bound for a group of any placement: (probability, law of the number of members in the batch).
+
+    With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
+    together with probability at most r^j, so at least j of them with at most C(k, j) r^j.
+
+    Args:
+        members: k.
+        drawn: eta, probability that a parent is drawn.
+        rate: r, probability that a member is drawn, given its parent is.
+    """
+    tails = [Fraction(1)]
+    for j in range(1, members + 1):
+        tails.append(min(tails[-1], comb(members, j) * rate**j))
+    law = {j: tails[j] - (tails[j + 1] if j < members else 0) for j in range(members + 1)}
+    return [(min(Fraction(1), members * drawn), {j: chance for j, chance in law.items() if chance})]

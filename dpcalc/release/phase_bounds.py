@@ -1,0 +1,299 @@
+"""The valid bounds of a phase: from levels, schemes and rhythms to the one-step bound and when it applies.
+
+Shuffles. Every unit is in one step of each pass, and nothing is claimed for not knowing in which: a pass is one
+release without amplification. When a unit is removed, let the last unit of the order take its place: one batch has
+another unit in it, distance own + sibling, and the last one lacks one, distance sibling.
+
+Any unit is part of a unit above it, so replacing that one covers it, whatever the relation. For one unit and draws of
+one rhythm that never costs less: raising the rates below an ancestor to 1 and its shift to 2 m makes (K) of the unit
+that of the ancestor, and (K) grows with both. Elsewhere it can, and the cheaper of the bounds may be taken.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import groupby
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.release.bounds import StepBound, path_bound
+from dpcalc.release.contexts import Placement, contexts, large_group, members_drawn, placements
+from dpcalc.release.counted import Average, Bound, Member
+from dpcalc.release.timed import Timed
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.laws import Law, binomial, hypergeometric, put_together, times
+from dpcalc.sampling.paths import Path
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+
+LARGEST_PLACED = 12  # members of a group whose placements are told apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Units protected together.
+
+    Attributes:
+        size: how many, >= 1.
+        placement: where they are; None where that is left open.
+    """
+
+    size: int = 1
+    placement: Placement | None = None
+
+    @property
+    def words(self) -> str:
+        """How the group lies."""
+        match self.placement:
+            case tuple():
+                return f"group of {self.size} placed {_nested(self.placement)}"
+            case _:
+                return ""
+
+    @property
+    def is_together(self) -> bool:
+        """Whether all are in one unit of the level above."""
+        if self.size == 1:
+            return True
+        inner = self.placement
+        while isinstance(inner, tuple) and len(inner) == 1:
+            (inner,) = inner
+        return isinstance(inner, int)
+
+
+def _nested(placement: Placement) -> str:
+    """A placement in brackets."""
+    return f"({' + '.join(map(_nested, placement))})" if isinstance(placement, tuple) else str(placement)
+
+
+def groups(size: int, paths: Sequence[Path], adjacency: Adjacency) -> tuple[Group, ...]:
+    """Every way a group can lie, as far as ways are told apart.
+
+    Args:
+        size: of the group.
+        paths: the way to one of its units, one for each phase.
+        adjacency: where units are removed, as many must be left as a fixed draw takes.
+
+    Raises:
+        InputError: if there is no room for so many.
+    """
+    if size == 1:
+        return (Group(),)
+    room = [min(path.counts[at] for path in paths) for at in range(len(paths[0].counts))]
+    if adjacency is Adjacency.ADD_REMOVE:
+        room[-1] = min(path.counts[-1] - _least_left(path.schemes[-1]) for path in paths)
+    if size > math.prod(room):
+        raise InputError(f"group_size: expected at most {math.prod(room)}, more units cannot be exchanged, got {size}")
+    if len(room) == 1:
+        return (Group(size=size, placement=size),)
+    if size > LARGEST_PLACED:
+        return (Group(size=size),)
+    return tuple(Group(size=size, placement=placement) for placement in placements(size, room))
+
+
+def _least_left(scheme: Scheme) -> int:
+    """Units that must be left in a frame for a step to be drawn."""
+    match scheme:
+        case Fixed(size=size) | Shuffle(size=size):
+            return size
+        case WithReplacement():
+            return 1
+        case _:
+            return 0
+
+
+def phase_bounds(
+    hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
+) -> tuple[Timed, ...]:
+    """The valid bounds of one phase, the native one first; any of them may be taken.
+
+    Args:
+        hierarchy: levels and schemes.
+        path: the way to the protected unit, or to one that costs as much as any.
+        clip: clipping level, 0 to depth.
+        adjacency: relation between D and D'.
+        group: how many units are protected together, and where they are.
+    """
+    native = _native(hierarchy, path, clip, adjacency, group)
+    if native.is_plain or hierarchy.episodes is not None or not group.is_together:
+        return (native,)
+    unit = len(path.counts)
+    above = (_native(hierarchy, _upto(path, level), clip, Adjacency.REPLACE_ONE, Group()) for level in range(1, unit))
+    return (native, *above)
+
+
+def _upto(path: Path, unit: int) -> Path:
+    """The way to the ancestor at a level."""
+    return Path(
+        place=path.place[:unit],
+        counts=path.counts[:unit],
+        schemes=path.schemes[:unit],
+        contributions=path.contributions[:unit],
+        siblings=path.siblings[:unit],
+    )
+
+
+def _native(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Timed:
+    """The bound of the protected level itself."""
+    if hierarchy.episodes is not None:
+        return Timed(bound=_episode_bound(hierarchy, path, clip, adjacency, group))
+    unit = len(path.counts)
+    hold = hierarchy.level(unit).redraw_every
+    slow = [level for level in range(1, unit) if hierarchy.level(level).redraw_every > hold]
+    shuffled = [level for level in range(1, unit + 1) if isinstance(path.schemes[level - 1], Shuffle)]
+    drawn = _certain(path, {*slow, *shuffled})
+    if group.size > 1:  # held draws of parents of several members are not told apart: nothing is claimed for them
+        revealed: list[tuple[Fraction, int]] = []
+    else:
+        rhythms = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
+        revealed = [(math.prod(map(path.rate, levels), start=Fraction(1)), period) for period, levels in rhythms]
+    timed = Timed(
+        bound=_draw_bound(hierarchy, drawn, clip, adjacency, group),
+        hold=hold,
+        revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
+    )
+    return _with_passes(timed, path, clip, adjacency, group) if shuffled else timed
+
+
+def _certain(path: Path, levels: set[int]) -> Path:
+    """A path on which some levels are drawn whole."""
+    schemes: list[Scheme] = [All() if at in levels else scheme for at, scheme in enumerate(path.schemes, start=1)]
+    return replace(path, schemes=tuple(schemes))
+
+
+def _with_passes(timed: Timed, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Timed:
+    """The bound of a pass: one step of it, or what the order of a shuffled protected level does."""
+    passes = (
+        scheme.steps_of_a_pass(count)
+        for scheme, count in zip(path.schemes, path.counts, strict=True)
+        if isinstance(scheme, Shuffle)
+    )
+    length = next(passes)
+    own, sibling = (path.contributions[-1], path.siblings[-1]) if clip >= len(path.counts) else (1, 1)
+    if not isinstance(path.schemes[-1], Shuffle):
+        return replace(timed, steps_of_a_pass=length)
+    size = path.schemes[-1].size
+    if adjacency is Adjacency.ADD_REMOVE:
+        squared = group.size**2 * ((own + sibling) ** 2 + sibling**2)
+    else:
+        full, rest = divmod(group.size, size)
+        one = own if adjacency is Adjacency.ZERO_OUT and clip >= len(path.counts) else 2 * own
+        squared = (full * size**2 + rest**2) * one**2
+    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
+    return replace(timed, bound=bound, squared=squared, steps_of_a_pass=length)
+
+
+def _draw_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
+    """The bound of one draw, all rhythms of `path` being the protected level's."""
+    replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
+    if group.size == 1 and not replaced:
+        return _one_unit(hierarchy, path, clip, adjacency)
+    member = _member(path, clip, adjacency)
+    *_, count = path.counts
+    *above, scheme = path.schemes
+    if group.size > 1 and group.placement is None:
+        if replaced:
+            raise UnsupportedError(
+                f"group_size: expected at most {LARGEST_PLACED} units under draws with replacement, got {group.size}"
+            )
+        eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
+        return member.bound(large_group(group.size, eta, path.rate(len(path.counts))))
+    placement: Placement = 1
+    for _ in above:
+        placement = (placement,)
+    placement = placement if group.placement is None else group.placement
+    found = contexts(placement, path.schemes, path.counts)
+    laws = [(chance, members_drawn(context, scheme, count)) for context, chance in found.items()]
+    return member.bound([(chance, _at_most(law, clip)) for chance, law in laws])
+
+
+def _at_most(law: Law, clip: int) -> Law:
+    """The number of clipped vectors that change, where the whole batch is one."""
+    if clip:
+        return law
+    none = law.get(0, Fraction(0))
+    return {h: chance for h, chance in ((0, none), (1, 1 - none)) if chance}
+
+
+def _member(path: Path, clip: int, adjacency: Adjacency) -> Member:
+    """What one member does to a batch."""
+    if clip < len(path.counts):
+        above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
+        return Member(own=1, stand_in=1, adjacency=above)
+    replaced = isinstance(path.schemes[-1], (Fixed, WithReplacement))
+    return Member(own=path.contributions[-1], stand_in=path.siblings[-1] if replaced else None, adjacency=adjacency)
+
+
+def _one_unit(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> Bound:
+    """(K), averaged over the number of the unit's contributions where that is random."""
+    bound = path_bound(path, clip=clip, adjacency=adjacency)
+    own = _own_law(hierarchy, path, clip)
+    if own is None:
+        return bound
+    unit = len(path.counts)
+    if unit == 1:
+        law: Law = {h: path.rate(1) * chance for h, chance in own.items()}
+        law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
+        return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
+    both = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    parts = tuple(
+        (
+            chance,
+            replace(
+                bound,
+                shift=both * h,
+                distances=(*bound.distances[:-1], h),
+                distances_swapped=(*bound.distances_swapped[:-1], h if both == 2 else 0),
+            ),
+        )
+        for h, chance in own.items()
+        if h
+    )
+    return Average(parts=parts)
+
+
+def _own_law(hierarchy: Hierarchy, path: Path, clip: int) -> Law | None:
+    """How many contributions a drawn unit makes where that is random, at most; None where it is taken at its largest.
+
+    Only where nobody stands in for the unit, and where the draws below it are made afresh whenever it is drawn.
+    """
+    unit = len(path.counts)
+    below = [level for level in range(unit + 1, clip + 1) if isinstance(hierarchy.level(level).scheme, Poisson)]
+    if not below or isinstance(path.schemes[-1], Fixed):
+        return None
+    lowest = below[-1]
+    rate = hierarchy.level(lowest).rate
+    levels = hierarchy.levels[unit - 1 : lowest]
+    if any(level.redraw_every != levels[0].redraw_every for level in levels):
+        return None
+    each = math.prod(level.most_drawn for level in hierarchy.levels[lowest:clip])
+    if each > 1 and not all(level.is_equal for level in hierarchy.levels[lowest:clip]):
+        return None
+    drawn = put_together(binomial(path.contributions[-1] // each, rate))
+    return {each * h: chance for h, chance in drawn.items()}
+
+
+def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
+    """The bound of a step that builds its tasks: a class or a record is in each of them independently."""
+    built = hierarchy.episodes
+    if built is None:
+        raise LookupError("episodes: expected constructed tasks, got none")
+    if len(path.counts) == 1:
+        touched: list[tuple[Fraction, Law]] = [
+            (Fraction(1), times(hypergeometric(path.counts[0], group.size, built.ways), built.tasks))
+        ]
+        if clip == 1:
+            one = 1 - hypergeometric(path.counts[0], group.size, built.ways).get(0, Fraction(0))
+            touched = [(Fraction(1), binomial(built.tasks, one))]
+    else:
+        classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
+        touched = [(Fraction(1), binomial(built.tasks, classes * records))]
+        if clip == 2:
+            told = binomial(built.tasks, classes)
+            touched = [(chance, binomial(number, records)) for number, chance in put_together(told).items()]
+    if clip < 2:
+        member = Member(own=1, stand_in=1, adjacency=Adjacency.REPLACE_ONE)
+    else:
+        held = built.records if len(path.counts) == 1 else 1
+        member = Member(own=held, stand_in=held, adjacency=adjacency)
+    return member.bound([(chance, _at_most(law, clip)) for chance, law in touched])

@@ -1,0 +1,87 @@
+"""Laws of counts: exact probabilities of how many of some units a draw holds."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import comb
+
+Law = dict[int, Fraction]
+"""Probability by count; the values are positive and sum to 1."""
+
+_RARE = Fraction(1, 2**200)  # counts that together are rarer are put together, at the largest one
+_MOST_COUNTS = 48  # more different counts are put together, each at the largest of its neighbours
+
+
+def binomial(trials: int, rate: Fraction) -> Law:
+    """The number of successes of independent trials; where very many are possible, an upper bound in stochastic order.
+
+    Args:
+        trials: >= 0.
+        rate: exact, in [0, 1].
+    """
+    if rate in {0, 1}:
+        return {trials if rate else 0: Fraction(1)}
+    law: Law = {}
+    weight, left = (1 - rate) ** trials, Fraction(1)
+    for count in range(trials):
+        law[count] = weight
+        left -= weight
+        if left < _RARE:
+            break
+        weight = weight * (trials - count) * rate / ((count + 1) * (1 - rate))
+    law[trials] = law.get(trials, Fraction(0)) + left
+    return {count: chance for count, chance in law.items() if chance}
+
+
+def hypergeometric(count: int, marked: int, drawn: int) -> Law:
+    """The number of marked units among `drawn` of `count`, without replacement; 0 <= marked, drawn <= count."""
+    ways = comb(count, drawn)
+    least, most = max(0, marked + drawn - count), min(marked, drawn)
+    return {h: Fraction(comb(marked, h) * comb(count - marked, drawn - h), ways) for h in range(least, most + 1)}
+
+
+def summed(a: Law, b: Law) -> Law:
+    """The sum of two independent counts."""
+    law: Law = {}
+    for x, p in a.items():
+        for y, q in b.items():
+            law[x + y] = law.get(x + y, Fraction(0)) + p * q
+    return law
+
+
+def times(law: Law, number: int) -> Law:
+    """The sum of `number` independent counts with one law."""
+    result: Law = {0: Fraction(1)}
+    while number:
+        number, odd = divmod(number, 2)
+        if odd:
+            result = summed(result, law)
+        law = summed(law, law) if number else law
+    return result
+
+
+def without_rare(law: Law) -> Law:
+    """A lower bound in stochastic order: the largest count moved to the next where it stands for a rare tail."""
+    *rest, below, top = sorted(law) if len(law) > 1 else (0, 0)
+    if len(law) < 2 or law[top] >= _RARE:
+        return law
+    return {**{count: law[count] for count in rest}, below: law[below] + law[top]}
+
+
+def put_together(law: Law) -> Law:
+    """An upper bound in stochastic order with few different counts; 0 stays apart."""
+    counts = sorted(count for count in law if count)
+    if len(counts) <= _MOST_COUNTS:
+        return law
+    ends = {counts[-1 - len(counts) * i // _MOST_COUNTS] for i in range(_MOST_COUNTS)}
+    result: Law = {0: law[0]} if 0 in law else {}
+    at_end = Fraction(0)
+    for count in counts:
+        at_end += law[count]
+        if count in ends:
+            result[count], at_end = at_end, Fraction(0)
+    return result
+
+
+def at_least_one(law: Mapping[int, Fraction]) -> Fraction:
+    """Probability that the count is not 0."""
+    return 1 - law.get(0, Fraction(0))
