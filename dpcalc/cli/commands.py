@@ -18,6 +18,7 @@ from dpcalc.cli import (
     scan,
     schema,
     show,
+    simulate,
     solve,
     statement,
     validate,
@@ -51,6 +52,7 @@ def application() -> typer.Typer:
     commands.command(cls=ManyCommand, epilog=validate.EXAMPLE)(validate.validate)
     commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)
     commands.command(epilog=scan.EXAMPLE)(scan.scan)
+    commands.command(cls=SourceCommand, epilog=simulate.EXAMPLE)(simulate.simulate)
     commands.command(epilog=schema.EXAMPLE)(schema.schema)
     commands.command(epilog=explain.EXAMPLE)(explain.explain)
     commands.command(epilog=init.EXAMPLE)(init.init)

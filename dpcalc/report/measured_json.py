@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcalc.report.json_parts import document
+from dpcalc.report.gate_view import findings
+from dpcalc.report.json_parts import document, finding_fields
 
 if TYPE_CHECKING:
+    from dpcalc.config import Loaded
     from dpcalc.gate.scan import Scan
+    from dpcalc.planner.simulate import Simulation
 
 
 def scan_json(found: Scan, *, output: str | None, section: str) -> str:
@@ -20,3 +23,39 @@ def scan_json(found: Scan, *, output: str | None, section: str) -> str:
     """
     levels = [{"name": one.name, "units": one.units, "min": one.least, "max": one.most} for one in found.sizes]
     return document("scan", {"levels": levels, "output": output, "config": section, "notes": list(found.remarks)})
+
+
+def simulation_json(found: Simulation, loaded: Loaded, *, doubt: float) -> str:
+    """The output of `simulate --json`.
+
+    Args:
+        found: what was drawn.
+        loaded: the config that was asked about.
+        doubt: probability with which one interval may miss.
+    """
+    checks = [
+        {
+            "phase": check.phase,
+            "quantity": check.quantity,
+            "computed_lower": check.computed[0],
+            "computed_upper": check.computed[1],
+            "observed": check.observed,
+            "observed_lower": check.interval[0],
+            "observed_upper": check.interval[1],
+            "draws": check.trials,
+            "note": check.note,
+            "agrees": check.agrees,
+        }
+        for check in found.checks
+    ]
+    fields = {
+        "config": {"path": loaded.path, "name": loaded.plan.name},
+        "agrees": found.agrees,
+        "seed": found.seed,
+        "doubt": doubt,
+        "checks": checks,
+        "notes": list(found.notes),
+        "diagnostics": [finding_fields(diagnostic) for diagnostic in findings(loaded.diagnostics)],
+        "config_hash": loaded.config_hash,
+    }
+    return document("simulate", fields)

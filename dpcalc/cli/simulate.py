@@ -1,0 +1,53 @@
+"""`dpcalc simulate`: the sampler and the privacy loss, drawn at random."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.progress import tell
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
+from dpcalc.cli.terminal import drawn
+
+EXAMPLE = "Example: dpcalc simulate clinic.yaml --draws 100000 --seed 7"
+CONTRADICTED = 1
+
+
+def simulate(
+    context: typer.Context,
+    *,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Start of the random numbers.")] = 1,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Steps to draw from the sampler of each phase; by default for a second or two.",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Whole runs whose privacy loss is drawn; by default likewise."),
+    ] = None,
+    as_json: options.Json = False,
+) -> Answer:
+    """Hold what is computed against what is drawn at random.
+
+    Draws batches as configured, from data of the declared sizes, and privacy losses as claimed. Exit code 1: a computed
+    number is contradicted.
+    """
+    from dpcalc.planner.chance import DOUBT, Effort
+    from dpcalc.planner.simulate import simulation
+    from dpcalc.report.measured_json import simulation_json
+    from dpcalc.report.simulation_view import simulation_view
+
+    loaded = loaded_plan(context)
+    found = simulation(loaded.plan, Effort(seed=seed, draws=draws, runs=runs), tell=tell)
+    asides = remarks(loaded.diagnostics, found.notes)
+    code = 0 if found.agrees else CONTRADICTED
+    if as_json:
+        return Answer(text=simulation_json(found, loaded, doubt=DOUBT), code=code, asides=asides)
+    return Answer(text=drawn(simulation_view(found, loaded.plan, doubt=DOUBT)), code=code, asides=asides)

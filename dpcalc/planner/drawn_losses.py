@@ -1,0 +1,91 @@
+"""Privacy losses drawn from the claimed pairs, beside the certified delta of their composition."""
+
+import math
+
+import numpy as np
+
+from dpcalc.accountants.conversion import best_delta
+from dpcalc.accountants.pld import LOWER, UPPER, delta_interval, pld
+from dpcalc.curves.held import Held
+from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.tilted_draws import tilted
+from dpcalc.numerics.confidence import mean_interval
+from dpcalc.planner.chance import DOUBT, Chance, Check
+from dpcalc.planner.deciding import deciding
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.releases import BACKWARD, FORWARD, releases
+from dpcalc.release.tree import step_counts
+
+_LOSSES = 20_000_000  # single losses drawn for one direction, by default
+_FEW, _MANY = 400, 100_000  # runs drawn by default
+_PARTS = 16  # words about progress for one direction
+_STEEPEST = 1000.0  # tilts beyond this win nothing
+
+
+def loss_checks(plan: Plan, chance: Chance) -> tuple[Check, ...]:
+    """Delta in both directions.
+
+    Args:
+        plan: one that releases something, with noise.
+        chance: where it comes from.
+
+    Returns:
+        One check a direction, for the unit that the moment bound finds costliest.
+
+    Raises:
+        ConvergenceError: there is no certified delta to compare with.
+    """
+    protected, _ = deciding(plan)
+    trees = releases(plan).releases
+    names = (protected.named(FORWARD), protected.named(BACKWARD))
+    found = [(name, step_counts(trees[name])) for name in names]
+    checks = [_direction(name, plan, at, chance.part(number, 2)) for number, (name, at) in enumerate(found) if at]
+    return tuple(checks)
+
+
+def _direction(name: str, plan: Plan, counts: dict[Curve, int], chance: Chance) -> Check:
+    """Delta of one direction at the epsilon that pld gives for it, from tilted privacy losses (`tilted_draws`)."""
+    steps = sum(counts.values())
+    counts, runs = _affordable(counts, chance.effort.runs)
+    epsilon = pld(counts, delta=plan.delta).epsilon
+    tilt = min(best_delta(counts, epsilon=epsilon).order, _STEEPEST)
+    parts = [(tilted(curve, tilt=tilt), count) for curve, count in counts.items()]
+    log_moment = math.fsum(count * part.log_norm for part, count in parts)
+    log_most = log_moment - tilt * epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
+    total = 0.0
+    for start in range(0, runs, -(-runs // _PARTS)):
+        some = min(-(-runs // _PARTS), runs - start)
+        losses = sum((part.sums(np.full(some, count), chance.rng) for part, count in parts), start=np.zeros(some))
+        above = losses[losses > epsilon]
+        total += float((np.exp(log_moment - tilt * above - log_most) * -np.expm1(epsilon - above)).sum())
+        chance.tell((start + some) / runs)
+    most, mean = math.exp(log_most), min(total / runs, 1.0)
+    low, high = mean_interval(mean, runs, doubt=DOUBT)
+    drawn = sum(counts.values())
+    lower, upper = delta_interval(counts, epsilon=epsilon, sides=(LOWER, UPPER))
+    return Check(
+        phase="",
+        quantity=f"delta at epsilon {epsilon:.6g}, {name}",
+        computed=(lower, upper),
+        observed=mean * most,
+        interval=(low * most, high * most),
+        trials=runs,
+        note="" if drawn == steps else f"{drawn} of the {steps} steps",
+    )
+
+
+def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
+    """Steps and runs that can be drawn in a few seconds; all steps where the number of runs is given."""
+    work_of_run = math.fsum(count * _work(curve) for curve, count in counts.items())
+    if runs is not None:
+        return counts, runs
+    part = min(1.0, _LOSSES / (_FEW * work_of_run))
+    shorter = {curve: max(1, int(count * part)) for curve, count in counts.items()}
+    return shorter, int(min(_MANY, max(_FEW, _LOSSES / work_of_run)))
+
+
+def _work(curve: Curve) -> float:
+    """About how long it takes to draw one loss, in losses of a pair of two components."""
+    if isinstance(curve, Held):
+        return 1 + curve.rate * math.fsum(count * _work(one) for one, count in curve.counts)
+    return max(len(segment.pair.centers) for segment in curve.segments) / 2

@@ -1,0 +1,63 @@
+"""What a plan computes against what its sampler and its privacy loss do when they are drawn at random."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpcalc.planner.chance import Chance, Check, Effort
+from dpcalc.planner.drawn_batches import batch_checks
+from dpcalc.planner.drawn_losses import loss_checks
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.releases import is_noiseless, releasing_phases
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """A plan held against chance.
+
+    Attributes:
+        seed: of the random numbers.
+        checks: what was compared.
+        notes: what was not, and why.
+    """
+
+    seed: int
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing computed is contradicted."""
+        return all(check.agrees for check in self.checks)
+
+
+def simulation(plan: Plan, effort: Effort, *, tell: Callable[[float], None]) -> Simulation:
+    """Draw batches as configured, and privacy losses as claimed.
+
+    Args:
+        plan: a training run.
+        effort: how much is drawn.
+        tell: hears which part of the work is done, from 0 to 1.
+
+    Returns:
+        Every computed number beside what was observed; the same seed gives the same.
+
+    Raises:
+        InputError: a step draws more units than can be drawn here.
+        ConvergenceError: there is no certified delta to compare with.
+    """
+    chance = Chance(rng=np.random.default_rng(effort.seed), effort=effort, tell=tell)
+    phases = range(len(plan.phases))
+    checks = [check for at in phases for check in batch_checks(plan, at, chance.part(0, 2).part(at, len(phases)))]
+    notes = tuple(_without_losses(plan))
+    losses = () if notes else loss_checks(plan, chance.part(1, 2))
+    return Simulation(seed=effort.seed, checks=(*checks, *losses), notes=notes)
+
+
+def _without_losses(plan: Plan) -> Iterator[str]:
+    """Why no privacy loss can be drawn, if so."""
+    if is_noiseless(plan):
+        yield "no privacy loss is drawn: without noise it is infinite"
+    elif not releasing_phases(plan):
+        yield "no privacy loss is drawn: no step draws the protected unit"

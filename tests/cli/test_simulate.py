@@ -1,0 +1,127 @@
+"""`dpcalc simulate`: agrees with itself, and finds what is wrong."""
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.accountants.pld import delta_interval
+from dpcalc.planner import drawn_losses
+from dpcalc.sampling.schemes import Fixed, Poisson
+
+from .solving import FLAT, PHASES, facts
+
+SMALL = ("--draws", "3000", "--runs", "300")
+NESTED = """\
+version: 1
+data:
+  levels: [{name: clinic}, {name: patient}, {name: visit}]
+  tree: [[4, 2, 3], [4, 5]]
+sampling: {clinic: {scheme: fixed, size: 1}, patient: {scheme: poisson, rate: 0.5}, visit: {scheme: fixed, size: 2}}
+mechanism: {noise_multiplier: 4, clip: clinic}
+training: {steps: 100}
+privacy: {unit: visit, adjacency: add-remove, delta: 1e-3}
+"""
+
+
+def found(ended):
+    return json.loads(ended.out)
+
+
+def test_what_is_compared(real, file):
+    ended = real("simulate", str(file()), *SMALL, "--json")
+    assert ended.code == 0
+    answer = found(ended)
+    assert (answer["command"], answer["agrees"], answer["seed"]) == ("simulate", True, 1)
+    quantities = [check["quantity"] for check in answer["checks"]]
+    assert quantities[:3] == ["inclusion of one example", "share of example drawn", "batch size (example)"]
+    assert [quantity.split(", ")[1] for quantity in quantities[3:]] == ["D||D'", "D'||D"]
+    for check in answer["checks"]:
+        assert check["observed_lower"] <= check["observed"] <= check["observed_upper"]
+        assert check["observed_lower"] <= check["computed_upper"]
+        assert check["computed_lower"] <= check["observed_upper"]
+    assert answer["checks"][0]["computed_upper"] == 0.01
+    assert answer["checks"][2]["computed_upper"] == 10
+    assert answer["checks"][3]["computed_upper"] == pytest.approx(1e-5, rel=1e-3)
+
+
+def test_levels_phases_and_text(real, file):
+    ended = real("simulate", str(file(NESTED)), *SMALL)
+    assert ended.code == 0
+    assert "checks: inclusion of one visit: computed 0.25000" in ended.out
+    assert "checks: clinic drawn at a time: computed 1, drawn 1, 3000 draws" in ended.out
+    assert "checks: share of patient drawn: computed 0.50000" in ended.out
+    assert "checks: visit drawn at a time: computed 2, drawn 2" in ended.out
+    assert "checks: batch size (clinic): computed 1" in ended.out
+    ended = real("simulate", str(file(PHASES)), *SMALL)
+    assert "checks: main: share of example drawn" in ended.out
+
+
+def test_the_same_seed_draws_the_same(real, file):
+    first, again, other = (real("simulate", str(file()), *SMALL, "--seed", seed).out for seed in ("3", "3", "4"))
+    assert first == again
+    assert facts_without_seed(first) != facts_without_seed(other)
+
+
+def facts_without_seed(text):
+    return [line for line in text.splitlines() if not line.startswith("seed")]
+
+
+def wrong(real, file, text=FLAT):
+    """The quantities that are contradicted."""
+    ended = real("simulate", str(file(text)), "--draws", "20000", "--runs", "2000", "--json")
+    assert ended.code == 1
+    assert not found(ended)["agrees"]
+    return [check["quantity"] for check in found(ended)["checks"] if not check["agrees"]]
+
+
+def test_a_wrong_rate_is_found(real, file, monkeypatch):
+    monkeypatch.setattr(Poisson, "rate", lambda self, _: self.probability / 2)
+    assert wrong(real, file) == ["inclusion of one example"]
+
+
+def test_a_sampler_that_draws_too_often_is_found(real, file, monkeypatch):
+    fixed = FLAT.replace("{scheme: poisson, rate: 0.01}", "{scheme: fixed, size: 10}")
+    monkeypatch.setattr(Fixed, "rate", lambda self, count: Fraction(self.size, 2 * count))
+    assert wrong(real, file, fixed) == ["inclusion of one example"]
+
+
+@pytest.mark.parametrize("factor", [0.5, 2])
+def test_a_wrong_delta_is_found(real, file, monkeypatch, factor):
+    claimed = delta_interval
+
+    def scaled(counts, **asked):
+        return tuple(factor * end for end in claimed(counts, **asked))
+
+    monkeypatch.setattr(drawn_losses, "delta_interval", scaled)
+    assert [quantity.split(", ")[1] for quantity in wrong(real, file)] == ["D||D'", "D'||D"]
+
+
+def test_the_contradiction_is_said(real, file, monkeypatch):
+    monkeypatch.setattr(Poisson, "rate", lambda self, _: self.probability / 2)
+    ended = real("simulate", str(file()), "--draws", "20000", "--runs", "20")
+    assert facts(ended)["agrees"] == "no"
+    assert "NOT the same" in ended.out
+
+
+def test_runs_without_a_loss(real, file):
+    ended = real("simulate", str(file()), *SMALL, "--noise-multiplier", "0")
+    assert ended.code == 0
+    assert "note: no privacy loss is drawn: without noise it is infinite" in ended.err
+    ended = real("simulate", str(file(FLAT.replace("500", "0"))), *SMALL)
+    assert "note: no privacy loss is drawn: no step draws the protected unit" in ended.err
+
+
+def test_long_runs_are_cut_where_nobody_says_how_many(real, file, monkeypatch):
+    monkeypatch.setattr(drawn_losses, "_LOSSES", 500_000)
+    ended = real("simulate", str(file()), "--json", "--draws", "10", "--steps", "5000")
+    delta = found(ended)["checks"][-1]
+    assert (ended.code, delta["draws"], delta["note"]) == (0, 400, "1250 of the 5000 steps")
+    ended = real("simulate", str(file()), "--json", "--draws", "10", "--steps", "5000", "--runs", "20")
+    delta = found(ended)["checks"][-1]
+    assert (delta["draws"], delta["note"]) == (20, "")
+
+
+@pytest.mark.parametrize("option", [("--draws", "0"), ("--runs", "0"), ("--seed", "-1"), ("--draws", "x")])
+def test_refusals(real, file, option):
+    assert real("simulate", str(file()), *option).code == 2

@@ -1,0 +1,34 @@
+"""Confidence intervals against the exact distribution of what they are made for."""
+
+import math
+
+import pytest
+
+from dpcalc.numerics.confidence import mean_interval
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7, 40])
+@pytest.mark.parametrize("doubt", [0.3, 0.01, 1e-6])
+def test_an_interval_misses_as_rarely_as_it_says(trials, doubt):
+    ends = [mean_interval(hits / trials, trials, doubt=doubt) for hits in range(trials + 1)]
+    for chance in (0.0, 1e-4, 0.03, 0.2, 0.5, 0.77, 0.999, 1.0):
+        missed = sum(
+            math.comb(trials, hits) * chance**hits * (1 - chance) ** (trials - hits)
+            for hits, (low, high) in enumerate(ends)
+            if not low <= chance <= high
+        )
+        assert missed <= doubt
+
+
+def test_the_ends_in_closed_form():
+    low, high = mean_interval(0.0, 50, doubt=0.02)
+    assert low == 0
+    assert high == pytest.approx(1 - 0.01 ** (1 / 50), rel=1e-12)
+    assert mean_interval(1.0, 50, doubt=0.02) == (pytest.approx(1 - high, rel=1e-12), 1.0)
+
+
+def test_more_trials_tell_more():
+    widths = [high - low for low, high in (mean_interval(0.3, trials, doubt=1e-6) for trials in (1, 10, 100, 10_000))]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 0.06
+    assert mean_interval(1e-9, 10**9, doubt=0.01)[1] < 1e-8
