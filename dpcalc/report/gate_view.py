@@ -1,7 +1,8 @@
 """The results of a gate as rows of text, made once and drawn by every report format."""
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dpcalc.config.diagnostics import Diagnostic, Severity, visible
@@ -108,6 +109,23 @@ def gate_view(
         summary=f"{DONE[command]} {_counted(results)}",
         levels=frozenset(levels),
     )
+
+
+def told(view: GateView) -> Iterator[tuple[FileView, Finding, str]]:
+    """Every finding with its file and a name that it keeps while lines and numbers around it change.
+
+    Args:
+        view: the run.
+
+    Yields:
+        File, finding, and the digest of rule, file and how many of that rule came before.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    for file in view.files:
+        for finding in file.findings:
+            seen[finding.code, file.location] += 1
+            subject = f"{finding.code}\0{file.location}\0{seen[finding.code, file.location]}"
+            yield file, finding, hashlib.sha256(subject.encode(errors="surrogatepass")).hexdigest()
 
 
 def findings(diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:

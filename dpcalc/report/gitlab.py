@@ -4,36 +4,31 @@ Source: docs.gitlab.com, "Code Quality": a list of objects with description, che
 location.
 """
 
-import hashlib
 import json
-from collections import Counter
 
 from dpcalc.config.diagnostics import Severity, visible
 from dpcalc.gate.verdict import Verdict
-from dpcalc.report.gate_view import FileView, Finding, GateView
+from dpcalc.report.gate_view import FileView, Finding, GateView, told
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 
 
 def gitlab_json(view: GateView) -> str:
     """Every finding; the same one keeps its fingerprint while numbers and lines around it move."""
-    seen: Counter[str] = Counter()
-    entries = [_entry(file, finding, seen) for file in view.files for finding in file.findings]
+    entries = [_entry(file, finding, name) for file, finding, name in told(view)]
     return json.dumps(entries, indent=2) + "\n"
 
 
-def _entry(file: FileView, finding: Finding, seen: Counter[str]) -> dict[str, object]:
+def _entry(file: FileView, finding: Finding, name: str) -> dict[str, object]:
     """One finding."""
     path = visible(file.location or "stdin")
     line, _ = file.place(finding) or (1, 1)
-    subject = f"{finding.code}\0{path}"
-    seen[subject] += 1
     hint = f" ({finding.hint})" if finding.hint else ""
     lost = finding.level is Severity.ERROR and file.verdict is Verdict.UNDECIDED
     return {
         "description": f"{finding.message}{hint}",
         "check_name": finding.code,
-        "fingerprint": hashlib.sha256(f"{subject}\0{seen[subject]}".encode()).hexdigest(),
+        "fingerprint": name,
         "severity": "critical" if lost else _SEVERITIES[finding.level],
         "location": {"path": path, "lines": {"begin": line}},
     }

@@ -25,11 +25,11 @@ def junit_xml(view: GateView) -> str:
 
 def _case(suite: ET.Element, view: GateView, file: FileView) -> None:
     """One file."""
-    case = ET.SubElement(suite, "testcase", {"name": _xml(file.path), "classname": f"dpcalc.{view.command}"})
-    errors = [finding for finding in file.findings if finding.level is Severity.ERROR]
+    case = ET.SubElement(suite, "testcase", {"name": _xml(visible(file.path)), "classname": f"dpcalc.{view.command}"})
+    levels = (Severity.ERROR, Severity.WARNING)
+    causes = sorted((one for one in file.findings if one.level in levels), key=lambda one: levels.index(one.level))
     texts = [finding.text for finding in file.findings if finding.level in view.levels]
     if file.verdict is not Verdict.PASSED:
-        causes = errors or list(file.findings)
         said = {"type": causes[0].code, "message": _xml(causes[0].message)} if causes else {}
         kind = "failure" if file.verdict is Verdict.FAILED else "error"
         ET.SubElement(case, kind, said).text = _xml("\n".join(texts))

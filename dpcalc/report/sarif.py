@@ -5,14 +5,13 @@ scanning": an alert shows in a pull request where its line was changed, so that 
 the changed key.
 """
 
-import hashlib
 import json
 from urllib.parse import quote
 
 import dpcalc
 from dpcalc.config.diagnostics import Severity
 from dpcalc.gate.verdict import Verdict
-from dpcalc.report.gate_view import FileView, Finding, GateView
+from dpcalc.report.gate_view import FileView, Finding, GateView, told
 from dpcalc.report.rules import RULES
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -21,8 +20,8 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 def sarif_json(view: GateView) -> str:
     """Every finding as a result, with the rules they follow; a run without a verdict was not successful."""
-    found = [(file, finding) for file in view.files for finding in file.findings]
-    codes = sorted({finding.code for _, finding in found})
+    found = tuple(told(view))
+    codes = sorted({finding.code for _, finding, _ in found})
     driver = {
         "name": "dpcalc",
         "version": dpcalc.__version__,
@@ -32,7 +31,7 @@ def sarif_json(view: GateView) -> str:
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": view.verdict is not Verdict.UNDECIDED}],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(file, finding, codes) for file, finding in found],
+        "results": [_result(file, finding, name, codes) for file, finding, name in found],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -49,9 +48,9 @@ def _rule(code: str) -> dict[str, object]:
     }
 
 
-def _result(file: FileView, finding: Finding, codes: list[str]) -> dict[str, object]:
+def _result(file: FileView, finding: Finding, name: str, codes: list[str]) -> dict[str, object]:
     """One finding."""
-    uri = quote(file.location or "stdin", errors="surrogateescape")
+    uri = quote(file.location or "stdin", errors="surrogatepass")
     line, column = file.place(finding) or (1, 1)
     hint = f"\n{finding.hint}" if finding.hint else ""
     return {
@@ -67,5 +66,5 @@ def _result(file: FileView, finding: Finding, codes: list[str]) -> dict[str, obj
                 }
             }
         ],
-        "partialFingerprints": {"dpcalc/v1": hashlib.sha256(f"{finding.code}\0{uri}".encode()).hexdigest()},
+        "partialFingerprints": {"dpcalc/v1": name},
     }

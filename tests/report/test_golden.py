@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
-from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, stopped
+from dpcalc.config.diagnostics import Severity
+from dpcalc.gate.verdict import Result, Verdict
 from dpcalc.report import FORMATS
 from dpcalc.report.comparison_view import comparison_view
 from dpcalc.report.gate_view import gate_view
@@ -19,67 +19,13 @@ from dpcalc.report.table import comparison_text, evaluation_text
 from dpcalc.report.text import comparison_lines, evaluation_lines
 from dpcalc.report.view import evaluation_view
 
-from .samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
+from .gate_samples import EVERYTHING, RESULTS, RISEN
+from .samples import EVALUATION, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
 from .solutions import DELTA, FACTOR, NOISE, NONE
 from .statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
 
 GOLDEN = Path(__file__).parent / "golden"
 
-BUDGET = Limit(value=2.0, source="budget.epsilon")
-TOO_MUCH = replace(GUARANTEE, epsilon=2.0134, epsilon_lower=2.0133)
-UNKNOWN_KEY = Diagnostic(
-    code="DPC101",
-    severity=Severity.ERROR,
-    message="unknown key `l2_norm_clip` in `mechanism`",
-    hint="dpcalc calls this `max_grad_norm`",
-    path="broken.yaml",
-    line=9,
-    column=3,
-    width=12,
-    source_line="  l2_norm_clip: 1.0",
-)
-ASSUMED = Diagnostic(code="DPC204", severity=Severity.NOTE, message="adjacency: add-remove is assumed", path="ok.yaml")
-LARGE_DELTA = replace(ASSUMED, code="DPC203", severity=Severity.WARNING, message="delta is at least 1/units")
-RESULTS = (
-    Result(
-        path="ok.yaml",
-        verdict=Verdict.PASSED,
-        guarantee=GUARANTEE,
-        limit=BUDGET,
-        diagnostics=(ASSUMED, LARGE_DELTA),
-    ),
-    Result(
-        path="over.yaml",
-        verdict=Verdict.FAILED,
-        guarantee=TOO_MUCH,
-        limit=BUDGET,
-        problems=(Problem(code="DPC301", severity=Severity.ERROR, mark=(14, 19)),),
-    ),
-    Result(
-        path="narrow.yaml",
-        verdict=Verdict.FAILED,
-        guarantee=replace(GUARANTEE, epsilon=2.00001),
-        limit=replace(BUDGET, source="--max-epsilon"),
-        problems=(Problem(code="DPC301", severity=Severity.ERROR),),
-    ),
-    Result(
-        path="infinite.yaml",
-        verdict=Verdict.FAILED,
-        guarantee=INFINITE.guarantee,
-        problems=(
-            Problem(code="DPC205", severity=Severity.ERROR),
-            Problem(code="DPC304", severity=Severity.WARNING),
-        ),
-    ),
-    stopped("broken.yaml", ConfigError([UNKNOWN_KEY])),
-    stopped("-", ZeroDivisionError("division by zero")),
-    Result(
-        path=f"{HOSTILE}.yaml",
-        verdict=Verdict.PASSED,
-        guarantee=replace(GUARANTEE, unit=HOSTILE),
-        problems=(Problem(code="DPC304", severity=Severity.WARNING),),
-    ),
-)
 HOSTILE_PLAN = replace(PLAN, name=HOSTILE)
 SEEN = (Severity.ERROR, Severity.WARNING)
 
@@ -116,6 +62,12 @@ OUTPUTS = {
     "check_text.txt": lambda: FORMATS["text"](gate_view("check", RESULTS, levels=SEEN)),
     "check_text_verbose.txt": lambda: FORMATS["text"](gate_view("check", RESULTS[:1], levels=Severity)),
     "check_json.txt": lambda: FORMATS["json"](gate_view("check", RESULTS, levels=SEEN)),
+    "check_text_base.txt": lambda: FORMATS["text"](gate_view("check", EVERYTHING[len(RESULTS) :], levels=Severity)),
+    "check_json_base.txt": lambda: FORMATS["json"](gate_view("check", (RISEN,), levels=SEEN)),
+    **{
+        f"check_{name}.txt": lambda name=name: FORMATS[name](gate_view("check", EVERYTHING, levels=SEEN))
+        for name in ("concise", "github", "gitlab", "junit", "markdown", "sarif")
+    },
     "validate_text.txt": lambda: FORMATS["text"](
         gate_view("validate", (Result(path="ok.yaml", verdict=Verdict.PASSED), RESULTS[4]), levels=SEEN)
     ),
