@@ -218,4 +218,4 @@ def inflation(residues: Array, tilt: float, spacing: float) -> float:
 def growth(offset: Array, tilt: float, width: Array | float) -> Array:
     """What rounding up a unit tilted mass at `offset` above a cell's lower end adds to it."""
     share = np.expm1(-offset) / np.expm1(-width)
-    return (1 - share) * np.expm1(-tilt * offset) + share * np.expm1(np.minimum(tilt * (width - offset), 700.0))
+    return (1 - share) * np.expm1(-tilt * offset) + share * np.expm1(np.minimum(tilt * (width - offset), 600.0))
