@@ -71,11 +71,13 @@ def _settled(result: Result) -> Result:
 def _saved(lock: Lock, results: Sequence[Result]) -> str:
     """Write a lock that is whole, and say so."""
     from dpcalc.config.diagnostics import visible
-    from dpcalc.config.saving import save
+    from dpcalc.config.saving import create, save
     from dpcalc.gate.verdict import Verdict
     from dpcalc.report.lock_text import lock_text
 
     if any(result.verdict is not Verdict.PASSED for result in results):
         return f"error: {visible(lock.path)} is not written: not every config has a cost"
-    save(lock.path, lock_text(lock).encode())
+    data = lock_text(lock).encode()
+    if not create(lock.path, data):
+        save(lock.path, data)
     return f"wrote {visible(lock.path)}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from dpcalc.config import Loaded
 from dpcalc.config.diagnostics import Severity, visible
 from dpcalc.config.discovery import searched
+from dpcalc.config.repository import stay_inside
 from dpcalc.config.source import STDIN, decode, read
 from dpcalc.errors import InputError
 from dpcalc.gate.cases import Case
@@ -77,6 +78,7 @@ def place_of(here: Path) -> Path:
 
 def lock_at(path: Path) -> Lock:
     """A lock file, empty where there is none yet; otherwise as `read_lock`."""
+    stay_inside(str(path))
     return read_lock(path) if path.is_file() else Lock(path=str(path), entries={})
 
 
@@ -91,6 +93,7 @@ def read_lock(path: Path) -> Lock:
     """
     if not path.is_file():
         raise InputError(f"--locked: expected {visible(str(path))}, got no such file; `dpcalc lock` writes it")
+    stay_inside(str(path))
     shown = visible(str(path))
     try:
         content = json.loads(decode(read(str(path), limit=_MOST_BYTES), str(path)).text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from dpcalc.config.diagnostics import visible
 from dpcalc.config.discovery import PYPROJECT, searched
 from dpcalc.config.formats import toml
-from dpcalc.config.repository import Refusal
+from dpcalc.config.repository import Refusal, stay_inside
 from dpcalc.config.source import MAX_BYTES, decode, read
 from dpcalc.errors import InputError
 from dpcalc.gate.revision import revision
@@ -77,6 +77,7 @@ def standing_policy(named: str | None, here: Path, base: str) -> Policy:
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in searched(here)]
     now = EVERYTHING_GOES
     for place in places:
+        stay_inside(place)
         if named is not None or (Path(place).is_file() and _table(read(place), place) is not None):
             now = policy_of(read(place), place)
             break

@@ -66,8 +66,10 @@ def answers(function: Callable[[T], R], tasks: Sequence[T], *, deadline: float |
 @contextmanager
 def _workers(function: Callable[[T], R], number: int) -> Iterator[list[_Worker]]:
     """Processes that are gone afterwards, whatever they are at."""
-    workers = [_started(function) for _ in range(number)]
+    workers: list[_Worker] = []
     try:
+        while len(workers) < number:
+            workers.append(_started(function))
         yield workers
     finally:
         for worker in workers:

@@ -171,3 +171,112 @@ def test_validate(dpcalc, config):
 
 def test_validate_needs_files(dpcalc):
     assert dpcalc("validate").code == 2
+
+
+def policy(folder, text):
+    path = folder / "policy.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_policy(dpcalc, config, tmp_path):
+    path = config(steps=1900)
+    assert dpcalc("check", path, "--policy", policy(tmp_path, "max_epsilon = 1.9")).code == 0
+    over = dpcalc("check", path, "--policy", policy(tmp_path, "max_epsilon = 1.8"), "--max-epsilon", "1.85")
+    assert over.code == 1
+    assert "epsilon 1.90 exceeds max_epsilon of policy.toml 1.8 " in over.out
+    stricter = dpcalc("check", path, "--policy", policy(tmp_path, "max_epsilon = 1.8"), "--max-epsilon", "1.7")
+    assert "exceeds --max-epsilon 1.7 " in stricter.out
+    assert dpcalc("check", config(budget=""), "--policy", policy(tmp_path, "require_budget = true")).code == 1
+    assert dpcalc("check", path, "--policy", policy(tmp_path, "max_epsilom = 9")).code == 2
+    assert dpcalc("check", path, "--policy", "").code == 2
+
+
+def test_a_policy_of_the_project_is_found(dpcalc, config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.dpcalc.policy]\nmax_epsilon = 0.4\n", encoding="utf-8")
+    ended = dpcalc("check", config())
+    assert ended.code == 1
+    assert "exceeds max_epsilon of pyproject.toml 0.4 " in ended.out
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(1800, False), (1801, True)])
+def test_a_share_of_the_budget_is_worth_a_warning(dpcalc, config, tmp_path, steps, warned):
+    named = policy(tmp_path, "warn_at_pct = 90")
+    ended = dpcalc("check", config(steps=steps), "--policy", named)
+    assert (ended.code, "warning[DPC302]" in ended.out) == (0, warned)
+    assert dpcalc("check", config(steps=steps), "--policy", named, "--strict").code == int(warned)
+
+
+def test_strict_fails_a_warning_and_says_which(dpcalc, config, tmp_path):
+    path = config(budget="")
+    assert dpcalc("check", path).code == 0
+    assert dpcalc("check", path, "--strict").code == 1
+    assert dpcalc("check", path, "--policy", policy(tmp_path, "strict = true")).code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--steps", "2001"], 1),
+        (["--set", "training.steps=2001"], 1),
+        (["--unset", "budget"], 0),
+        (["--delta", "two"], 2),
+        (["--unset", "nothing"], 2),
+    ],
+)
+def test_what_overrides_a_config_overrides_every_config(dpcalc, config, options, code):
+    paths = config(), config(file="b.yaml")
+    ended = dpcalc("check", *paths, *options, "--json")
+    assert ended.code == code
+    assert len({one["verdict"] for one in json.loads(ended.out)["results"]}) == 1
+    assert dpcalc("validate", *paths, *options).code == (2 if code == 2 else 0)
+
+
+def test_what_would_fit(dpcalc, config):
+    paths = [config(steps=2000 + number, file=f"{number}.yaml") for number in range(1, 13)]
+    ended = dpcalc("check", *paths, "--json")
+    fits = [one["fits"]["steps"] for one in json.loads(ended.out)["results"]]
+    assert fits == [2000] * 10 + [None] * 2
+    assert "  = to fit: steps <= 2000\n" in dpcalc("check", paths[0]).out
+
+
+def test_files_come_before_standard_output_and_all_formats_are_written(dpcalc, config, tmp_path):
+    names = ("text", "concise", "json", "github", "gitlab", "junit", "sarif", "markdown")
+    wanted = [word for name in names for word in ("--report", f"{name}={tmp_path / name}")]
+    ended = dpcalc("check", config(steps=2020), *wanted, "--report", "concise")
+    assert ended.code == 1
+    assert ended.out.startswith(config(steps=2020))
+    written = {name: (tmp_path / name).read_text(encoding="utf-8") for name in names}
+    assert all("DPC301" in text for text in written.values())
+    assert len(set(written.values())) == len(names)
+    assert written["concise"] == ended.out
+
+
+def test_a_step_of_github_gets_a_summary(dpcalc, config, tmp_path, monkeypatch):
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    dpcalc("check", config(steps=2020))
+    assert summary.read_text(encoding="utf-8") == "before\n"
+    dpcalc("check", config(steps=2020), "--report", "github")
+    assert summary.read_text(encoding="utf-8").startswith("before\n**dpcalc check: failed**")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    ended = dpcalc("check", config(steps=2020), "--report", "github")
+    assert ended.code == 1
+    assert "GITHUB_STEP_SUMMARY: cannot write it" in ended.err
+
+
+def test_reports_name_files_from_the_top_of_the_repository(dpcalc, config, tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    config(steps=2020, file="sub/a.yaml")
+    monkeypatch.chdir(tmp_path / "sub")
+    assert "::error file=sub/a.yaml,line=8,col=10,title=DPC301 " in dpcalc("check", "a.yaml", "--report", "github").out
+    (entry,) = json.loads(dpcalc("check", "a.yaml", "--report", "gitlab").out)
+    assert entry["location"] == {"path": "sub/a.yaml", "lines": {"begin": 8}}
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", ""])
+def test_a_timeout_is_a_number_of_seconds(dpcalc, config, text):
+    assert dpcalc("check", config(), "--timeout", text).code == 2

@@ -1,0 +1,117 @@
+"""The gate with the real accounting: what it suggests, its worker processes, its time limit."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import environment
+
+CONFIG = """\
+version: 1
+data: {{examples: 60_000}}
+sampling: {{scheme: poisson}}
+mechanism: {{noise_multiplier: {noise}}}
+training: {{batch_size: 256, steps: {steps}}}
+privacy: {{adjacency: add-remove, delta: 1e-5}}
+budget: {{epsilon: {budget}}}
+"""
+SLOW = """\
+version: 1
+data: {{examples: 1_000_000}}
+sampling: {{scheme: poisson, rate: 0.000001}}
+mechanism: {{noise_multiplier: 0.{noise}}}
+training: {{steps: 1_000_000}}
+privacy: {{adjacency: add-remove, delta: 1e-5}}
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(name="a.yaml", *, noise=1.1, steps=3000, budget=1.0, text=CONFIG):
+        path = tmp_path / name
+        path.write_text(text.format(noise=noise, steps=steps, budget=budget), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def results(ended):
+    return json.loads(ended.out)["results"]
+
+
+def test_what_is_suggested_fits_and_hardly_less_does(real, written):
+    path = written()
+    ended = real("check", path)
+    assert ended.code == 1
+    (hint,) = [line for line in ended.out.splitlines() if "to fit: " in line]
+    noise, steps = (float(word) for word in hint.split() if word[0].isdigit())
+    assert real("check", path, "--noise-multiplier", repr(noise)).code == 0
+    assert real("check", path, "--noise-multiplier", repr(0.999 * noise)).code == 1
+    assert real("check", path, "--steps", str(int(steps))).code == 0
+    assert real("check", path, "--steps", str(int(steps) + 1)).code == 1
+
+
+def test_worker_processes_say_the_same_as_this_one(real, written):
+    paths = [written(f"{number}.yaml", noise=1 + number / 10, budget=9) for number in range(6)]
+    together = results(real("check", *paths, "--json"))
+    alone = [results(real("check", path, "--json"))[0] for path in paths]
+    assert together == alone
+    assert len({one["guarantee"]["epsilon"] for one in together}) == 6
+
+
+def test_the_time_is_up(real, written):
+    slow = written("slow.yaml", noise=6, text=SLOW)
+    start = time.monotonic()
+    ended = real("check", slow, "missing.yaml", "--json", "--timeout", "0.2")
+    assert time.monotonic() - start < 10
+    assert ended.code == 3
+    assert [[one["code"] for one in result["findings"]] for result in results(ended)] == [["DPC902"], ["DPC100"]]
+    assert [one["guarantee"] for one in results(ended)] == [None, None]
+    assert real("check", slow, "--timeout", "0.2", "--exit-zero").code == 3
+
+
+def test_time_enough(real, written):
+    assert real("check", written(budget=9), "--timeout", "60").code == 0
+
+
+def command(*words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dpcalc", *words],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_a_pipe_that_never_ends_does_not_hold_a_gate_up():
+    with command("check", "-", "--timeout", "0.3", stdin=subprocess.PIPE) as waiting:
+        try:
+            assert waiting.wait(timeout=30) == 3
+        finally:
+            waiting.kill()
+        assert "error[DPC902]: no answer within 0.3 s" in waiting.stderr.read()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes as Linux shows them")
+def test_ctrl_c_ends_the_worker_processes_too(written):
+    paths = [written(f"{number}.yaml", noise=60 + number, text=SLOW) for number in range(6)]
+    with command("check", *paths, start_new_session=True) as running:
+        children = set()
+        end = time.monotonic() + 30
+        while len(children) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+            children = set(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text("ascii").split())
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=30) == 130
+        assert running.stdout.read() == ""
+    assert len(children) >= 2
+    while time.monotonic() < end and any(Path(f"/proc/{one}").exists() for one in children):
+        time.sleep(0.05)
+    assert not [one for one in children if Path(f"/proc/{one}").exists()]

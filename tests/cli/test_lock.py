@@ -1,0 +1,178 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from .stand_in import CRASHING, INFINITE
+
+ENTRY = '{"version": 1, "configs": {"a.yaml": {"delta": 1, "unit": "", "adjacency": "", "config_hash": %s}}}'
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def entries(folder):
+    return json.loads((folder / "dpcalc.lock").read_text(encoding="utf-8"))["configs"]
+
+
+def test_a_lock_holds_meaning_and_cost(dpcalc, config, here):
+    config(steps=1234)
+    ended = dpcalc("lock", "a.yaml")
+    assert (ended.code, ended.out) == (0, "a.yaml: passed, epsilon 1.24\nlocked 1 file: 1 passed\n")
+    assert ended.err == f"wrote {here / 'dpcalc.lock'}\n"
+    text = (here / "dpcalc.lock").read_text(encoding="utf-8")
+    (entry,) = entries(here).values()
+    assert re.fullmatch("[0-9a-f]{64}", entry.pop("config_hash"))
+    assert entry == {"epsilon": 1.234, "delta": 1e-5, "unit": "example", "adjacency": "add-remove"}
+    assert list(entries(here)) == ["a.yaml"]
+    dpcalc("lock", "a.yaml")
+    assert (here / "dpcalc.lock").read_text(encoding="utf-8") == text
+
+
+def test_what_was_locked_passes_and_what_was_changed_does_not(dpcalc, config, here):
+    path = config(steps=500)
+    assert dpcalc("check", path, "--locked").code == 2  # there is no lock
+    dpcalc("lock", path)
+    assert dpcalc("check", path, "--locked").code == 0
+    assert dpcalc("lock", path, "--check").code == 0
+    Path(path).write_text("# a comment\n" + Path(path).read_text(encoding="utf-8"), encoding="utf-8")
+    assert dpcalc("check", path, "--locked").code == 0
+    before = (here / "dpcalc.lock").read_bytes()
+    config(steps=501)
+    for words in (("check", path, "--locked"), ("lock", path, "--check")):
+        ended = dpcalc(*words)
+        assert ended.code == 1
+        assert "error[DPC403]: the config is not what dpcalc.lock holds: epsilon 0.500 -> 0.501" in ended.out
+    assert (here / "dpcalc.lock").read_bytes() == before
+    assert dpcalc("lock", path).code == 0
+    assert dpcalc("check", path, "--locked").code == 0
+
+
+@pytest.mark.usefixtures("here")
+def test_a_budget_is_part_of_what_was_locked(dpcalc, config):
+    dpcalc("lock", config())
+    ended = dpcalc("check", config(budget="budget: {epsilon: 3.0}"), "--locked")
+    assert ended.code == 1
+    assert "DPC403" in ended.out
+
+
+@pytest.mark.usefixtures("here")
+def test_a_config_that_was_never_locked(dpcalc, config):
+    dpcalc("lock", config())
+    ended = dpcalc("check", config(file="b.yaml"), "--locked")
+    assert ended.code == 1
+    assert "the config is not in dpcalc.lock; epsilon is 0.500" in ended.out
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.000001, 0), (1.0001, 1), (0.9999, 1)])
+def test_the_same_config_must_cost_the_same(dpcalc, config, here, factor, code):
+    path = config()
+    dpcalc("lock", path)
+    text = (here / "dpcalc.lock").read_text(encoding="utf-8")
+    (here / "dpcalc.lock").write_text(text.replace("0.5,", f"{0.5 * factor!r},"), encoding="utf-8")
+    ended = dpcalc("check", path, "--locked")
+    assert ended.code == code
+    assert ("costs something else" in ended.out) is bool(code)
+
+
+def test_infinity_is_locked_as_null(dpcalc, config, here):
+    path = config(steps=INFINITE, budget="")
+    dpcalc("lock", path)
+    assert entries(here)["a.yaml"]["epsilon"] is None
+    assert dpcalc("lock", path, "--check").code == 0
+    config(steps=500, budget="")
+    assert dpcalc("lock", path, "--check").code == 1
+
+
+def test_other_entries_stay_unless_all_are_written_anew(dpcalc, config, here):
+    dpcalc("lock", config(), config(file="b.yaml"))
+    dpcalc("lock", config(file="c.yaml"))
+    assert list(entries(here)) == ["a.yaml", "b.yaml", "c.yaml"]
+    (here / "pyproject.toml").write_text('[tool.dpcalc]\nconfigs = ["b.yaml", "c.yaml"]\n', encoding="utf-8")
+    ended = dpcalc("lock", "--check")
+    assert ended.code == 1
+    assert "error[DPC403]: dpcalc.lock holds a.yaml, which is no config any more" in ended.err
+    assert dpcalc("lock").code == 0
+    assert list(entries(here)) == ["b.yaml", "c.yaml"]
+    assert dpcalc("lock", "--check").code == 0
+
+
+@pytest.mark.parametrize(("steps", "code"), [("x", 2), (CRASHING, 3)])
+def test_nothing_is_written_unless_everything_has_a_cost(dpcalc, config, here, steps, code):
+    ended = dpcalc("lock", config(), config(steps=steps, file="b.yaml"))
+    assert ended.code == code
+    assert "is not written: not every config has a cost" in ended.err
+    assert not (here / "dpcalc.lock").exists()
+
+
+def test_the_lock_of_a_repository_is_found_from_below(dpcalc, config, here, monkeypatch):
+    (here / ".git").mkdir()
+    (here / "sub").mkdir()
+    path = config(file="sub/a.yaml")
+    monkeypatch.chdir(here / "sub")
+    assert dpcalc("lock", "a.yaml").code == 0
+    assert list(entries(here)) == ["sub/a.yaml"]
+    monkeypatch.chdir(here)
+    assert dpcalc("check", path, "--locked").code == 0
+
+
+def test_a_section_has_an_entry_of_its_own(dpcalc, config, here):
+    path = Path(config())
+    indented = "\n".join(f"  {line}" for line in path.read_text(encoding="utf-8").splitlines())
+    path.write_text(f"first:\n{indented}\nsecond:\n{indented.replace('500', '600')}\n", encoding="utf-8")
+    for key in ("first", "second"):
+        assert dpcalc("lock", str(path), "--key", key).code == 0
+    assert list(entries(here)) == ["a.yaml:first", "a.yaml:second"]
+    assert dpcalc("check", str(path), "--key", "second", "--locked").code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "nonsense",
+        '{"version": 2, "configs": {}}',
+        '{"version": 1, "configs": {"a.yaml": {}}}',
+        '{"version": 1, "configs": {"a.yaml": 1}}',
+        '{"version": 1, "configs": []}',
+        ENTRY % '1, "epsilon": 1',
+        ENTRY % '"", "epsilon": NaN',
+        ENTRY % '"", "epsilon": "1"',
+        "[" * 100_000,
+    ],
+)
+def test_a_broken_lock_passes_nothing(dpcalc, config, here, text):
+    path = config()
+    (here / "dpcalc.lock").write_text(text, encoding="utf-8")
+    ended = dpcalc("check", path, "--locked")
+    assert (ended.code, ended.out) == (2, "")
+    assert "`dpcalc lock` writes it anew" in ended.err
+
+
+def test_standard_input_has_no_name(dpcalc, config, here, monkeypatch):
+    with Path(config()).open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        ended = dpcalc("lock", "-")
+    assert ended.code == 2
+    assert not (here / "dpcalc.lock").exists()
+
+
+def test_a_lock_that_leads_out_of_the_repository_is_not_followed(dpcalc, config, here, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "precious"
+    outside.write_text("precious", encoding="utf-8")
+    (here / ".git").mkdir()
+    (here / "dpcalc.lock").symlink_to(outside)
+    for words in (("lock", config()), ("check", config(), "--locked")):
+        assert dpcalc(*words).code == 2
+    assert outside.read_text(encoding="utf-8") == "precious"
+
+
+def test_nothing_to_lock(dpcalc, here):
+    assert dpcalc("lock").code == 2
+    assert list(here.iterdir()) == []

@@ -1,0 +1,148 @@
+import pytest
+
+from dpcalc.config import load_text
+from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.difference import differences, with_difference
+
+FLAT = """\
+version: 1
+data: {examples: 60_000}
+sampling: {scheme: poisson}
+mechanism: {noise_multiplier: 1.1}
+training: {batch_size: 256, epochs: 60}
+privacy: {adjacency: add-remove, delta: 1e-5}
+budget: {epsilon: 2}
+"""
+NESTED = """\
+version: 1
+data:
+  levels:
+    - {name: task, count: 1200}
+    - {name: example, count: 20}
+sampling:
+  task: {scheme: fixed, size: 32}
+  example: {scheme: fixed, size: 5}
+mechanism: {noise_multiplier: 6.0, clip: task}
+training: {steps: 10_000}
+privacy: {unit: example, delta: 1e-5}
+"""
+PHASED = """\
+version: 1
+data: {examples: 60_000}
+sampling: {scheme: poisson}
+mechanism: {noise_multiplier: 1.1}
+training: {batch_size: 256}
+phases:
+  - {name: warm, training: {steps: 100}}
+  - {name: main, training: {steps: 900}}
+privacy: {adjacency: add-remove, delta: 1e-5}
+"""
+
+
+def loaded(text, path="a.yaml"):
+    return load_text(text, path=path)
+
+
+def found(old, new):
+    pair = loaded(old), loaded(new)
+    return [(one.key, one.old, one.new, one.mark, one.is_claim) for one in differences(*pair)]
+
+
+def test_nothing_differs():
+    assert found(FLAT, FLAT) == []
+    assert found(FLAT, "# a comment\n" + FLAT + "name: other\nx-mine: 1\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after", "expected"),
+    [
+        (FLAT, "1.1", "1.2", ("mechanism.noise_multiplier", "1.1", "1.2", (4, 13), False)),
+        (FLAT, "epochs: 60", "epochs: 61", ("training.epochs", "60", "61", (5, 29), False)),
+        (FLAT, "epochs: 60", "steps: 99", ("training", "{epochs: 60}", "{steps: 99}", (5, 1), False)),
+        (FLAT, "60_000", "70_000", ("data.examples", "60_000", "70_000", (2, 8), True)),
+        (FLAT, "1e-5", "1e-4", ("privacy.delta", "1e-5", "1e-4", (6, 34), False)),
+        (FLAT, "adjacency: add-remove, ", "", ("privacy.adjacency", "add-remove", "", (6, 1), False)),
+        (FLAT, "epsilon: 2", "epsilon: 3", ("budget.epsilon", "2", "3", (7, 10), False)),
+        (FLAT, "budget: {epsilon: 2}\n", "", ("budget", "{epsilon: 2}", "", (1, 1), False)),
+        (NESTED, "size: 5", "size: 6", ("sampling.example.size", "5", "6", (8, 28), False)),
+        (NESTED, "clip: task", "clip: example", ("mechanism.clip", "task", "example", (9, 36), True)),
+        (
+            NESTED,
+            "task: {scheme: fixed, size: 32}",
+            "task: {scheme: poisson, expected: 32}",
+            (
+                "sampling.task",
+                "{scheme: fixed, size: 32}",
+                "{scheme: poisson, expected: 32}",
+                (7, 3),
+                True,
+            ),
+        ),
+        (NESTED, "count: 20", "count: 30", ("data.levels[1].count", "20", "30", (5, 23), True)),
+        (PHASED, "steps: 900", "steps: 800", ("phases[1].training.steps", "900", "800", (8, 29), False)),
+        (
+            PHASED,
+            "  - {name: warm, training: {steps: 100}}\n",
+            "",
+            (
+                "phases",
+                "[{name: warm, training: {steps: 100}}, {name: main, training...",
+                "[{name: main, training: {steps: 900}}]",
+                (6, 1),
+                False,
+            ),
+        ),
+    ],
+)
+def test_one_difference_and_where_it_stands(text, before, after, expected):
+    assert text.count(before) == 1
+    assert found(text, text.replace(before, after)) == [expected]
+
+
+def test_a_batch_size_is_part_of_the_draw_and_stands_where_it_was_written():
+    ((key, old, new, mark, is_claim),) = found(FLAT, FLAT.replace("256", "128"))
+    assert (key, old, new, mark, is_claim) == ("training.batch_size", "256", "128", (5, 12), False)
+
+
+def test_a_scheme_in_a_short_form():
+    text = FLAT.replace("scheme: poisson", "scheme: fixed")
+    assert [(key, is_claim) for key, _, _, _, is_claim in found(FLAT, text)] == [("sampling.scheme", True)]
+
+
+def test_each_difference_alone_makes_a_plan_of_its_own():
+    head = FLAT.replace("1.1", "1.2").replace("epochs: 60", "steps: 99").replace("60_000", "70_000")
+    pair = loaded(FLAT), loaded(head)
+    plans = {one.key: with_difference(*pair, one) for one in differences(*pair)}
+    assert plans == {
+        "mechanism.noise_multiplier": loaded(FLAT.replace("1.1", "1.2")).plan,
+        "training": loaded(FLAT.replace("epochs: 60", "steps: 99")).plan,
+        "data.examples": loaded(FLAT.replace("60_000", "70_000")).plan,
+    }
+
+
+def test_a_difference_that_makes_no_sense_alone():
+    head = NESTED.replace("name: example", "name: record").replace("  example:", "  record:")
+    head = head.replace("unit: example", "unit: record")
+    pair = loaded(NESTED), loaded(head)
+    names = [one for one in differences(*pair) if one.key == "data.levels[1].name"]
+    with pytest.raises(ConfigError):
+        with_difference(*pair, names[0])
+
+
+def test_what_comes_from_elsewhere_stands_nowhere_in_the_file():
+    old = loaded(FLAT)
+    new = load_text(FLAT, path="a.yaml", assignments=["mechanism.noise_multiplier=3"])
+    assert [(one.key, one.mark) for one in differences(old, new)] == [("mechanism.noise_multiplier", None)]
+
+
+def test_the_content_of_a_tree_file_is_a_difference(tmp_path):
+    text = NESTED.replace("count: 1200}", "}").replace("count: 20}", "}").replace(", }", "}")
+    text = text.replace("sampling:", "  tree: {file: counts.json}\nsampling:").replace("size: 32", "size: 2")
+    (tmp_path / "counts.json").write_text("[20, 20, 21]", encoding="utf-8")
+    old = load_text(text, path=str(tmp_path / "a.yaml"))
+    (tmp_path / "counts.json").write_text("[20, 20, 30]", encoding="utf-8")
+    new = load_text(text, path=str(tmp_path / "a.yaml"))
+    (one,) = differences(old, new)
+    assert (one.key, one.is_claim) == ("data", True)
+    assert one.new.endswith("(its content changed)")
+    assert with_difference(old, new, one) == new.plan
