@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.held import LogMoments
-from dpcalc.curves.loss_moments import Curve, log_moments
+from dpcalc.curves.loss_moments import Curve, log_moments, rarest, segment_ends
 
 Array = NDArray[np.float64]
 
+NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
+_SMALLEST_DELTA = 1e-40  # what is rarer is added to delta
 _SMALLEST_ORDER, _LARGEST_ORDER = 1e-9, 1e7
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
 
@@ -101,8 +103,12 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, neglect: float = 0.0
     Args:
         counts: steps and how often each occurs, not empty.
         delta: in (0, 1).
-        neglect: P mass a step may leave out at each end of each segment.
+        neglect: P mass a step may leave out at each end of each segment, which the caller has taken from delta. With 0
+            only what is so rare that it cannot matter at this delta is left out, and taken from delta.
     """
+    share = NEGLIGIBLE * delta / segment_ends(counts.items())
+    if not neglect and rarest(counts.items()) < share:
+        neglect, delta = share, delta * (1 - NEGLIGIBLE)
     orders, value, moments = _around_minimum(
         counts, neglect, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta)
     )
@@ -116,10 +122,14 @@ def best_delta(counts: dict[Curve, int], *, epsilon: float, neglect: float = 0.0
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
     """
+    left_out = 0.0
+    if not neglect and rarest(counts.items()) < _SMALLEST_DELTA:
+        left_out = _SMALLEST_DELTA
+        neglect = left_out / segment_ends(counts.items())
     orders, value, moments = _around_minimum(counts, neglect, lambda z, _, slope: slope - epsilon - np.log1p(1 / z))
     log_delta = value - orders * epsilon + log_peak(orders)
     best = int(np.argmin(log_delta))
-    return Best(math.exp(min(float(log_delta[best]), 1.0)), float(orders[best]), moments)
+    return Best(math.exp(min(float(log_delta[best]), 1.0)) + left_out, float(orders[best]), moments)
 
 
 def _around_minimum(

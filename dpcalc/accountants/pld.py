@@ -19,8 +19,9 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, compo
 from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
 from dpcalc.curves.loss_moments import Curve, segment_ends
 from dpcalc.curves.loss_pmf import LossPmf
+from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
-__all__ = ["LOWER", "UPPER", "Side", "delta_interval", "interval", "pld"]
+__all__ = ["LOWER", "UPPER", "Side", "delta_curve", "delta_interval", "interval", "pld"]
 
 Array = NDArray[np.float64]
 
@@ -99,6 +100,45 @@ def delta_interval(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Sid
         found = _delta(*composed_loss(counts, best.moments, fineness, side), epsilon, side)
         ends.append(min(1.0, found + neglected, rough.value) if side is UPPER else max(0.0, found))
     return tuple(ends)
+
+
+def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> Array:
+    """Certified upper ends of delta at many epsilons of one direction, from a single composition.
+
+    Args:
+        counts: steps of one direction and how often each occurs.
+        epsilons: any real numbers, shape (n,).
+        around: an epsilon >= 0; the ends are tight near it.
+
+    Returns:
+        Upper bounds on delta, shape (n,), at most 1.
+
+    Raises:
+        ConvergenceError: if the composition does not fit in memory.
+    """
+    if not counts:
+        return np.maximum(-np.expm1(epsilons), 0.0)
+    neglected = 1e-5 * min(best_delta(counts, epsilon=around).value, 1.0)
+    neglect = neglected / segment_ends(counts.items())
+    best = best_delta(counts, epsilon=around, neglect=neglect)
+    fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
+    pmf, slack = composed_loss(counts, best.moments, fineness, UPPER)
+    losses, plain, _ = _untilted(pmf, UPPER, slack)
+    base = float(epsilons.min())
+    losses, plain = losses[losses > base], plain[losses > base]
+    first = np.searchsorted(losses, epsilons, side="right")
+    above, discounted = (_sums_from(x, first) for x in (plain, plain * np.exp(base - losses)))
+    exact = above - np.exp(np.minimum(epsilons - base, _HUGE)) * discounted
+    rounded = 8 * losses.size * UNIT_ROUNDOFF * above
+    error = _error(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, _HUGE))
+    ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + neglected, 1.0)
+    return ends
+
+
+def _sums_from(values: Array, first: NDArray[np.intp]) -> Array:
+    """For each index the sum of the values from there to the end."""
+    sums: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)[first]
+    return sums
 
 
 def _epsilon(pmf: LossPmf, slack: float, delta: float, side: Side) -> _Found:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpcalc.curves.coarsen import growth
 from dpcalc.curves.dominating_pair import Segment
+from dpcalc.curves.local_scale import rough_points, scales, subdivided
 from dpcalc.curves.loss_moments import LossCurve, reach
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
@@ -80,12 +81,16 @@ class Cells:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Part of a segment with monotone loss: points, losses, and the weight that says where cells should be fine."""
+    """Part of a segment with monotone loss.
+
+    Points, losses, the weight that says where cells should be fine, and how wide one may be there.
+    """
 
     segment: Segment
     y: Array
     loss: Array
     weight: Array
+    widest: Array
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
@@ -131,18 +136,26 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     low, high = reach(segment, aim.tilt, aim.neglect)
     if low >= high:
         return []
-    scale = min(pair.deviation, pair.deviation**2 / max(pair.span, 1e-300))
-    for _ in range(2):  # the whole reach first, then what is not negligible
-        y = np.linspace(low, high, min(max(400, math.ceil(4 * (high - low) / scale)), 100_000))
+    y = rough_points(pair, low, high)
+    for again in range(2):  # the whole reach first, then what is not negligible
         log_p, loss = segment.log_density_and_loss(y)
         density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
         used = np.flatnonzero(density * pair.deviation > NEGLIGIBLE)
-        if used.size < 2:
+        if not used.size:
             return []
-        low, high = float(y[max(0, used[0] - 1)]), float(y[min(used[-1] + 1, y.size - 1)])
+        y = y[max(0, used[0] - 1) : used[-1] + 2]
+        if not again:
+            least = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
+            y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / scales(pair, y)), np.ceil(least)))
+    density, loss = density[max(0, used[0] - 1) : used[-1] + 2], loss[max(0, used[0] - 1) : used[-1] + 2]
     weight = np.cbrt(density * np.gradient(loss, y) ** 2)
+    widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * scales(pair, y))
     bounds = [0, *_turns(loss), y.size - 1]
-    return [_Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1]) for i, j in pairwise(bounds) if j > i]
+    return [
+        _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1], widest[i : j + 1])
+        for i, j in pairwise(bounds)
+        if j > i
+    ]
 
 
 def _turns(loss: Array) -> list[int]:
@@ -156,9 +169,7 @@ def _turns(loss: Array) -> list[int]:
 
 def _edges(piece: _Piece, per_area: float) -> Array:
     """Edges in y: `per_area` cells per unit of weight, none wider than an eighth of the scale of the densities."""
-    pair = piece.segment.pair
-    widest = 0.125 * min(pair.deviation, pair.deviation**2 / max(pair.span, 1e-300))
-    rate = piece.weight * per_area + 1 / widest
+    rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MOST_CELLS:
         raise ConvergenceError(f"privacy loss cells: expected at most {_MOST_CELLS}, needs more; try --method rdp")

@@ -130,8 +130,8 @@ class MixturePair:
         log_p, _ = _scaled_sum(exponents, self.weights_p)
         log_q, top = _scaled_sum(exponents, self.weights_q)
         gap = sum(d * np.exp(np.minimum(e - top, 700.0)) for d, e in zip(self.differences, exponents, strict=True) if d)
-        relative = gap / np.exp(log_q - top)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where it is large it is not used
+            relative = gap / np.exp(log_q - top)
             near = np.log1p(relative)
         loss = np.where(np.abs(relative) < 0.5, near, log_p - log_q)
         base = y * y / (2 * self.deviation**2) + math.log(self.deviation * math.sqrt(2 * math.pi))

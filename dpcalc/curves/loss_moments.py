@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import Segment
 from dpcalc.curves.held import Held, HeldMoments, LogMoments
+from dpcalc.curves.local_scale import rough_points, scales, subdivided
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
 
@@ -47,6 +48,17 @@ def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
         count * (segment_ends(curve.counts) if isinstance(curve, Held) else 2 * len(curve.segments))
         for curve, count in counts
     )
+
+
+def rarest(counts: Iterable[tuple[Curve, int]]) -> float:
+    """The least probability of a part of a step that is told apart, or of a component of P."""
+    found = 1.0
+    for curve, _ in counts:
+        if isinstance(curve, Held):
+            found = min(found, rarest(curve.counts))
+        else:
+            found = min([found, *(one.weight * min(w for w in one.pair.weights_p if w) for one in curve.segments)])
+    return found
 
 
 @dataclass(frozen=True)
@@ -83,8 +95,11 @@ class LossMoments:
         tilted, mass, other = (np.exp(x - top) for x in (raised, self.log_mass, self.log_mass - self.loss))
         grown = np.where(np.abs(z * self.loss) < 1, mass * np.expm1(np.clip(z * self.loss, -1, 1)), tilted - mass)
         small = np.maximum(z, 1.0) * np.abs(self.loss) < 0.5
-        series = mass * _second_order(z, np.where(small, self.loss, 0.0))
-        excess = np.where(small, series, grown + z * (other - mass)).sum(axis=1)
+        direct = grown + z * (other - mass)
+        used = np.flatnonzero(small.any(axis=0))
+        series = mass[:, used] * _second_order(z, np.where(small[:, used], self.loss[used], 0.0))
+        direct[:, used] = np.where(small[:, used], series, direct[:, used])
+        excess = direct.sum(axis=1)
         moment = np.exp(-top[:, 0]) + excess
         log_moment = np.where(top[:, 0] > 0, np.log(moment) + top[:, 0], np.log1p(excess))
         slope = (tilted * self.loss).sum(axis=1) / moment
@@ -168,13 +183,20 @@ def loss_moments(curve: LossCurve, *, max_order: float, neglect: float = 0.0, fr
 
 def _segment_nodes(segment: Segment, max_order: float, neglect: float, frequency: float) -> tuple[Array, Array]:
     """(log mass, loss) of the nodes of one segment."""
-    pair = segment.pair
     low, high = reach(segment, max_order, neglect)
     if low >= high:
         return np.zeros(0), np.zeros(0)
-    width = min(0.5 * pair.deviation, 0.75 * pair.deviation**2 / max(pair.span, 1e-300))
-    count = min(max(8, math.ceil((high - low) / width)), 50_000)
-    y, log_weight = panels_between(_refined(segment, np.linspace(low, high, count + 1), frequency), order=8)
+    rough = rough_points(segment.pair, low, high)
+    log_density, loss = segment.log_density_and_loss(rough)
+    log_mass = log_density + math.log(segment.pair.deviation)
+    used = np.flatnonzero(log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > 2 * _LOG_NEGLIGIBLE)
+    if not used.size:
+        return np.zeros(0), np.zeros(0)
+    rough = rough[max(used[0] - 1, 0) : used[-1] + 2]
+    parts = np.ceil(np.diff(rough) / (0.75 * scales(segment.pair, rough)))
+    if parts.sum() > _MOST_PANELS / 4:
+        parts = np.ceil(parts * (_MOST_PANELS / 4 / parts.sum()))
+    y, log_weight = panels_between(_refined(segment, subdivided(rough, parts), frequency), order=8)
     log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + log_weight
     keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE
@@ -196,7 +218,7 @@ def _refined(segment: Segment, edges: Array, frequency: float) -> Array:
 def reach(segment: Segment, max_order: float, neglect: float) -> tuple[float, float]:
     """The part of a segment outside which e^{zL} P is negligible for 0 <= z <= max_order, or P at most `neglect`.
 
-    The latter only where the loss is positive.
+    The latter only where the loss is positive, or where the whole segment has no more, in P and in Q.
 
     The tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where
     the loss is bounded; beyond that its mass falls like the normal tail.
@@ -205,9 +227,12 @@ def reach(segment: Segment, max_order: float, neglect: float) -> tuple[float, fl
     moved = min(z * pair.span, pair.deviation * math.sqrt(2 * z * max(0.0, segment.max_loss)))
     slack = moved + pair.deviation * math.sqrt(-2 * _LOG_NEGLIGIBLE)
     low, high = pair.centers[0] - slack, pair.centers[-1] + slack
+    if neglect >= segment.weight:
+        return high, high
     if neglect and segment.max_loss > 0:
-        low = max(low, _cut(segment, pair.lower_quantile(neglect), low))
-        high = min(high, _cut(segment, -pair.mirrored.lower_quantile(neglect), high))
+        mass = neglect / segment.weight
+        low = max(low, _cut(segment, pair.lower_quantile(mass), low))
+        high = min(high, _cut(segment, -pair.mirrored.lower_quantile(mass), high))
     return low, min(high, segment.high)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -23,6 +23,7 @@ from dpcalc.release.data_sets import Mixture, data_set_pair, episode_pair, sign_
 from dpcalc.release.step import bound_mixtures, count_mixtures
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.company import Company, company_of
+from dpcalc.sampling.laws import without_rare
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed
 
@@ -162,7 +163,8 @@ def _attains(timed: Timed, pair: Pair) -> bool:
             other = bound_mixtures(bound, bound.distances_swapped)
             return _canonical((p, q)) == _canonical(own) and _canonical((q, p)) == _canonical(other)
         case CountPair():
-            return _canonical((p, q)) == _canonical(count_mixtures(bound))
+            exact = replace(bound, law=tuple(without_rare(dict(bound.law)).items()))
+            return _canonical((p, q)) == _canonical(count_mixtures(exact))
         case _:
             return False
 
