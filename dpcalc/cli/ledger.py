@@ -67,11 +67,44 @@ def show(ledger: Ledger, *, as_json: options.Json = False) -> Answer:
     return Answer(text=text, asides=asides)
 
 
+def check(  # noqa: PLR0913  one parameter an option
+    ledger: Ledger,
+    *,
+    base: Annotated[
+        str, typer.Option(metavar="REV", help="A git revision whose entries must all be there.", show_default=False)
+    ] = "",
+    max_epsilon: Annotated[
+        str | None, typer.Option(metavar="E", help="Fail above E, even where the budget allows more.")
+    ] = None,
+    report: options.Reports = None,
+    as_json: options.Json = False,
+    timeout: options.Timeout = None,
+) -> Answer:
+    """Check that a ledger keeps to its budget and lost nothing.
+
+    Exit code 0: it does. 1: it does not. 2: an input must be fixed. 3: there is no verdict.
+    """
+    from dpcalc.cli.gate import answered_in_time, gate_answer
+    from dpcalc.cli.reports import reports
+    from dpcalc.gate.check import Demands
+    from dpcalc.gate.ledger_check import check_ledger
+    from dpcalc.gate.policy import Policy
+    from dpcalc.gate.verdict import Limit
+
+    wanted = reports(report or (), as_json=as_json)
+    most = options.number("--max-epsilon", max_epsilon)
+    policy = Policy(max_epsilon=None if most is None else Limit(value=most, source="--max-epsilon"))
+    with answered_in_time(options.seconds(timeout)) as seconds:
+        result = check_ledger(ledger, base=base, demands=Demands(policy=policy), seconds=seconds)
+    return gate_answer("check", [result], reports=wanted, verbose=False)
+
+
 def application() -> typer.Typer:
     """The commands below `dpcalc ledger`."""
     commands = typer.Typer(name="ledger", help="What all runs on one data set cost together.", no_args_is_help=True)
     commands.command(epilog=ADD_EXAMPLE)(add)
     commands.command(epilog=SHOW_EXAMPLE)(show)
+    commands.command(epilog=CHECK_EXAMPLE)(check)
     return commands
 
 

@@ -15,12 +15,12 @@ import math
 from dataclasses import replace
 
 from dpcalc.adjacency import Adjacency
+from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import estimate
 from dpcalc.sampling.schemes import Fixed
 
-_ROUNDS = 40
 _CLOSE = 1e-3  # how near the whole delta is used up, in its log
 _SAFE = 1e-6  # what the estimate may be too low by
 
@@ -52,11 +52,7 @@ def group_epsilon(plan: Plan, size: int) -> float | None:
         low, high = low - 2 * (high - low), low
         if low < -600:
             return math.inf
-    for _ in range(_ROUNDS):
-        if high - low < _CLOSE:
-            break
-        middle = (low + high) / 2
-        low, high = (middle, high) if spent(middle) <= goal else (low, middle)
+    low, _ = bracket_root(lambda x: spent(x) - goal, low, high, tolerance=_CLOSE / abs(low))
     return _certified(link, low, size, plan.delta)
 
 

@@ -9,25 +9,22 @@ and certified; whichever is chosen, the bound holds.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
-from dpcalc.accountants.conversion import best_delta
+import numpy as np
+
+from dpcalc.accountants.conversion import best_delta, best_epsilon
 from dpcalc.accountants.costliest import Counts, costliest
-from dpcalc.accountants.pld import UPPER, delta_interval
+from dpcalc.accountants.pld import UPPER, delta_curve, delta_interval
 from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import is_noiseless, releases
-from dpcalc.planner.search import estimate
+from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, is_noiseless, releases
 from dpcalc.release.tree import step_counts
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
-_GOLDEN = (math.sqrt(5) - 1) / 2
-_ROUNDS = 14  # of golden section: the place of the minimum to a part in 800
-_BELOW_ONE = 1 - 2.0**-20  # the largest delta that is asked about
-_REACH = 12.0  # log of how far below delta(0) the best delta is looked for, beyond the false positive rate
+_NEGLIGIBLE = 1e-3  # a delta that is this part of the false positive rate ends the search
+_COARSE, _FINE = 8, 1000  # epsilons tried by moments and by composition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,23 +81,37 @@ def true_positive_rate(plan: Plan, false_positive_rate: float) -> float:
         raise InputError(f"false positive rate: {expected}, got {false_positive_rate!r}")
     if is_noiseless(plan):
         return 1.0
-    largest = advantage(plan)
-    if largest <= 0:
-        return false_positive_rate
+    trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
+    found, at = false_positive_rate, 0.0
+    for one in alternatives(plan):
+        both = trees[one.named(FORWARD)], trees[one.named(BACKWARD)]
+        for own, other in (both, both[::-1]):
+            if _ceiling(own, at, false_positive_rate) > found:
+                bound, epsilon = _detected(own, other, false_positive_rate)
+                found, at = max((found, at), (bound, epsilon))
+    return min(1.0, found)
 
-    def asked(place: float) -> Plan:
-        return replace(plan, delta=min(largest * math.exp(-abs(place)), _BELOW_ONE), method="auto")
 
-    def bound(place: float, epsilon: float) -> float:
-        delta = asked(place).delta
-        if place >= 0:
-            return math.exp(min(epsilon, 700.0)) * false_positive_rate + delta
-        return 1 - math.exp(-epsilon) * max(0.0, 1 - false_positive_rate - delta)
+def _ceiling(counts: Counts, epsilon: float, rate: float) -> float:
+    """A cheap upper bound on the true positive rate: the line of one epsilon, with delta by moments."""
+    return rate if not counts else math.exp(min(epsilon, 700.0)) * rate + best_delta(counts, epsilon=epsilon).value
 
-    reach = _REACH - math.log(false_positive_rate)
-    best = _least_at(lambda place: bound(place, estimate(asked(place))), -reach, reach)
-    certified = bound(best, guarantee(asked(best)).epsilon)
-    return min(1.0, certified, false_positive_rate + largest)
+
+def _detected(own: Counts, other: Counts, rate: float) -> tuple[float, float]:
+    """(true positive rate of one direction, at most; the epsilon >= 0 whose line shows it, else 0)."""
+    last = max(best_epsilon(own, delta=_NEGLIGIBLE * rate).value, 0.0)
+    coarse = np.linspace(0.0, last, _COARSE)
+    at = float(min(coarse, key=lambda epsilon: _ceiling(own, float(epsilon), rate)))
+    epsilons = np.linspace(0.0, last, _FINE)
+    try:
+        lines = np.exp(epsilons) * rate + delta_curve(own, epsilons=epsilons, around=at)
+        best = int(np.argmin(lines))
+        if best:
+            return float(lines[best]), float(epsilons[best])
+        back = 1 - np.exp(-epsilons) * np.maximum(0.0, 1 - rate - delta_curve(other, epsilons=epsilons, around=at))
+        return float(min(lines[0], back.min())), 0.0
+    except ConvergenceError:
+        return _ceiling(own, at, rate), at
 
 
 def _delta_at_zero(counts: Counts) -> float:
@@ -114,19 +125,3 @@ def _delta_at_zero(counts: Counts) -> float:
 def _moment_delta_at_zero(counts: Counts) -> float:
     """An upper bound on delta at epsilon 0 that is cheap."""
     return min(1.0, best_delta(counts, epsilon=0.0).value) if counts else 0.0
-
-
-def _least_at(function: Callable[[float], float], low: float, high: float) -> float:
-    """About where a function that first falls and then rises is least, by golden section."""
-    near, far = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_near, at_far = function(near), function(far)
-    for _ in range(_ROUNDS):
-        if at_near <= at_far:
-            high, far, at_far = far, near, at_near
-            near = high - _GOLDEN * (high - low)
-            at_near = function(near)
-        else:
-            low, near, at_near = near, far, at_far
-            far = low + _GOLDEN * (high - low)
-            at_far = function(far)
-    return near if at_near <= at_far else far

@@ -192,6 +192,12 @@ RULES: dict[str, Rule] = {
         reason="What is compared with nothing cannot rise: only its own budget and the policy judge the config.",
         fix="Review it as a new one; a file that was renamed and rewritten at once is new to git.",
     ),
+    "DPC407": Rule(
+        title="ledger rewritten",
+        rule="A ledger does not begin with what it said in the base.",
+        reason="A run that was made has cost what it cost; its entry must not be changed or vanish.",
+        fix="Restore the ledger from the base and add runs with `dpcalc ledger add`.",
+    ),
     "DPC901": Rule(
         title="no convergence",
         rule="A computation did not reach a certified answer.",

@@ -16,15 +16,15 @@ NORMAL = NormalDist()
 RATES = (1e-6, 0.01, 0.5)
 
 
-@pytest.mark.parametrize("mu", [0.5, 5.0])
-def test_the_gaussian_mechanism_is_told_apart_by_the_likelihood_ratio(mu):
+@pytest.mark.parametrize(("mu", "loose"), [(0.5, 1e-4), (2.0, 2e-4), (5.0, 2e-2)])
+def test_the_gaussian_mechanism_is_told_apart_by_the_likelihood_ratio(mu, loose):
     plan = plan_of(All(), noise=10 / mu, steps=100)
     found = attack(plan, false_positive_rates=RATES)
     exact = 2 * NORMAL.cdf(mu / 2) - 1
-    assert exact <= found.advantage <= exact * 1.02
+    assert exact <= found.advantage <= exact * (1 + loose)
     for rate, bound in found.detection:
         exact = NORMAL.cdf(NORMAL.inv_cdf(rate) + mu)
-        assert exact * (1 - 1e-12) <= bound <= exact * (1 + 6e-4)
+        assert exact * (1 - 1e-12) <= bound <= exact * (1 + loose)
 
 
 def detected(rate, share, sigma):
@@ -48,7 +48,7 @@ def test_one_sampled_step_bounds_both_orientations(share, sigma):
     plan = plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1)
     for rate in (0.01, 0.3):
         exact = max(detected(rate, share, sigma), undetected(rate, share, sigma))
-        assert exact * (1 - 1e-9) <= true_positive_rate(plan, rate) <= exact * 1.05 + 1e-6
+        assert exact * (1 - 1e-9) <= true_positive_rate(plan, rate) <= exact * 1.03 + 1e-6
     exact = share * (2 * NORMAL.cdf(1 / sigma / 2) - 1)
     assert exact * (1 - 1e-9) <= advantage(plan) <= exact * 1.01
 

@@ -1,0 +1,147 @@
+"""`dpcalc ledger`: runs recorded, told and checked from the command line."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from dpcalc.cli.app import run as run_command
+from dpcalc.gate.ledger import account
+
+from .conftest import environment
+from .solving import FLAT, PHASES, facts
+
+LEDGER = "all.yaml"
+
+
+@pytest.fixture
+def configs(tmp_path):
+    for name, text in {"flat": FLAT, "phases": PHASES, "noisy": FLAT.replace("1.1", "9")}.items():
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.usefixtures("configs")
+def test_add_show_check(real):
+    added = real("ledger", "add", LEDGER, "flat.yaml")
+    assert (added.code, facts(added)["added"], facts(added)["runs"]) == (
+        0,
+        "yes",
+        "clinic: 500 steps, epsilon 1.09 alone",
+    )
+    assert real("ledger", "check", LEDGER).code == 0
+    assert real("ledger", "add", LEDGER, "noisy.yaml", "--name", "more noise").code == 0
+    shown = real("ledger", "show", LEDGER, "--json")
+    document = json.loads(shown.out)
+    assert (document["schema"], document["command"]) == ("dpcalc.result/1", "ledger show")
+    assert [run["name"] for run in document["runs"]] == ["clinic", "more noise"]
+    alone = [run["guarantee"]["epsilon"] for run in document["runs"]]
+    assert max(alone) < document["guarantee"]["epsilon"] < sum(alone) == document["sum_of_epsilons"]
+    assert document["budget"]["ok"] is True
+    text = real("ledger", "show", LEDGER).out
+    assert text.count("runs: ") == 2
+    assert "sum_of_epsilons: " in text
+
+
+@pytest.mark.usefixtures("configs")
+def test_what_does_not_fit_is_not_added(real, tmp_path):
+    real("ledger", "add", LEDGER, "flat.yaml")
+    before = (tmp_path / LEDGER).read_bytes()
+    tried = real("ledger", "add", LEDGER, "phases.yaml")
+    assert (tried.code, facts(tried)["added"], (tmp_path / LEDGER).read_bytes()) == (1, "no", before)
+    assert "--over-budget adds a run that has been done" in tried.err
+    asked = real("ledger", "add", LEDGER, "noisy.yaml", "--name", "b", "--dry-run")
+    assert (asked.code, (tmp_path / LEDGER).read_bytes()) == (0, before)
+    assert real("ledger", "add", LEDGER, "phases.yaml", "--dry-run").code == 1
+    done = real("ledger", "add", LEDGER, "phases.yaml", "--over-budget", "--json")
+    assert (done.code, json.loads(done.out)["added"], json.loads(done.out)["budget"]["ok"]) == (0, True, False)
+    assert real("ledger", "check", LEDGER).code == 1
+
+
+@pytest.mark.usefixtures("configs")
+def test_a_new_ledger_has_the_terms_that_are_said(real):
+    added = real("ledger", "add", LEDGER, "flat.yaml", "--delta", "1e-7", "--budget", "4", "--set", "training.steps=50")
+    assert (facts(added)["delta"], facts(added)["budget.epsilon"], facts(added)["steps"]) == ("1e-07", "4.0", "50")
+    assert real("ledger", "check", LEDGER, "--max-epsilon", "0.1").code == 1
+
+
+@pytest.mark.usefixtures("configs")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["add", LEDGER, "none.yaml"], "no such file"),
+        (["add", "flat.yaml", "flat.yaml"], "the run `clinic` already"),
+        (["add", LEDGER, "flat.yaml", "--budget", "x"], "--budget: expected a finite number"),
+        (["add", "none/all.yaml", "flat.yaml"], "cannot be written"),
+        (["add", LEDGER, "-"], "standard input"),
+        (["show", "none.yaml"], "no such file"),
+        (["check", "none.yaml"], "no such file"),
+        (["check", "flat.yaml", "--base", "main"], "in none"),
+        ([], ""),
+    ],
+)
+def test_wrong_input_is_exit_code_2(real, monkeypatch, arguments, words):
+    monkeypatch.setattr(
+        "sys.stdin",
+        type(
+            "Stdin",
+            (),
+            {"buffer": type("Buffer", (), {"read": lambda _, __: FLAT.replace("name: clinic", "").encode()})()},
+        )(),
+    )
+    ended = real("ledger", *arguments)
+    assert ended.code == 2
+    assert words.replace("the run", "there is a run") in ended.err + ended.out if "already" not in words else ended.err
+
+
+def test_a_ledger_begins_with_what_its_base_says(real, tmp_path):
+    def git(*words):
+        return subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
+
+    (tmp_path / "flat.yaml").write_text(FLAT.replace("1.5", "9"), encoding="utf-8")
+    git("init", "-q")
+    real("ledger", "add", LEDGER, "flat.yaml")
+    ledger = tmp_path / LEDGER
+    first = ledger.read_bytes()
+    git("add", ".")
+    assert real("ledger", "check", LEDGER, "--base", "HEAD").code == 2  # there is no commit yet
+    git("commit", "-qm", "first")
+    real("ledger", "add", LEDGER, "flat.yaml", "--name", "second")
+    second = ledger.read_bytes()
+    assert real("ledger", "check", LEDGER, "--base", "HEAD").code == 0
+    git("commit", "-qam", "second")
+    base = git("rev-parse", "HEAD").stdout.decode().strip()  # what HEAD is is asked once in a process
+    for changed in (first, second.replace(b"epsilon: 9", b"epsilon: 10"), second.replace(b"second", b"2nd")):
+        ledger.write_bytes(changed)
+        ended = real("ledger", "check", LEDGER, "--base", base)
+        assert (ended.code, "error[DPC407]" in ended.out) == (1, True)
+    ledger.write_bytes(second.replace(b"\n", b"\r\n"))
+    assert real("ledger", "check", LEDGER, "--base", base).code == 0
+    ledger.unlink()
+    assert real("ledger", "check", LEDGER, "--base", base).code == 2
+
+
+@pytest.mark.usefixtures("configs")
+def test_processes_that_add_at_once_lose_nothing(tmp_path):
+    command = [sys.executable, "-m", "dpcalc", "ledger", "add", LEDGER, "noisy.yaml", "--over-budget", "--name"]
+
+    def added(name):
+        return subprocess.run(
+            [*command, name], cwd=tmp_path, env=environment(), capture_output=True, check=False
+        ).returncode
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(added, "abcd")) == [0, 0, 0, 0]
+    assert sorted(run.name for run in account(str(tmp_path / LEDGER)).runs) == list("abcd")
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_help(capsys):
+    assert run_command(["ledger", "--help"]) == 0
+    assert {"add", "show", "check"} <= set(capsys.readouterr().out.split())

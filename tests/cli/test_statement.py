@@ -1,0 +1,53 @@
+"""`dpcalc statement`: one statement, three formats, the same bytes for the same config."""
+
+import json
+
+import pytest
+
+CONFIG = """\
+version: 1
+name: clinic
+data: {examples: 1_000}
+sampling: {scheme: poisson, rate: 0.5}
+mechanism: {noise_multiplier: 5}
+training: {steps: 20}
+privacy: {adjacency: add-remove, delta: 1e-5}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "run.yaml").write_text(CONFIG, encoding="utf-8")
+    return "run.yaml"
+
+
+def test_text(real, config):
+    ended = real("statement", config)
+    assert ended.code == 0
+    assert ended.out.startswith("Privacy statement: clinic\n")
+    assert "epsilon               at most 1.85\n" in ended.out
+    assert all(len(line) <= 80 for line in ended.out.splitlines() if "config_hash" not in line)
+    for heading in ("What an attacker can gain", "What is not covered", "Sampling and training", "What it rests on"):
+        assert f"\n{heading}\n" in ended.out
+
+
+def test_markdown_is_the_same_every_time(real, config):
+    first, second = (real("statement", config, "--format", "markdown").out for _ in range(2))
+    assert first == second
+    assert first.startswith("# Privacy statement: clinic\n")
+
+
+def test_json_agrees_with_epsilon(real, config):
+    found = json.loads(real("statement", config, "--format", "json").out)
+    epsilon = json.loads(real("epsilon", config, "--json").out)
+    assert found["guarantee"] == epsilon["guarantee"]
+    assert found["config_hash"] == epsilon["config_hash"]
+    assert found["attack"]["advantage"] < found["guarantee"]["epsilon"]
+    assert found["without_amplification"]["epsilon"] > found["guarantee"]["epsilon"]
+    sizes = [group["epsilon"] for group in found["groups"]]
+    assert sizes == sorted(sizes)
+
+
+def test_overrides_and_an_unknown_format(real, config):
+    assert "  epsilon               at most 0\n" in real("statement", config, "--steps", "0").out
+    assert real("statement", config, "--format", "pdf").code == 2
