@@ -2,101 +2,140 @@
 
 import math
 from collections.abc import Iterator
-from fractions import Fraction
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpcalc.numerics.confidence import mean_interval
 from dpcalc.planner.chance import DOUBT, Chance, Check, Ends
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import likeliest
-from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import Poisson
-from dpcalc.sampling.simulate import Drawn, LevelCount, Watched, mean_drawn, simulate, synthetic_sizes, work
+from dpcalc.planner.joint_counts import JointLaw, joint_law, watched_units
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.releases import Alternative
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.schemes import Poisson, Scheme, Shuffle
+from dpcalc.sampling.simulate import (
+    Drawn,
+    LevelCount,
+    Watched,
+    drawn_schemes,
+    mean_drawn,
+    simulate,
+    steps_of_a_round,
+    work,
+)
 
 _WORK = 2e7  # units looked at in all rounds, by default
-_FEWEST, _MOST = 400, 20_000  # rounds drawn by default
+_FEWEST, _MOST = 100, 20_000  # rounds drawn by default
+_TAILS = 4  # of a group: up to so many members together
 
 
-def batch_checks(plan: Plan, number: int, chance: Chance) -> Iterator[Check]:
-    """The draws of one phase."""
+@dataclass(frozen=True, kw_only=True)
+class _Phase:
+    """A phase, and what its sampler drew.
+
+    Attributes:
+        name: of the phase, "" if it is the only one.
+        hierarchy: its levels.
+        drawn: what the sampler drew.
+    """
+
+    name: str
+    hierarchy: Hierarchy
+    drawn: Drawn
+
+    def check(self, quantity: str, computed: Ends, observed: float, interval: Ends, trials: int) -> Check:
+        """One computed number beside the observed one."""
+        return Check(
+            phase=self.name,
+            quantity=quantity,
+            computed=computed,
+            observed=observed,
+            interval=interval,
+            trials=trials,
+        )
+
+
+def batch_checks(plan: Plan, protected: Alternative, number: int, chance: Chance) -> Iterator[Check]:
+    """The draws of one phase.
+
+    Args:
+        plan: a training run.
+        protected: the unit or group that is watched.
+        number: of the phase, from 0.
+        chance: where it comes from.
+
+    Yields:
+        How often what is protected is drawn, alone and together; what each level draws; the size of a batch.
+    """
     phase = plan.phases[number]
     hierarchy = phase.hierarchy
-    rounds = chance.effort.draws or int(min(_MOST, max(_FEWEST, _WORK / work(hierarchy))))
-    unit, inclusion = _watched(hierarchy, likeliest(plan).paths[number].place, plan.unit)
-    watched = Watched(level=plan.unit, units=(unit,))
+    rounds = int(min(_MOST, max(_FEWEST, _WORK / work(hierarchy))))
+    if chance.effort.draws:
+        rounds = -(-chance.effort.draws // steps_of_a_round(hierarchy))
+    watched = Watched(level=plan.unit, units=watched_units(plan, protected, number))
     drawn = simulate(hierarchy, watched, rounds=rounds, rng=chance.rng, tell=lambda done: chance.tell(done / rounds))
-    name = phase.name if len(plan.phases) > 1 else ""
-    hits = int((drawn.members > 0).sum())
-    yield Check(
-        phase=name,
-        quantity=f"inclusion of one {plan.unit_name}",
-        computed=(float(inclusion), float(inclusion)),
-        observed=hits / rounds,
-        interval=mean_interval(hits / rounds, rounds, doubt=DOUBT),
-        trials=rounds,
-        note=f"{inclusion} computed" if inclusion.denominator <= 10**7 else "",
-    )
-    for level, count in zip(hierarchy.levels, drawn.levels, strict=True):
-        yield _share(name, level, count)
-    yield _batch(name, phase, drawn)
+    told = _Phase(name=phase.name if len(plan.phases) > 1 else "", hierarchy=hierarchy, drawn=drawn)
+    yield from _members(told, plan, joint_law(plan, protected, number))
+    _, schemes = drawn_schemes(hierarchy)
+    for level, scheme, count in zip(hierarchy.levels, schemes, drawn.levels, strict=True):
+        yield _share(told, level.name, scheme, count)
+    yield _batch(told, hierarchy.depth if hierarchy.episodes else max(phase.clip, 1))
 
 
-def _watched(hierarchy: Hierarchy, place: tuple[int, ...], unit: int) -> tuple[int, Fraction]:
-    """The number of the unit at a place (the first of all where there is none), and how likely a step draws it."""
-    found, inclusion = 0, Fraction(1)
-    for number in range(1, unit + 1):
-        first, size = synthetic_sizes(hierarchy, number, np.array([found]))
-        found = int(first[0]) + (place[number - 1] if place else 0)
-        inclusion *= hierarchy.level(number).scheme.rate(int(size[0]))
-    return found, inclusion
+def _members(phase: _Phase, plan: Plan, law: JointLaw) -> Iterator[Check]:
+    """How often what is protected is drawn."""
+    rounds, steps = phase.drawn.members.shape
+    counts = phase.drawn.members.sum(axis=1, keepdims=True) if law.of_a_pass else phase.drawn.members
+    many = plan.group_size if plan.group_size > 1 else "one"
+    for number in range(1, min(max(law.chances), _TAILS) + 1):
+        tail = float(sum(chance for count, chance in law.chances.items() if count >= number))
+        least = "inclusion" if number == 1 else f"at least {number} draws together"
+        quantity = f"{least} of {many} {plan.unit_name}{' in a pass' if law.of_a_pass else ''}"
+        mean = float((counts >= number).mean())
+        interval = mean_interval(mean, rounds, doubt=DOUBT)
+        yield phase.check(quantity, (tail if law.is_exact else 0.0, tail), mean, interval, rounds)
+    if law.in_a_round is not None and steps > 1:
+        mean = float((phase.drawn.members > 0).any(axis=1).mean())
+        interval = mean_interval(mean, rounds, doubt=DOUBT)
+        quantity = f"inclusion of {many} {plan.unit_name} in any of {steps} steps"
+        yield phase.check(quantity, (float(law.in_a_round),) * 2, mean, interval, rounds)
 
 
-def _share(phase: str, level: Level, count: LevelCount) -> Check:
+def _share(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
     """How much is drawn of what there is under drawn units: by chance for Poisson draws, else a fixed number."""
-    if isinstance(level.scheme, Poisson) and count.offered:
-        rate, observed = float(level.scheme.probability), count.drawn / count.offered
-        return Check(
-            phase=phase,
-            quantity=f"share of {level.name} drawn",
-            computed=(rate, rate),
-            observed=observed,
-            interval=mean_interval(observed, count.offered, doubt=DOUBT),
-            trials=count.offered,
-        )
+    if isinstance(scheme, Poisson) and count.offered:
+        rate, observed = float(scheme.probability), count.drawn / count.offered
+        interval = mean_interval(observed, count.offered, doubt=DOUBT)
+        return phase.check(f"share of {name} drawn", (rate, rate), observed, interval, count.offered)
     parents = max(count.parents, 1)
-    expected, observed = mean_drawn(level.scheme, count.offered / parents), count.drawn / parents
-    return Check(
-        phase=phase,
-        quantity=f"{level.name} drawn at a time",
-        computed=(expected, expected),
-        observed=observed,
-        interval=(observed, observed),
-        trials=count.parents,
-    )
+    expected = count.offered / parents
+    if not isinstance(scheme, Shuffle):
+        expected = mean_drawn(scheme, expected)
+    observed = count.drawn / parents
+    when = "in a pass" if isinstance(scheme, Shuffle) else "at a time"
+    return phase.check(f"{name} drawn {when}", (expected, expected), observed, (observed, observed), count.parents)
 
 
-def _batch(name: str, phase: Phase, drawn: Drawn) -> Check:
-    """How many clipped vectors a batch has, or for a clipped batch how many units of the first level."""
-    hierarchy, at = phase.hierarchy, max(phase.clip, 1)
-    sizes = drawn.levels[at - 1].by_round
-    observed, expected = float(sizes.mean()), _mean_batch(hierarchy, at)
+def _batch(phase: _Phase, depth: int) -> Check:
+    """How many units of a level a step draws."""
+    hierarchy, count = phase.hierarchy, phase.drawn.levels[depth - 1]
+    expected, observed = _mean_batch(hierarchy, depth), float(count.batches.mean())
     return Check(
-        phase=name,
-        quantity=f"batch size ({hierarchy.level(at).name})",
+        phase=phase.name,
+        quantity=f"batch size ({hierarchy.level(depth).name})",
         computed=(expected, expected),
         observed=observed,
-        interval=_batch_interval(hierarchy, at, drawn),
-        trials=sizes.size,
-        note=f"from {sizes.min()} to {sizes.max()}",
+        interval=_batch_interval(phase, depth),
+        trials=count.batches.size,
+        note=f"from {count.least} to {count.most}",
     )
 
 
 def _mean_batch(hierarchy: Hierarchy, depth: int) -> float:
     """Expected number of units of a level that a step draws, by linearity over all units above it."""
-    likely = np.ones(1)  # for each unit of a level (equal siblings of the first one together) how often it is drawn
-    for number in range(1, depth + 1):
-        scheme = hierarchy.level(number).scheme
+    copies, schemes = drawn_schemes(hierarchy)
+    likely = np.full(1, float(copies))  # how often each unit is drawn; without a tree the first one, and all others
+    for number, scheme in enumerate(schemes[:depth], start=1):
         if hierarchy.tree is None:
             first, others = hierarchy.level(number).least, hierarchy.level(number).count
             drawn = [mean_drawn(scheme, first), mean_drawn(scheme, others)]
@@ -110,21 +149,25 @@ def _mean_batch(hierarchy: Hierarchy, depth: int) -> float:
     return float(likely.sum())
 
 
-def _batch_interval(hierarchy: Hierarchy, depth: int, drawn: Drawn) -> Ends:
+def _batch_interval(phase: _Phase, depth: int) -> Ends:
     """Where the expected batch size lies.
 
     Equal sizes: each level multiplies it by a fixed number or by the share of Poisson draws, whose interval is known.
     Otherwise by the bounded number that each round draws.
     """
-    levels = hierarchy.levels[:depth]
+    copies, schemes = drawn_schemes(phase.hierarchy)
+    levels = phase.hierarchy.levels[:depth]
+    counts = phase.drawn.levels[:depth]
     if all(level.is_equal for level in levels):
-        low = high = 1.0
-        for level, count in zip(levels, drawn.levels, strict=False):
-            share = _share("", level, count)
-            times = level.count if isinstance(level.scheme, Poisson) else 1
-            low, high = low * share.interval[0] * times, high * share.interval[1] * times
+        low = high = float(copies)
+        for level, scheme, count in zip(levels, schemes, counts, strict=False):
+            ends = _share(phase, level.name, scheme, count).interval
+            times = level.count if isinstance(scheme, Poisson) else mean_drawn(scheme, level.count) / level.count
+            if not isinstance(scheme, Poisson | Shuffle):
+                times = 1.0
+            low, high = low * ends[0] * times, high * ends[1] * times
         return low, high
-    most = math.prod(level.most_drawn for level in levels)
-    sizes = drawn.levels[depth - 1].by_round
-    low, high = mean_interval(float(sizes.mean()) / most, sizes.size, doubt=DOUBT)
+    most = copies * math.prod(scheme.most_drawn(level.count) for scheme, level in zip(schemes, levels, strict=False))
+    batches = counts[-1].batches
+    low, high = mean_interval(float(batches.mean()) / most, batches.size, doubt=DOUBT)
     return low * most, high * most

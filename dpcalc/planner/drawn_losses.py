@@ -11,9 +11,8 @@ from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.tilted_draws import tilted
 from dpcalc.numerics.confidence import mean_interval
 from dpcalc.planner.chance import DOUBT, Chance, Check
-from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import BACKWARD, FORWARD, releases
+from dpcalc.planner.releases import BACKWARD, FORWARD, Alternative, releases
 from dpcalc.release.tree import step_counts
 
 _LOSSES = 20_000_000  # single losses drawn for one direction, by default
@@ -22,20 +21,20 @@ _PARTS = 16  # words about progress for one direction
 _STEEPEST = 1000.0  # tilts beyond this win nothing
 
 
-def loss_checks(plan: Plan, chance: Chance) -> tuple[Check, ...]:
+def loss_checks(plan: Plan, protected: Alternative, chance: Chance) -> tuple[Check, ...]:
     """Delta in both directions.
 
     Args:
         plan: one that releases something, with noise.
+        protected: the unit or group that costs most.
         chance: where it comes from.
 
     Returns:
-        One check a direction, for the unit that the moment bound finds costliest.
+        One check a direction.
 
     Raises:
         ConvergenceError: there is no certified delta to compare with.
     """
-    protected, _ = deciding(plan)
     trees = releases(plan).releases
     names = (protected.named(FORWARD), protected.named(BACKWARD))
     found = [(name, step_counts(trees[name])) for name in names]

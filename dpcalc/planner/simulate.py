@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcalc.planner.chance import Chance, Check, Effort
+from dpcalc.planner.deciding import deciding
 from dpcalc.planner.drawn_batches import batch_checks
 from dpcalc.planner.drawn_losses import loss_checks
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import is_noiseless, releasing_phases
+from dpcalc.planner.releases import is_noiseless, likeliest, releasing_phases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +50,11 @@ def simulation(plan: Plan, effort: Effort, *, tell: Callable[[float], None]) -> 
     """
     chance = Chance(rng=np.random.default_rng(effort.seed), effort=effort, tell=tell)
     phases = range(len(plan.phases))
-    checks = [check for at in phases for check in batch_checks(plan, at, chance.part(0, 2).part(at, len(phases)))]
     notes = tuple(_without_losses(plan))
-    losses = () if notes else loss_checks(plan, chance.part(1, 2))
+    protected = likeliest(plan) if notes else deciding(plan)[0]
+    parts = ((at, chance.part(0, 2).part(at, len(phases))) for at in phases)
+    checks = [check for at, part in parts for check in batch_checks(plan, protected, at, part)]
+    losses = () if notes else loss_checks(plan, protected, chance.part(1, 2))
     return Simulation(seed=effort.seed, checks=(*checks, *losses), notes=notes)
 
 

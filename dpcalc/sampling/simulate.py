@@ -1,7 +1,9 @@
 """Draws as a training loop makes them, index by index: an oracle for the formulas, with which it shares no code.
 
-Units of a level are numbered through, those of one parent in a row. One round draws level after level: from each drawn
-unit, as often as it was drawn, some of the units under it. Many rounds are drawn at once, as rows (round, unit).
+Units of a level are numbered through, those of one parent in a row. A round is the time after which everything is drawn
+afresh: one step, or as long as the longest draw is held, or one pass of a shuffle. It draws level after level: from
+each drawn unit, as often as it was drawn, some of the units under it. Many rounds are drawn at once, as rows (step,
+unit).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,15 +15,15 @@ from numpy.typing import NDArray
 
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme
+from dpcalc.sampling.samplers import AT_ONCE, draw, is_crowded, place_in_frame
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 Whole = NDArray[np.int64]
 Rows = tuple[Whole, Whole]
 
-_AT_ONCE = 2_000_000  # units looked at together
-_MOST = 50_000_000  # units one round may look at
-_CROWDED = 64  # a smaller part of a frame is picked unit by unit
-_PICKING = 200.0  # what that costs, in units looked at
+_MOST = 20_000_000  # units one round may look at
+_PICKING = 200.0  # what picking a few of a large frame costs, in units looked at
+_PASSED = 1e-9  # what a unit costs that nobody looks at; there are no more of them than whole numbers can tell apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +31,20 @@ class LevelCount:
     """What all rounds together drew at one level.
 
     Attributes:
-        parents: drawn units of the level above, repetitions included.
+        parents: drawn units of the level above, repetitions included, as often as there was a draw from them.
         offered: units under them.
         drawn: those drawn.
-        by_round: drawn in each round.
+        batches: units in a step, on average over each round.
+        least: fewest in one step.
+        most: most in one step.
     """
 
     parents: int
     offered: int
     drawn: int
-    by_round: Whole
+    batches: NDArray[np.float64]
+    least: int
+    most: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +53,7 @@ class Drawn:
 
     Attributes:
         levels: counts of each level, outermost first.
-        members: for each round, how often it holds one of the units that were watched.
+        members: how often each step of each round holds one of the units that were watched, shape (rounds, steps).
     """
 
     levels: tuple[LevelCount, ...]
@@ -86,7 +92,7 @@ def simulate(
     Raises:
         InputError: one round draws more than can be drawn here.
     """
-    at_once = max(1, min(rounds, int(_AT_ONCE / work(hierarchy))))
+    at_once = max(1, min(rounds, int(AT_ONCE / work(hierarchy))))
     parts = []
     done = 0
     while done < rounds:
@@ -98,6 +104,31 @@ def simulate(
         levels=tuple(_sum([part.levels[at] for part in parts]) for at in range(hierarchy.depth)),
         members=np.concatenate([part.members for part in parts]),
     )
+
+
+def drawn_schemes(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
+    """(how often a step draws from the whole, the scheme of each level): built tasks are independent draws."""
+    built = hierarchy.episodes
+    if built is not None:
+        return built.tasks, (Fixed(size=built.ways), Fixed(size=built.records))
+    return 1, tuple(level.scheme for level in hierarchy.levels)
+
+
+def steps_of_a_round(hierarchy: Hierarchy) -> int:
+    """Steps after which everything is drawn afresh.
+
+    Raises:
+        UnsupportedError: shuffles that never end together.
+    """
+    shuffled = [level for level in hierarchy.levels if isinstance(level.scheme, Shuffle)]
+    if len(shuffled) > 1 or any(not level.is_equal for level in shuffled):
+        raise UnsupportedError(
+            "simulate: expected at most one shuffle, of frames of one size, got more or unequal ones"
+        )
+    for level in shuffled:
+        if isinstance(level.scheme, Shuffle):
+            return level.scheme.steps_of_a_pass(level.count)
+    return hierarchy.level(1).redraw_every
 
 
 def synthetic_sizes(hierarchy: Hierarchy, number: int, units: Whole) -> Rows:
@@ -116,28 +147,32 @@ def work(hierarchy: Hierarchy) -> float:
     Raises:
         InputError: more than can be drawn here.
     """
-    total, parents = 0.0, 1.0
-    for number, level in enumerate(hierarchy.levels, start=1):
+    copies, schemes = drawn_schemes(hierarchy)
+    total, parents = 0.0, float(copies)
+    for number, scheme in enumerate(schemes, start=1):
         count = hierarchy.units(number) / hierarchy.units(number - 1)
-        drawn = mean_drawn(level.scheme, count)
-        few = isinstance(level.scheme, Fixed) and not _is_crowded(level.scheme, level.count)
-        total += parents * (drawn + _PICKING if few else count if isinstance(level.scheme, Fixed) else drawn)
+        drawn = mean_drawn(scheme, count)
+        few = isinstance(scheme, Fixed) and not is_crowded(scheme, hierarchy.level(number).count)
+        looked_at = drawn + _PICKING if few else count if isinstance(scheme, Fixed) else drawn
+        total += parents * (looked_at + _PASSED * count)
         parents *= drawn
+    total *= steps_of_a_round(hierarchy)
     if total > _MOST:
         raise InputError(f"simulate: expected steps that draw at most {_MOST:.0e} units, got about {total:.0e}")
     return max(total, 1.0)
 
 
 def mean_drawn(scheme: Scheme, count: float) -> float:
-    """How many of `count` units a scheme draws on average, repetitions included."""
-    if isinstance(scheme, Fixed):
-        return scheme.size
-    return count * float(scheme.probability) if isinstance(scheme, Poisson) else count
-
-
-def _is_crowded(scheme: Fixed, count: int) -> bool:
-    """Whether a draw takes so large a part of a frame that it is cheaper to put all of it in random order."""
-    return count <= _CROWDED * scheme.size
+    """How many of `count` units a step draws on average, repetitions included."""
+    match scheme:
+        case Fixed(size=size) | WithReplacement(size=size):
+            return size
+        case Poisson(probability=rate):
+            return count * float(rate)
+        case Shuffle():
+            return count / scheme.steps_of_a_pass(int(count))
+        case All():
+            return count
 
 
 def _sum(parts: Sequence[LevelCount]) -> LevelCount:
@@ -146,79 +181,46 @@ def _sum(parts: Sequence[LevelCount]) -> LevelCount:
         parents=sum(part.parents for part in parts),
         offered=sum(part.offered for part in parts),
         drawn=sum(part.drawn for part in parts),
-        by_round=np.concatenate([part.by_round for part in parts]),
+        batches=np.concatenate([part.batches for part in parts]),
+        least=min(part.least for part in parts),
+        most=max(part.most for part in parts),
     )
 
 
 def _rounds(hierarchy: Hierarchy, watched: Watched, number: int, rng: Generator) -> Drawn:
-    """Some rounds, level by level."""
-    rounds, units = np.arange(number), np.zeros(number, dtype=np.int64)
+    """Some rounds, level by level; each row (first step, unit) lasts for `span` steps."""
+    span = length = steps_of_a_round(hierarchy)
+    copies, schemes = drawn_schemes(hierarchy)
+    steps = np.repeat(np.arange(number) * length, copies)
+    units = np.zeros(steps.size, dtype=np.int64)
     levels = []
-    members = np.zeros(number, dtype=np.int64)
-    for at, level in enumerate(hierarchy.levels, start=1):
-        first, sizes = synthetic_sizes(hierarchy, at, units)
-        parents, children = _sampler(level.scheme)(level.scheme, sizes, rng)
-        count = LevelCount(
-            parents=units.size,
+    members = np.zeros((number, length), dtype=np.int64)
+    for at, scheme in enumerate(schemes, start=1):
+        waits = any(isinstance(one, Shuffle) for one in schemes[at - 1 :])  # all there is, until the pass is over
+        turns = 1 if waits else span // hierarchy.level(at).redraw_every
+        span //= turns
+        steps = (steps[:, None] + np.arange(turns) * span).ravel()
+        first, sizes = synthetic_sizes(hierarchy, at, np.repeat(units, turns))
+        parents, children = draw(scheme, sizes, rng)
+        steps, units = steps[parents], first[parents] + children
+        if isinstance(scheme, Shuffle):
+            steps, span = steps + place_in_frame(parents, sizes) // scheme.size, 1
+        counts = _by_round(steps // span, number, length // span)
+        level = LevelCount(
+            parents=sizes.size,
             offered=int(sizes.sum()),
-            drawn=parents.size,
-            by_round=np.bincount(rounds[parents], minlength=number),
+            drawn=units.size,
+            batches=counts.mean(axis=1),
+            least=int(counts.min()),
+            most=int(counts.max()),
         )
-        levels.append(count)
-        rounds, units = rounds[parents], first[parents] + children
+        levels.append(level)
         if at == watched.level:
-            members = np.bincount(rounds[np.isin(units, watched.units)], minlength=number)
+            hits = steps[np.isin(units, watched.units)]
+            members = np.repeat(_by_round(hits // span, number, length // span), span, axis=1)
     return Drawn(levels=tuple(levels), members=members)
 
 
-def _sampler(scheme: Scheme) -> "Sampler":
-    """The sampler of a scheme."""
-    if type(scheme) not in SAMPLERS:
-        raise UnsupportedError(f"simulate: expected one of {', '.join(x.name for x in SAMPLERS)}, got {scheme.name}")
-    return SAMPLERS[type(scheme)]
-
-
-def _fixed(scheme: Fixed, sizes: Whole, rng: Generator) -> Rows:
-    """Without replacement: small frames are put in random order, of large ones a few units are picked."""
-    parents = np.repeat(np.arange(sizes.size), scheme.size)
-    most = int(sizes.max(initial=0))
-    if not _is_crowded(scheme, most):
-        picked = [rng.choice(size, scheme.size, replace=False, shuffle=False) for size in sizes.tolist()]
-        return parents, np.concatenate([np.zeros(0, dtype=np.int64), *picked])
-    pieces = [np.zeros(0, dtype=np.int64)]
-    step = max(1, _AT_ONCE // most)
-    for start in range(0, sizes.size, step):
-        some = sizes[start : start + step, None]
-        keys = np.where(np.arange(most) < some, rng.random((some.size, most)), 2.0)
-        pieces.append(np.argpartition(keys, scheme.size - 1, axis=1)[:, : scheme.size].ravel())
-    return parents, np.concatenate(pieces)
-
-
-def _poisson(scheme: Poisson, sizes: Whole, rng: Generator) -> Rows:
-    """A coin for each unit, all in one line; the distance from one success to the next is geometric."""
-    total, rate = int(sizes.sum()), float(scheme.probability)
-    if not total or not rate:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    found, last = [], -1
-    while last < total:
-        some = int(1.1 * (total - last) * rate) + 20
-        places = last + np.cumsum(np.minimum(rng.geometric(rate, some), total + 1))
-        found.append(places)
-        last = int(places[-1])
-    line = np.concatenate(found)
-    line = line[line < total]
-    ends = np.cumsum(sizes)
-    parents = np.searchsorted(ends, line, side="right")
-    return parents, line - (ends - sizes)[parents]
-
-
-def _all(scheme: All, sizes: Whole, rng: Generator) -> Rows:
-    """Everything."""
-    del scheme, rng
-    parents = np.repeat(np.arange(sizes.size), sizes)
-    return parents, np.arange(parents.size) - (np.cumsum(sizes) - sizes)[parents]
-
-
-Sampler = Callable[[Scheme, Whole, Generator], Rows]
-"""From a scheme and how many units there are under each drawn parent to (row of the parent, index under it)."""
-SAMPLERS: dict[type[Scheme], Sampler] = {Fixed: _fixed, Poisson: _poisson, All: _all}  # type: ignore[dict-item]
+def _by_round(times: Whole, number: int, each: int) -> Whole:
+    """How often each time occurs, a row for each round."""
+    return np.bincount(times, minlength=number * each).reshape(number, each)

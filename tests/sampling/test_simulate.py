@@ -9,10 +9,12 @@ import pytest
 
 from dpcalc.errors import InputError
 from dpcalc.numerics.confidence import mean_interval
-from dpcalc.sampling import simulate as module
+from dpcalc.sampling import samplers
+from dpcalc.sampling.episodes import Episodes
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson
-from dpcalc.sampling.simulate import SAMPLERS, Watched, simulate, work
+from dpcalc.sampling.samplers import draw
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.simulate import Watched, simulate, work
 from dpcalc.sampling.trees import tree_of
 
 ROUNDS = 20_000
@@ -23,7 +25,7 @@ EXAMPLE = [[4, 2, 3], [4, 5]]
 def drawn_sets(scheme, sizes, *, rounds=ROUNDS):
     """How often each set was drawn, one Counter for each frame of a round."""
     rng = np.random.default_rng(3)
-    parents, children = SAMPLERS[type(scheme)](scheme, np.tile(sizes, rounds), rng)
+    parents, children = draw(scheme, np.tile(sizes, rounds), rng)
     assert (np.diff(parents) >= 0).all()
     found = np.split(children, np.searchsorted(parents, np.arange(1, rounds * len(sizes))))
     return [Counter(tuple(sorted(one.tolist())) for one in found[at :: len(sizes)]) for at in range(len(sizes))]
@@ -37,8 +39,8 @@ def assert_near(count, probability):
 @pytest.mark.parametrize("crowded", [0, 64])
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_fixed_draws_are_all_sets_alike(monkeypatch, crowded, size):
-    monkeypatch.setattr(module, "_CROWDED", crowded)
-    monkeypatch.setattr(module, "_AT_ONCE", 10_000)
+    monkeypatch.setattr(samplers, "_CROWDED", crowded)
+    monkeypatch.setattr(samplers, "AT_ONCE", 10_000)
     for frame, sets in zip((4, 5), drawn_sets(Fixed(size=size), [4, 5]), strict=True):
         possible = list(itertools.combinations(range(frame), size))
         assert set(sets) <= set(possible)
@@ -60,6 +62,25 @@ def test_poisson_draws_of_nothing():
 
 def test_everything_is_everything():
     assert drawn_sets(All(), [2, 3], rounds=5) == [{(0, 1): 5}, {(0, 1, 2): 5}]
+
+
+def test_draws_with_replacement_are_independent():
+    for frame, found in zip((3, 2), drawn_sets(WithReplacement(size=2), [3, 2]), strict=True):
+        for one in itertools.combinations_with_replacement(range(frame), 2):
+            assert_near(found[one], (1 if one[0] == one[1] else 2) / frame**2)
+
+
+def test_a_shuffle_is_every_order_alike():
+    _, children = draw(Shuffle(size=2), np.full(ROUNDS, 3), np.random.default_rng(3))
+    found = Counter(map(tuple, children.reshape(-1, 3).tolist()))
+    for order in itertools.permutations(range(3)):
+        assert_near(found[order], 1 / 6)
+
+
+def test_draws_from_nothing():
+    for scheme in (Fixed(size=2), Poisson(probability=Fraction(1, 2)), WithReplacement(size=2), Shuffle(size=2), All()):
+        parents, children = draw(scheme, np.zeros(0, dtype=np.int64), np.random.default_rng(3))
+        assert parents.size == children.size == 0
 
 
 def tree_hierarchy(*schemes):
@@ -88,9 +109,10 @@ def test_counts_of_levels():
     clinics, patients, visits = found.levels
     assert (clinics.parents, clinics.offered, clinics.drawn) == (50, 100, 100)
     assert (patients.parents, patients.offered, patients.drawn) == (100, 250, 200)
-    assert (patients.by_round == 4).all()
-    assert visits.drawn == visits.offered == visits.by_round.sum()
-    assert set(visits.by_round.tolist()) == {9 + 6, 9 + 7, 9 + 5}
+    assert (patients.batches == 4).all()
+    assert visits.drawn == visits.offered == visits.batches.sum()
+    assert set(visits.batches.tolist()) == {9 + 6, 9 + 7, 9 + 5}
+    assert (visits.least, visits.most) == (14, 16)
 
 
 def test_sizes_between_two_ends():
@@ -106,18 +128,58 @@ def test_sizes_between_two_ends():
     assert simulated(hierarchy, 2, (12,)).members.sum() == 0
 
 
+def test_held_draws_last():
+    levels = (
+        Level(name="user", count=9, scheme=Fixed(size=3), redraw_every=4),
+        Level(name="session", count=2, scheme=Fixed(size=1), redraw_every=2),
+    )
+    users = simulated(Hierarchy(levels=levels), 1, (0,), rounds=300).members
+    assert users.shape == (300, 4)
+    assert (users == users[:, :1]).all()
+    assert 0 < users.mean() < 1
+    sessions = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300).members
+    assert (sessions[:, ::2] == sessions[:, 1::2]).all()
+    assert (sessions[:, 0] != sessions[:, 2]).any()
+    assert (sessions.sum(axis=1) <= 4 * users.max()).all()
+
+
+def test_a_pass_holds_every_unit_once():
+    levels = (
+        Level(name="user", count=2, scheme=All()),
+        Level(name="session", count=7, scheme=Shuffle(size=3)),
+        Level(name="example", count=2, scheme=All()),
+    )
+    for level, unit in ((2, 8), (3, 27)):
+        members = simulated(Hierarchy(levels=levels), level, (unit,), rounds=200).members
+        assert members.shape == (200, 3)
+        assert (members.sum(axis=1) == 1).all()
+        assert (members.sum(axis=0) > 0).all()
+    counts = simulated(Hierarchy(levels=levels), 1, (0,), rounds=20).levels
+    assert (counts[1].least, counts[1].most) == (2, 6)
+    assert (counts[2].least, counts[2].most) == (4, 12)
+
+
+def test_built_tasks_are_drawn_one_by_one():
+    levels = (Level(name="class", count=4, scheme=All()), Level(name="record", count=5, scheme=All()))
+    built = Hierarchy(levels=levels, episodes=Episodes(tasks=2, ways=3, shots=1, queries=1))
+    found = simulated(built, 1, (0,))
+    for count, chance in ((0, 1 / 16), (1, 6 / 16), (2, 9 / 16)):
+        assert_near(int((found.members == count).sum()), chance)
+    assert (found.levels[1].least, found.levels[1].most) == (12, 12)
+
+
 def test_many_pieces_are_one_whole(monkeypatch):
     hierarchy = tree_hierarchy(All(), Fixed(size=2), Poisson(probability=Fraction(1, 2)))
-    monkeypatch.setattr(module, "_AT_ONCE", 100)
+    monkeypatch.setattr("dpcalc.sampling.simulate.AT_ONCE", 100)
     heard = []
     rng = np.random.default_rng(5)
     found = simulate(hierarchy, Watched(level=1, units=(0,)), rounds=101, rng=rng, tell=heard.append)
-    assert found.members.size == 101
+    assert found.members.shape == (101, 1)
     assert heard[-1] == 101
     assert len(heard) > 5
-    assert all(level.by_round.sum() == level.drawn for level in found.levels)
+    assert all(level.batches.sum() == level.drawn for level in found.levels)
 
 
 def test_what_cannot_be_drawn():
-    with pytest.raises(InputError, match="at most 5e\\+07 units"):
+    with pytest.raises(InputError, match="at most 2e\\+07 units"):
         work(Hierarchy(levels=(Level(name="example", count=10**9, scheme=All()),)))

@@ -1,0 +1,158 @@
+"""Every scheme drawn index by index against its computed law: with and without groups, held, shuffled, built."""
+
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.errors import UnsupportedError
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner import joint_counts
+from dpcalc.planner.chance import Effort
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.simulate import simulation
+from dpcalc.sampling.episodes import Episodes
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+
+NAMES = ("user", "session", "example")
+HALF, FIFTH = Poisson(probability=Fraction(1, 2)), Poisson(probability=Fraction(1, 5))
+TWO, THREE = Fixed(size=2), Fixed(size=3)
+AGAIN = WithReplacement(size=3)
+
+
+def levels(*draws):
+    """Levels of (count, scheme) or (count, scheme, steps for which it is held)."""
+    return tuple(
+        Level(name=name, count=count, scheme=scheme, redraw_every=held[0] if held else 1)
+        for name, (count, scheme, *held) in zip(NAMES, draws, strict=False)
+    )
+
+
+def plan(hierarchy, *, unit=1, clip=None, group_size=1, steps=60, adjacency=Adjacency.REPLACE_ONE):
+    hierarchy = hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy(levels=hierarchy)
+    phase = Phase(
+        name="training",
+        hierarchy=hierarchy,
+        mechanism=Gaussian(noise_multiplier=8.0, max_grad_norm=1.0),
+        clip=hierarchy.depth if clip is None else clip,
+        steps=steps,
+    )
+    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-4, group_size=group_size)
+
+
+def simulated(asked, *, draws=6000, runs=300):
+    return simulation(asked, Effort(seed=11, draws=draws, runs=runs), tell=lambda _: None)
+
+
+PLANS = {
+    "again": plan(levels((10, AGAIN))),
+    "again above": plan(levels((5, AGAIN), (4, TWO)), unit=2),
+    "again below": plan(levels((5, TWO), (4, AGAIN)), unit=2, adjacency=Adjacency.ADD_REMOVE),
+    "again twice": plan(levels((5, AGAIN), (4, AGAIN), (3, HALF)), unit=3),
+    "again, group": plan(levels((10, AGAIN)), group_size=4),
+    "fixed group": plan(levels((20, THREE)), group_size=5),
+    "poisson group": plan(levels((20, FIFTH)), group_size=5, adjacency=Adjacency.ADD_REMOVE),
+    "nested group": plan(levels((6, TWO), (8, THREE)), unit=2, group_size=4),
+    "nested poisson group": plan(levels((6, HALF), (8, FIFTH)), unit=2, group_size=3, adjacency=Adjacency.ZERO_OUT),
+    "large group": plan(levels((6, TWO), (30, THREE)), unit=2, group_size=20),
+    "group under draws with replacement": plan(levels((6, AGAIN), (8, TWO)), unit=2, group_size=3),
+    "held": plan(levels((10, TWO, 6), (5, TWO)), unit=2),
+    "held twice": plan(levels((10, HALF, 12), (5, TWO, 3), (4, FIFTH)), unit=3, clip=1),
+    "held itself": plan(levels((10, TWO, 6), (5, HALF, 6)), unit=2),
+    "held above the unit alone": plan(levels((10, TWO, 6), (5, TWO, 2)), unit=1, clip=1),
+    "shuffle": plan(levels((23, Shuffle(size=4)))),
+    "shuffle under all": plan(levels((3, All()), (10, Shuffle(size=4)), (3, TWO)), unit=2),
+    "unit under a shuffle": plan(levels((3, All()), (10, Shuffle(size=5)), (3, TWO)), unit=3),
+    "unit over a shuffle": plan(levels((3, All()), (10, Shuffle(size=5))), unit=1),
+    "between": plan(
+        (Level(name="user", count=6, scheme=TWO), Level(name="session", least=3, count=9, scheme=AGAIN)), unit=2
+    ),
+}
+
+
+def built(tasks=3, ways=4, shots=1, queries=2):
+    return Hierarchy(
+        levels=levels((10, All()), (6, All())), episodes=Episodes(tasks=tasks, ways=ways, shots=shots, queries=queries)
+    )
+
+
+PLANS |= {
+    "record of built tasks": plan(built(), unit=2, clip=1),
+    "class of built tasks": plan(built(), unit=1, clip=1),
+    "group of classes": plan(built(), unit=1, clip=2, group_size=3),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_is_drawn_agrees_with_what_is_computed(name):
+    asked = PLANS[name]
+    found = simulated(asked)
+    assert found.notes == ()
+    assert [check for check in found.checks if not check.agrees] == []
+    assert {check.quantity.split(", ")[1] for check in found.checks[-2:]} == {"D||D'", "D'||D"}
+
+
+def checks(asked, **effort):
+    return {check.quantity: check for check in simulated(asked, **effort).checks}
+
+
+def test_joint_counts_of_a_group():
+    found = checks(PLANS["fixed group"], draws=20_000)
+    chances = {0: 455, 1: 525, 2: 150, 3: 10}  # of the 1140 draws of 3 of 20
+    for number, quantity in ((1, "inclusion"), (2, "at least 2 draws together"), (3, "at least 3 draws together")):
+        check = found[f"{quantity} of 5 user"]
+        tail = sum(chance for count, chance in chances.items() if count >= number) / 1140
+        assert check.computed == (pytest.approx(tail), pytest.approx(tail))
+        assert check.interval[0] <= tail <= check.interval[1]
+
+
+def test_held_draws_are_held():
+    found = checks(PLANS["held"], draws=60_000)
+    once, ever = found["inclusion of one session"], found["inclusion of one session in any of 6 steps"]
+    assert once.computed[0] == pytest.approx(2 / 10 * 2 / 5)
+    assert ever.computed[0] == pytest.approx(2 / 10 * (1 - (3 / 5) ** 6))
+    assert ever.trials == 10_000
+    assert ever.interval[1] < 1 - (1 - 2 / 10 * 2 / 5) ** 6  # what draws of both levels in every step would give
+
+
+def test_everything_has_its_turn_in_a_pass():
+    found = checks(PLANS["shuffle"])
+    assert found["inclusion of one user in a pass"].observed == 1
+    batch = found["batch size (user)"]
+    assert (batch.note, batch.observed) == ("from 3 to 4", pytest.approx(23 / 6))
+
+
+def test_built_tasks():
+    found = checks(PLANS["record of built tasks"], draws=20_000)
+    assert found["inclusion of one session"].computed[0] == pytest.approx(1 - (1 - 4 / 10 * 3 / 6) ** 3)
+    assert found["batch size (session)"].observed == 3 * 4 * 3
+
+
+@pytest.mark.parametrize("name", ["again", "nested group", "held", "record of built tasks"])
+def test_a_wrong_law_is_found(name, monkeypatch):
+    law = joint_counts.joint_law
+
+    def rarer(*asked):
+        claimed = law(*asked)
+        chances = {count: chance * (1 if count == 0 else Fraction(3, 4)) for count, chance in claimed.chances.items()}
+        return joint_counts.JointLaw(
+            chances=chances,
+            is_exact=claimed.is_exact,
+            of_a_pass=claimed.of_a_pass,
+            in_a_round=claimed.in_a_round,
+        )
+
+    monkeypatch.setattr("dpcalc.planner.drawn_batches.joint_law", rarer)
+    wrong = [check.quantity for check in simulated(PLANS[name], draws=90_000, runs=1).checks if not check.agrees]
+    assert wrong
+    assert wrong[0].startswith("inclusion of ")
+
+
+def test_shuffles_that_are_not_drawn():
+    uneven = (
+        Level(name="user", count=3, scheme=All()),
+        Level(name="session", least=3, count=9, scheme=Shuffle(size=3)),
+    )
+    with pytest.raises(UnsupportedError, match="one shuffle, of frames of one size"):
+        simulated(plan(uneven, unit=2))
