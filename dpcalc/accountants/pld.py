@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
+from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
 from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
 from dpcalc.curves.loss_moments import Curve, segment_ends
@@ -50,6 +51,13 @@ def interval(counts: dict[Curve, int], *, delta: float, sides: tuple[Side, ...])
     """
     if not counts:
         return tuple(0.0 for _ in sides)
+    exact = [gaussian_epsilon(counts, delta=delta, sign=side.sign) for side in sides]
+    known = tuple(end for end in exact if end is not None)
+    return known if len(known) == len(sides) else _on_lattices(counts, delta, sides)
+
+
+def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
+    """Certified ends of epsilon of one direction, for steps of any kind."""
     neglect = NEGLECTED * delta / segment_ends(counts.items())
     kept = delta * (1 - NEGLECTED)
     best = best_epsilon(counts, delta=kept, neglect=neglect)
@@ -151,9 +159,13 @@ def _epsilon(pmf: LossPmf, slack: float, delta: float, side: Side) -> _Found:
     def delta_at(k: int) -> float:
         return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
 
-    above, below, step = _BEFORE + int(np.argmax(pmf.mass)), losses.size - 1, 1
-    if delta_at(below) > delta:
+    if delta_at(losses.size - 1) > delta:
         return _Found(math.inf if side is UPPER else 0.0, math.inf, 0.0)
+    above = below = _crossing(losses, plain, error, delta, _BEFORE + int(np.argmax(pmf.mass)))
+    step = 1
+    while below < losses.size - 1 and delta_at(below) > delta:
+        above, below, step = below, min(losses.size - 1, below + step), 2 * step
+    step = 1
     while above > 0 and delta_at(above) <= delta:
         below, above, step = above, max(0, above - step), 2 * step
     if delta_at(above) <= delta:
@@ -167,6 +179,15 @@ def _epsilon(pmf: LossPmf, slack: float, delta: float, side: Side) -> _Found:
     short = min(max(math.log(discounted / rest), 0.0), gap)
     epsilon = max(0.0, float(losses[below]) - short)
     return _Found(epsilon, discounted * math.exp(short - gap) * epsilon / delta, abs(float(error[above])))
+
+
+def _crossing(losses: Array, plain: Array, error: Array, delta: float, start: int) -> int:
+    """About the last loss with delta(loss) > delta, from running sums with round-off; `start` where there is none."""
+    above = np.cumsum(plain[::-1])[::-1] - plain
+    weight = plain * np.exp(np.minimum(losses[-1] - losses, _HUGE))
+    discounted = np.exp(-np.minimum(losses[-1] - losses, _HUGE)) * (np.cumsum(weight[::-1])[::-1] - weight)
+    larger = np.flatnonzero(above - discounted + error > delta)
+    return int(larger[-1]) if larger.size else start
 
 
 def _delta(pmf: LossPmf, slack: float, epsilon: float, side: Side) -> float:

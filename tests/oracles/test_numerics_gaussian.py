@@ -6,8 +6,9 @@ from itertools import product
 
 import pytest
 
+from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.inversion import inversion
-from dpcalc.accountants.pld import LOWER, UPPER, interval
+from dpcalc.accountants.pld import LOWER, UPPER, _on_lattices, interval
 from dpcalc.accountants.rdp import rdp
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.privacy_profile import GluedProfile
@@ -29,12 +30,20 @@ def glued(sigma):
     return GluedProfile(own=one_step(sigma), other=one_step(sigma), shift=1.0)
 
 
+def contained(counts, exact, delta):
+    """The formula and the lattices, which the formula spares."""
+    for width, (upper, lower) in (
+        (1e-8, interval(counts, delta=delta, sides=(UPPER, LOWER))),
+        (1e-3, _on_lattices(counts, delta, (UPPER, LOWER))),
+    ):
+        assert lower <= exact <= upper, (counts, delta)
+        assert upper - lower <= max(width * exact, 1e-3 * width)
+
+
 def bracket(curve, steps, spread, delta):
     sigma = math.sqrt(steps) / spread
     exact = exact_epsilon(steps, sigma, delta)
-    upper, lower = interval({curve(sigma): steps}, delta=delta, sides=(UPPER, LOWER))
-    assert lower <= exact <= upper, (steps, spread, delta)
-    assert upper - lower <= max(1e-3 * exact, 1e-6)
+    contained({curve(sigma): steps}, exact, delta)
     assert exact <= rdp({curve(sigma): steps}, delta=delta).epsilon
     return exact
 
@@ -72,6 +81,17 @@ def test_several_phases_of_different_noise_are_one_gaussian(parts):
     sigmas = [math.sqrt(count) / spread for count, spread in zip(parts, spreads, strict=True)]
     exact = exact_epsilon(1, 1 / math.sqrt(sum(c / s**2 for c, s in zip(parts, sigmas, strict=True))), 1e-9)
     counts = {glued(sigma): count for sigma, count in zip(sigmas, parts, strict=True)}
-    upper, lower = interval(counts, delta=1e-9, sides=(UPPER, LOWER))
-    assert lower <= exact <= upper
-    assert upper - lower <= 1e-3 * exact
+    contained(counts, exact, 1e-9)
+
+
+def test_what_is_sampled_or_beyond_a_float_has_no_formula():
+    half = {0: Fraction(1, 2), 1: Fraction(1, 2)}
+    sampled = MixturePair.of(half, {0: Fraction(1)}, deviation=1.0)
+    for counts in ({sampled: 1}, {one_step(1.0): 1, sampled: 1}, {one_step(0.01): 1}):
+        assert gaussian_epsilon(counts, delta=1e-5, sign=1) is None
+        assert gaussian_epsilon(counts, delta=1e-5, sign=-1) is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_without_any_loss_beyond_delta_the_formula_gives_nothing(sign):
+    assert gaussian_epsilon({glued(1e6): 1}, delta=0.1, sign=sign) == 0

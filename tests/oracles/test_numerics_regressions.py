@@ -80,9 +80,8 @@ def test_a_lattice_wider_than_the_exponent_of_a_float(case):
 def test_what_does_not_fit_in_memory_is_said_and_bounded_otherwise():
     """Jumps of 60,000 on every second of 400,000 steps."""
     case = problem("1/2", 160, (160,), (0,), swapped=False, sigma=0.4553, steps=389029, delta=7.99e-15)
-    for side in (UPPER, LOWER):
-        with pytest.raises(ConvergenceError, match="try --method rdp"):
-            interval({case.profile: case.steps}, delta=case.delta, sides=(side,))
+    with pytest.raises(ConvergenceError, match="try --method rdp"):
+        interval({case.profile: case.steps}, delta=case.delta, sides=(UPPER,))
     answer = auto({case.profile: case.steps}, delta=case.delta)
     assert answer.note == "rdp"
     assert case.steps / 4 * (160 / 0.4553) ** 2 <= answer.epsilon <= case.steps * (160 / 0.4553) ** 2

@@ -1,0 +1,69 @@
+"""Epsilon of Gaussian steps without sampling: they are one Gaussian step, whose profile is known.
+
+T_i steps of distance d_i over deviation sigma_i compose to the pair N(0, 1), N(mu, 1), mu^2 = sum T_i (d_i/sigma_i)^2
+(Dong, Roth, Su 2022, 1905.02383, corollary 3.3), and delta(epsilon) = Phi(a) - e^epsilon Phi(a - mu) with
+a = mu/2 - epsilon/mu (Balle, Wang 2018, 1805.06530, theorem 8).
+"""
+
+import math
+from collections.abc import Mapping
+
+from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.privacy_profile import GluedProfile
+from dpcalc.numerics.roots import bracket_root
+
+_ROUNDED = 1e-12  # relative error of a normal probability whose argument was rounded, with room to spare
+_LARGEST = 600.0  # epsilon that still leaves e^epsilon a float
+_WORST = 1e-6  # share of delta that round-off may have
+
+
+def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
+    """One certified end of epsilon, if every step is a Gaussian without sampling.
+
+    Args:
+        counts: steps of one direction and how often each occurs, not empty.
+        delta: in (0, 1).
+        sign: +1 for an upper end, -1 for a lower end.
+
+    Returns:
+        epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
+    """
+    total = 0.0
+    for curve, count in counts.items():
+        distance = _distance(curve)
+        if distance is None:
+            return None
+        total += count * distance**2
+    mu = math.sqrt(total)
+    if not (mu > 0 and delta > 1e-290 and _delta(mu, _LARGEST)[0] < delta):
+        return None
+
+    def excess(epsilon: float) -> float:
+        value, error = _delta(mu, epsilon)
+        return value + sign * error - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    low, high = bracket_root(excess, 0.0, _LARGEST, tolerance=1e-13)
+    epsilon = high if sign > 0 else low
+    return epsilon if _delta(mu, epsilon)[1] < _WORST * delta else None
+
+
+def _distance(curve: Curve) -> float | None:
+    """Distance of the two centers over the deviation, if each side of the step is a single Gaussian."""
+    if isinstance(curve, GluedProfile):
+        ahead, back = _distance(curve.own), _distance(curve.other)
+        return ahead if ahead == back else None
+    if not isinstance(curve, MixturePair) or max(curve.weights_p) != 1 or max(curve.weights_q) != 1:
+        return None
+    p, q = (curve.centers[weights.index(1.0)] for weights in (curve.weights_p, curve.weights_q))
+    return abs(p - q) / curve.deviation
+
+
+def _delta(mu: float, epsilon: float) -> tuple[float, float]:
+    """(delta of one Gaussian step, a bound on its rounding error)."""
+    a = mu / 2 - epsilon / mu
+    above = math.erfc(-a / math.sqrt(2)) / 2
+    discounted = math.exp(epsilon) * math.erfc((mu - a) / math.sqrt(2)) / 2
+    return above - discounted, _ROUNDED * (1 + epsilon) * (above + discounted) + 1e-300
