@@ -11,6 +11,7 @@ from dpcalc.planner.evaluate import accountant_row
 from dpcalc.planner.lower import epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import strong_composition, theorem_3
+from dpcalc.planner.published_groups import group_rows
 from dpcalc.planner.releases import BOUND, is_noiseless
 from dpcalc.planner.tools import tool_rows
 
@@ -35,7 +36,7 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         replace(row, epsilon_lower=lower, note=row.note or attained) if row.method == "pld" else row for row in rows
     ]
     published = theorem_3(plan)
-    others = [inversion_row(plan), gdp_row(plan), strong_composition(plan), *tool_rows(plan)]
+    others = [inversion_row(plan), gdp_row(plan), strong_composition(plan), *tool_rows(plan), *group_rows(plan)]
     rows += others if published is None else [published, *others]
     told = [_with_verdict(row, lower) for row in rows]
     return tuple(sorted(told, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))

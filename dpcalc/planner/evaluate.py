@@ -10,28 +10,14 @@ from dpcalc.accountants.costliest import costliest
 from dpcalc.accountants.pld import UPPER, delta_interval
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.guarantee import Guarantee, Kind, Row
+from dpcalc.planner.advice import Note, advice
 from dpcalc.planner.describe import assumptions
 from dpcalc.planner.lower import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.published import poisson_tools, theorem_3
-from dpcalc.planner.releases import BOUND, alternatives, is_noiseless, phase_bound, releases
-from dpcalc.planner.summary import PhaseSummary, clip_names, summaries
+from dpcalc.planner.published import theorem_3
+from dpcalc.planner.releases import BOUND, is_noiseless, releases
+from dpcalc.planner.summary import PhaseSummary, summaries
 from dpcalc.release.tree import step_counts
-
-WORTH_SAYING = 1.1  # a change of clipping that does not lower epsilon by this factor is not worth a line
-
-
-@dataclass(frozen=True, kw_only=True)
-class Note:
-    """A remark worth the reader's attention.
-
-    Attributes:
-        text: one sentence with one `{}` for each number.
-        epsilons: the numbers, unrounded.
-    """
-
-    text: str
-    epsilons: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +103,7 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
     if main.finite:
         main = with_lower_end(plan, main)
         rows = _alternatives(plan, main)
-        notes = _notes(plan, main)
+        notes = advice(plan, main.epsilon, lambda changed: guarantee(changed, method=main.method).epsilon)
     return Evaluation(
         guarantee=main,
         alternatives=rows,
@@ -198,42 +184,3 @@ def accountant_row(plan: Plan, name: str) -> Row:
     except (ConvergenceError, UnsupportedError) as error:
         return Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False, note=str(error))
     return Row(method=name, bound=BOUND, epsilon=answer.epsilon, kind=Kind.UPPER, valid=True, note=answer.note)
-
-
-def _notes(plan: Plan, main: Guarantee) -> tuple[Note, ...]:
-    """Why other tools print less, and where clipping elsewhere would cost less."""
-    notes = []
-    tools = poisson_tools(plan)
-    if not tools.valid and tools.epsilon is not None and main.epsilon > 1.01 * tools.epsilon:
-        notes.append(
-            Note(
-                text="Opacus would print {}: it assumes Poisson sampling of single examples, add-remove",
-                epsilons=(tools.epsilon,),
-            )
-        )
-    names = clip_names(plan.phases[0])
-    for clip in range(1, len(names)):
-        changed = replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases))
-        if _is_no_nearer(plan, changed):
-            continue
-        epsilon = guarantee(changed, method=main.method).epsilon
-        if main.epsilon > WORTH_SAYING * epsilon:
-            text = f"clip per {names[clip]}, with the same noise multiplier: epsilon {{}} -> {{}}"
-            notes.append(Note(text=text, epsilons=(main.epsilon, epsilon)))
-    return tuple(notes)
-
-
-def _is_no_nearer(plan: Plan, changed: Plan) -> bool:
-    """Whether every distance of a changed plan is at least as large: (K) grows with each, so epsilon cannot fall."""
-    if len(alternatives(plan)) > 1 or len(alternatives(changed)) > 1:
-        return False
-    pairs = [
-        (phase_bound(plan, old), phase_bound(changed, new))
-        for old, new in zip(plan.phases, changed.phases, strict=True)
-    ]
-    return all(
-        new.shift >= old.shift
-        and all(x >= y for x, y in zip(new.distances, old.distances, strict=True))
-        and all(x >= y for x, y in zip(new.distances_swapped, old.distances_swapped, strict=True))
-        for old, new in pairs
-    )

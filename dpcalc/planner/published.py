@@ -54,7 +54,7 @@ def theorem_3(plan: Plan) -> Row | None:
     return Row(
         method="pld",
         bound=THEOREM_3,
-        epsilon=_both_directions(steps, plan.delta),
+        epsilon=both_directions(steps, plan.delta),
         kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
         valid=valid,
         note="the same as the one-step bound here"
@@ -78,7 +78,7 @@ def poisson_tools(plan: Plan) -> Row:
     return Row(
         method="pld",
         bound=FLAT_POISSON,
-        epsilon=_both_directions([steps], plan.delta),
+        epsilon=both_directions([steps], plan.delta),
         kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
         valid=valid,
         note="what Opacus and TF-Privacy print"
@@ -139,7 +139,7 @@ def _releasing(plan: Plan, protected: Alternative) -> list[tuple[Phase, StepBoun
     return [(phase, bound) for phase, bound in pairs if phase in releasing and isinstance(bound, StepBound)]
 
 
-def _both_directions(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:
+def both_directions(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:
     """Epsilon of composed pairs, the larger of the two directions of the costliest run."""
     trees: dict[str, Release] = {}
     for number, steps in enumerate(runs):

@@ -42,9 +42,13 @@ class PhaseSummary:
     steps_of_a_pass: int = 1
 
 
+TASK = "task"  # what a constructed task is called as a clipping unit
+
+
 def clip_names(phase: Phase) -> tuple[str, ...]:
     """Names of the clipping levels, 0 (the whole batch) to depth."""
-    return ("batch", *(level.name for level in phase.hierarchy.levels))
+    names = [level.name for level in phase.hierarchy.levels]
+    return ("batch", *names) if phase.hierarchy.episodes is None else ("batch", TASK, *names[1:])
 
 
 def summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:

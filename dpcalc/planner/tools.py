@@ -73,8 +73,8 @@ def _differences(plan: Plan) -> Iterator[str]:
     fixed = any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[: plan.unit])
     if fixed:
         yield "Poisson draws, not batches of a fixed size"
-    elif not is_plain(plan):
-        yield "one Poisson draw of single examples, made afresh in every step"
+    elif plan.group_size == 1 and not is_plain(plan):
+        yield "one Poisson draw, made afresh in every step"
     if plan.group_size > 1:
         yield "single examples, not groups"
     if plan.unit > 1:

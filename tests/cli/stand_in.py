@@ -16,7 +16,8 @@ import dpcalc.planner.solve  # which takes the real accounting along
 from dpcalc.__main__ import main
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Guarantee, Kind, Row
-from dpcalc.planner.evaluate import Evaluation, Note, PhaseSummary
+from dpcalc.planner.advice import Note
+from dpcalc.planner.evaluate import Evaluation, PhaseSummary
 
 CRASHING, STUCK, NOT_A_NUMBER, INFINITE, SLOW = 666, 901, 777, 999, 130
 

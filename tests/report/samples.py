@@ -7,7 +7,8 @@ from fractions import Fraction
 from dpcalc.adjacency import Adjacency
 from dpcalc.guarantee import Guarantee, Kind, Row
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.evaluate import Evaluation, Note, PhaseSummary
+from dpcalc.planner.advice import Note
+from dpcalc.planner.evaluate import Evaluation, PhaseSummary
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed

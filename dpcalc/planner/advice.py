@@ -1,0 +1,96 @@
+"""What is worth the reader's attention beside a number: what other tools print, and what would cost less."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.published import poisson_tools
+from dpcalc.planner.releases import alternatives, is_plain, phase_bound
+from dpcalc.planner.summary import clip_names
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
+
+WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A remark worth the reader's attention.
+
+    Attributes:
+        text: one sentence with one `{}` for each number.
+        epsilons: the numbers, unrounded.
+    """
+
+    text: str
+    epsilons: tuple[float, ...] = ()
+
+
+def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[Note, ...]:
+    """Remarks on a result; never on the relation or the protected unit, which are what was asked.
+
+    Args:
+        plan: a training run.
+        epsilon: what it costs.
+        cost: epsilon of a changed plan by the same accountant.
+
+    Returns:
+        What other tools would print where that is less; each change of the clipping level, and Poisson draws of the
+        same rates, where they would lower epsilon by more than a tenth.
+    """
+    notes = []
+    tools = poisson_tools(plan)
+    if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
+        text = "Opacus would print {}: it assumes Poisson sampling of single examples, add-remove"
+        notes.append(Note(text=text, epsilons=(tools.epsilon,)))
+    for change, changed in _changes(plan):
+        lower = cost(changed)
+        if epsilon > WORTH_SAYING * lower:
+            text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
+            notes.append(Note(text=text, epsilons=(epsilon, lower)))
+    return tuple(notes)
+
+
+def _changes(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """Changes that could cost less, and the plan with each."""
+    names = clip_names(plan.phases[0])
+    for clip in range(1, len(names)):
+        changed = replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases))
+        if not _is_no_nearer(plan, changed):
+            yield f"clip per {names[clip]}", changed
+    drawn = replace(plan, phases=tuple(_poisson(phase, plan.unit) for phase in plan.phases))
+    if drawn != plan:
+        yield "draw Poisson batches of the same expected size", drawn
+
+
+def _poisson(phase: Phase, unit: int) -> Phase:
+    """The phase with Poisson draws of the same rates down to the protected level."""
+    hierarchy = phase.hierarchy
+    levels = (_poisson_level(level) for level in hierarchy.levels[:unit])
+    drawn = Hierarchy(levels=(*levels, *hierarchy.levels[unit:]), tree=hierarchy.tree, episodes=hierarchy.episodes)
+    return replace(phase, hierarchy=drawn)
+
+
+def _poisson_level(level: Level) -> Level:
+    """A level with a Poisson draw instead of one of a certain number; sizes that differ are left alone."""
+    if not level.is_equal or not isinstance(level.scheme, (Fixed, Shuffle, WithReplacement)):
+        return level
+    rate = min(Fraction(1), Fraction(level.scheme.size, level.count))
+    return replace(level, scheme=Poisson(probability=rate))
+
+
+def _is_no_nearer(plan: Plan, changed: Plan) -> bool:
+    """Whether every distance of a changed plan is at least as large: (K) grows with each, so epsilon cannot fall."""
+    if len(alternatives(plan)) > 1 or not is_plain(plan) or not is_plain(changed):
+        return False
+    pairs = [
+        (phase_bound(plan, old), phase_bound(changed, new))
+        for old, new in zip(plan.phases, changed.phases, strict=True)
+    ]
+    return all(
+        new.shift >= old.shift
+        and all(x >= y for x, y in zip(new.distances, old.distances, strict=True))
+        and all(x >= y for x, y in zip(new.distances_swapped, old.distances_swapped, strict=True))
+        for old, new in pairs
+    )
