@@ -12,7 +12,7 @@ from dpcalc.config.messages import missing, unexpected
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.config.repository import Files, Refusal
 from dpcalc.config.source import Mark, error
-from dpcalc.sampling.trees import Fault, Tree, faults, indexed, tree_of
+from dpcalc.sampling.trees import Fault, Tree, faults, grown, indexed
 
 MAX_TREE_BYTES = 16 * 1024 * 1024
 MAX_FAULTS = 10  # shown of one tree
@@ -44,7 +44,7 @@ def data_tree(root: Section, names: tuple[str, ...], files: Files) -> Found:
 def _grown(counts: object, names: tuple[str, ...], worded: Callable[[Fault], Diagnostic]) -> Found:
     """The tree of nested counts, or its first faults in words."""
     found = tuple(worded(fault) for fault in islice(faults(counts, names), MAX_FAULTS))
-    return (None, found) if found else (tree_of(counts, names), ())
+    return (None, found) if found else (grown(counts, names), ())
 
 
 def _counts(node: Node) -> object:

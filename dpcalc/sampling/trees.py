@@ -3,8 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, chain, islice
+from typing import Any
 
 from dpcalc.errors import InputError
 
@@ -32,9 +34,14 @@ class Tree:
 
     def __hash__(self) -> int:
         """Of what the order does not change."""
-        return hash(tuple(map(sum, self.sizes)))
+        return hash(self._totals)
 
-    @property
+    @cached_property
+    def _totals(self) -> tuple[int, ...]:
+        """Number of units of each level."""
+        return tuple(map(sum, self.sizes))
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the sizes up to the order of siblings."""
         return sha256(repr(self._nested(sorted)).encode()).hexdigest()
@@ -118,14 +125,17 @@ def tree_of(counts: object, names: Sequence[str]) -> Tree:
     """
     for fault in faults(counts, names):
         raise InputError(f"tree{indexed(fault.at)}: expected {fault.text}")
-    sizes = []
-    units = [counts]
+    return grown(counts, names)
+
+
+def grown(counts: object, names: Sequence[str]) -> Tree:
+    """The tree of nested counts in which there are no `faults`; as `tree_of`."""
+    sizes: list[tuple[int, ...]] = []
+    units: list[Any] = [counts]
     for _ in names[1:]:
-        lists = [unit for unit in units if isinstance(unit, list | tuple)]
-        sizes.append(tuple(map(len, lists)))
-        units = list(chain.from_iterable(lists))
-    records = tuple(unit for unit in units if isinstance(unit, int))
-    return Tree(sizes=(*sizes, records))
+        sizes.append(tuple(map(len, units)))
+        units = list(chain.from_iterable(units))
+    return Tree(sizes=(*sizes, tuple(units)))
 
 
 def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
@@ -140,8 +150,18 @@ def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
     """
     if len(names) < 2:
         yield Fault(at=(), text="over two levels or more, got one", hint="the `count` of a single level says how many")
-    else:
+    elif not _is_sound(counts, len(names)):
         yield from _faults(counts, names, ())
+
+
+def _is_sound(counts: object, depth: int) -> bool:
+    """Whether there is no fault in nested counts, at a glance."""
+    units: list[Any] = [counts]
+    for _ in range(depth - 1):
+        if not set(map(type, units)) <= {list, tuple} or not all(units):
+            return False
+        units = list(chain.from_iterable(units))
+    return set(map(type, units)) == {int} and min(units) >= 1 and max(units) <= MAX_COUNT
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
@@ -152,15 +172,9 @@ def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterat
         yield Fault(at=at, text=f"a list with an entry for each {names[0]}, got {_shown(counts)}", hint=_DEEPER)
     elif not counts:
         yield Fault(at=at, text=f"at least one {names[0]}, got an empty list", hint=_EMPTY, is_amount=True)
-    elif len(names) > 2 or not _are_counts(counts):
+    else:
         for index, child in enumerate(counts):
             yield from _faults(child, names[1:], (*at, index))
-
-
-def _are_counts(counts: Sequence[object]) -> bool:
-    """Whether all of many are right, at a glance."""
-    numbers = [count for count in counts if type(count) is int]
-    return len(numbers) == len(counts) and min(numbers) >= 1 and max(numbers) <= MAX_COUNT
 
 
 def _count_faults(count: object, name: str, at: tuple[int, ...]) -> Iterator[Fault]:
