@@ -2,7 +2,8 @@
 
 Shuffles. Every unit is in one step of each pass, and nothing is claimed for not knowing in which: a pass is one
 release without amplification. When a unit is removed, let the last unit of the order take its place: one batch has
-another unit in it, distance own + sibling, and the last one lacks one, distance sibling.
+another unit in it, distance own + sibling, and the last one lacks one, distance sibling; a clipped vector above the
+unit can turn around in both, distance 2 each. A group of k has at most k times the shift, less where a frame fills up.
 
 Any unit is part of a unit above it, so replacing that one covers it, whatever the relation. For one unit and draws of
 one rhythm that never costs less: raising the rates below an ancestor to 1 and its shift to 2 m makes (K) of the unit
@@ -147,8 +148,8 @@ def _native(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, g
     else:
         rhythms = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
         revealed = [(math.prod(map(path.rate, levels), start=Fraction(1)), period) for period, levels in rhythms]
-    timed = Timed(
-        bound=_draw_bound(hierarchy, drawn, clip, adjacency, group),
+    timed = Timed(  # a group under a shuffle can be in several batches of a pass, whose clipped vectors count apart
+        bound=_draw_bound(hierarchy, drawn, max(clip, 1) if shuffled else clip, adjacency, group),
         hold=hold,
         revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
     )
@@ -169,14 +170,16 @@ def _with_passes(timed: Timed, path: Path, clip: int, adjacency: Adjacency, grou
         if isinstance(scheme, Shuffle)
     )
     length = next(passes)
-    own, sibling = (path.contributions[-1], path.siblings[-1]) if clip >= len(path.counts) else (1, 1)
     if not isinstance(path.schemes[-1], Shuffle):
         return replace(timed, steps_of_a_pass=length)
     size = path.schemes[-1].size
+    own, sibling, last = path.contributions[-1], path.siblings[-1], path.siblings[-1]
+    if clip < len(path.counts):
+        own, sibling, last = 1, 1, 2
     if adjacency is Adjacency.ADD_REMOVE:
-        squared = group.size**2 * ((own + sibling) ** 2 + sibling**2)
+        squared = group.size**2 * ((own + sibling) ** 2 + last**2)
     else:
-        full, rest = divmod(group.size, size)
+        full, rest = divmod(group.size, size) if group.is_together else (0, group.size)
         one = own if adjacency is Adjacency.ZERO_OUT and clip >= len(path.counts) else 2 * own
         squared = (full * size**2 + rest**2) * one**2
     bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
