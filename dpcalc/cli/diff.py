@@ -38,7 +38,7 @@ def diff(  # noqa: PLR0913  one parameter an option
     from dpcalc.gate.check import diff as results_of
 
     wanted = reports(report or (), as_json=as_json)
-    with answered_in_time(options.seconds(timeout)) as seconds:
+    with answered_in_time(options.seconds(timeout)) as costs:
         before = options.revision(base)
         reading = reading_of(context, base=before)
         if before:
@@ -49,5 +49,5 @@ def diff(  # noqa: PLR0913  one parameter an option
             raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
         if not cases:
             raise InputError("nothing to compare: expected one or more configs, got none")
-        answer = gate_answer("diff", results_of(cases, seconds=seconds), reports=wanted, verbose=verbose)
+        answer = gate_answer("diff", results_of(cases, costs=costs), reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

@@ -1,4 +1,7 @@
 """The end of every command that is a gate: reports, remarks, exit code."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
 
 import os
 import threading
@@ -6,8 +9,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpcalc.cli.answer import Answer, aside
+from dpcalc.cli.progress import tell
 from dpcalc.cli.reports import Report
 from dpcalc.config.diagnostics import Severity
 from dpcalc.config.repository import git_root
@@ -15,6 +20,9 @@ from dpcalc.errors import InputError, OutOfTimeError, lost_answer
 from dpcalc.gate.verdict import Result, Verdict, worst
 from dpcalc.report import FORMATS
 from dpcalc.report.gate_view import GateView, gate_view
+
+if TYPE_CHECKING:
+    from dpcalc.gate.costs import Costs
 
 EXIT_CODES = {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.INVALID: 2, Verdict.UNDECIDED: 3}
 GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that never ends) is given up
@@ -50,22 +58,22 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
 
 
 @contextmanager
-def answered_in_time(seconds: float | None) -> Iterator[float | None]:
+def answered_in_time(seconds: float | None) -> Iterator[Costs]:
     """Ends this process with exit code 3 if the work within is not done a little after its time.
 
     Args:
         seconds: the time, or None for any.
 
     Yields:
-        The time again, for what can stop by itself and still say what it knows.
+        What answers; it stops by itself when the time is up, and what is known by then is still said.
     """
-    if seconds is None:
-        yield None
-        return
+    from dpcalc.gate.costs import Costs
+
     done = threading.Event()
-    threading.Thread(target=_end, args=(done, seconds), daemon=True).start()
+    if seconds is not None:
+        threading.Thread(target=_end, args=(done, seconds), daemon=True).start()
     try:
-        yield seconds
+        yield Costs(seconds=seconds, told=tell)
     finally:
         done.set()
 

@@ -94,8 +94,8 @@ def check(  # noqa: PLR0913  one parameter an option
     wanted = reports(report or (), as_json=as_json)
     most = options.number("--max-epsilon", max_epsilon)
     policy = Policy(max_epsilon=None if most is None else Limit(value=most, source="--max-epsilon"))
-    with answered_in_time(options.seconds(timeout)) as seconds:
-        result = check_ledger(ledger, base=base, demands=Demands(policy=policy), seconds=seconds)
+    with answered_in_time(options.seconds(timeout)) as costs:
+        result = check_ledger(ledger, base=base, demands=Demands(policy=policy), costs=costs)
     return gate_answer("check", [result], reports=wanted, verbose=False)
 
 

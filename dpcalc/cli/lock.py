@@ -41,13 +41,13 @@ def lock(  # noqa: PLR0913  one parameter an option
     from dpcalc.gate.cases import case
     from dpcalc.gate.lock import NAME, lock_at, locked, place_of
 
-    with answered_in_time(options.seconds(timeout)) as seconds:
+    with answered_in_time(options.seconds(timeout)) as costs:
         paths = configs or found_configs()
         if not paths:
             raise InputError("nothing to lock: expected one or more configs, got none")
         known = lock_at(place_of(Path.cwd()))
         cases = [case(path, reading_of(context)) for path in paths]
-        results, found = locked(cases, known, seconds=seconds)
+        results, found = locked(cases, known, costs=costs)
     if configs is None:
         found = found.only(known.name(one.new) for one in cases if one.new is not None)
     asides = []

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from dpcalc.config import scalars
 from dpcalc.config.build import build
 from dpcalc.config.diagnostics import ConfigError
 from dpcalc.config.loading import Loaded
@@ -103,8 +104,15 @@ def _pairs(
     if isinstance(old, Items) and isinstance(new, Items) and len(old.items) == len(new.items):
         for number, (before, after) in enumerate(zip(old.items, new.items, strict=True)):
             yield from _pairs((*keys, number), before, after, new)
-    elif old is None or new is None or _text(old) != _text(new):
+    elif not _means_the_same(old, new):
         yield keys, old, new, around
+
+
+def _means_the_same(old: Node | None, new: Node | None) -> bool:
+    """Whether two parts say the same, if in other words: `1e4` is 10_000."""
+    if isinstance(old, Scalar) and isinstance(new, Scalar):
+        return scalars.value(old) == scalars.value(new)
+    return old is not None and new is not None and _text(old) == _text(new)
 
 
 def _stands_alone(keys: Keys) -> bool:
@@ -129,12 +137,14 @@ def _difference(keys: Keys, old: Node | None, new: Node | None, around: Node, lo
 
 
 def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Whether a part is about the data, the scheme or its period, or the level that is clipped; not how much."""
-    if keys[0] == "data" or keys[-1] in {"clip", "scheme", "redraw_every"}:
+    """Whether a part is about the data, the scheme or its period, or the level that is clipped; not how much.
+
+    Phases of another number may hide any of these.
+    """
+    if keys[0] == "data" or keys == ("phases",) or keys[-1] in {"clip", "scheme", "redraw_every"}:
         return True
-    return "sampling" in keys[:3] and any(
-        _text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every")
-    )
+    changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every"))
+    return "sampling" in keys[:3] and (old is None or new is None or changed)
 
 
 def _dotted(keys: Keys) -> str:

@@ -33,35 +33,31 @@ class Demands:
     lock: Lock | None = None
 
 
-def check(
-    paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands, seconds: float | None = None
-) -> tuple[Result, ...]:
+def check(paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands, costs: Costs) -> tuple[Result, ...]:
     """One result a file, in the order given; a bad file never hides another, equal plans are computed once.
 
     Args:
         paths: config files; "-" is standard input.
         reading: how they are read, and what they are compared with.
         demands: what is demanded beside the budgets of the files.
-        seconds: how long the computations may take, or None.
+        costs: what answers.
 
     Returns:
         Results. `passed` needs a finite upper bound, compared unrounded with the strictest limit that there is.
     """
-    costs = Costs(seconds=seconds)
     cases = [case(path, reading) for path in paths]
     costs.settle(plan for one in cases for plan in one.plans)
     results = [_judged(one, costs, demands) for one in cases]
     return _with_fits(cases, results, costs)
 
 
-def diff(cases: Sequence[Case], *, seconds: float | None = None) -> tuple[Result, ...]:
+def diff(cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
     """One result a file: it fails where it costs more, or promises less, than what it is compared with.
 
     Args:
         cases: files beside what they were.
-        seconds: how long the computations may take, or None.
+        costs: what answers.
     """
-    costs = Costs(seconds=seconds)
     costs.settle(plan for one in cases for plan in one.plans)
     return tuple(_told(one, costs) for one in cases)
 

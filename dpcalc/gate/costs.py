@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dpcalc.errors import InputError
-from dpcalc.gate.workers import answers
+from dpcalc.gate.workers import Told, answers, nobody
 from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.planner.evaluate import guarantee as cost_of
 from dpcalc.planner.plan import Plan
@@ -36,12 +36,14 @@ Answer = Guarantee | float | int
 class Costs:
     """Questions and their answers."""
 
-    def __init__(self, *, seconds: float | None) -> None:
+    def __init__(self, *, seconds: float | None = None, told: Told = nobody) -> None:
         """Start the clock.
 
         Args:
             seconds: how long all answers together may take, or None.
+            told: is told which part of the questions is answered, from 0 to 1.
         """
+        self._told = told
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._known: dict[Question, Answer | Exception] = {}
 
@@ -53,7 +55,7 @@ class Costs:
         """
         asked = [question for question in dict.fromkeys(questions) if question not in self._known]
         if len(asked) >= WORTH_WORKERS or (asked and self._deadline is not None):
-            found = answers(answered, asked, deadline=self._deadline)
+            found = answers(answered, asked, deadline=self._deadline, told=self._told)
             self._known |= dict(zip(asked, found, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:

@@ -13,7 +13,7 @@ from dpcalc.gate.verdict import Base, Change, Limit, Problem, Result, Verdict
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.plan import Plan
 
-MOST_CAUSES = 12  # differences of which each is given its own number
+MOST_CAUSES = 32  # differences of which each is given its own number
 _STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 """From the weakest: a record becomes nothing; it also joins or leaves; it also becomes any other one."""
 
@@ -153,10 +153,10 @@ def _raised(pair: Pair) -> Iterator[Problem]:
 
 def _weakened(pair: Pair, old: Guarantee, new: Guarantee) -> Iterator[Problem]:
     """Promises that say less than they did."""
-    levels = [level.name for level in pair.new.plan.phases[0].hierarchy.levels]
-    finer = old.unit not in levels or levels.index(old.unit) < pair.new.plan.unit - 1
+    before, after = _path(pair.old.plan), _path(pair.new.plan)
+    finer = len(after) > len(before) or before[: len(after)] != after
     promises = {
-        "privacy.unit": (old.unit, new.unit, finer),
+        "privacy.unit": ("/".join(before), "/".join(after), finer),
         "privacy.adjacency": (
             old.adjacency,
             new.adjacency,
@@ -165,25 +165,31 @@ def _weakened(pair: Pair, old: Guarantee, new: Guarantee) -> Iterator[Problem]:
         "privacy.delta": (repr(old.delta), repr(new.delta), new.delta > old.delta),
         "privacy.group_size": (str(old.group_size), str(new.group_size), new.group_size < old.group_size),
     }
-    for key, (before, after, is_weaker) in promises.items():
+    for key, (was, now, is_weaker) in promises.items():
         if is_weaker:
             mark = pair.new.mark(key) or pair.new.mark("privacy")
-            detail = f"less is promised: {key} {before} -> {after}"
+            detail = f"less is promised: {key} {was} -> {now}"
             yield Problem(code="DPC404", severity=Severity.ERROR, mark=mark, detail=detail)
 
 
+def _path(plan: Plan) -> tuple[str, ...]:
+    """The names of the levels down to the protected one: what its name means."""
+    return tuple(level.name for level in plan.phases[0].hierarchy.levels[: plan.unit])
+
+
 def _claimed(pair: Pair, base: Base) -> Iterator[Problem]:
-    """Claims about sampling or clipping that make the run look cheaper; no file can show that they are true."""
+    """Claims about data, sampling or clipping that may make the run look cheaper; no file shows that they are true."""
     alone = {change.key: change.alone for change in base.changes}
+    before = base.guarantee.epsilon
     for difference, _ in pair.steps:
         epsilon = alone[difference.key]
-        if difference.is_claim and epsilon is not None and epsilon < base.guarantee.epsilon:
+        if difference.is_claim and (epsilon is None or epsilon < before):
             yield Problem(
                 code="DPC405",
                 severity=Severity.WARNING,
                 mark=difference.mark,
-                detail=f"{difference.key}: {difference.old} -> {difference.new}",
-                numbers=(base.guarantee.epsilon, epsilon),
+                detail=f"{difference.key}: {difference.old or 'nothing'} -> {difference.new or 'nothing'}",
+                numbers=() if epsilon is None else (before, epsilon),
             )
 
 

@@ -8,6 +8,7 @@ from dpcalc.config.repository import Refusal
 from dpcalc.config.source import MAX_BYTES, read
 from dpcalc.errors import InputError
 from dpcalc.gate.check import Demands, check
+from dpcalc.gate.costs import Costs
 from dpcalc.gate.revision import revision
 from dpcalc.gate.verdict import Problem, Result, Verdict, worst
 
@@ -15,19 +16,19 @@ _RESTORE = "restore it from the base, and add runs with `dpcalc ledger add`"
 REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
-def check_ledger(path: str, *, base: str, demands: Demands, seconds: float | None = None) -> Result:
+def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
     """The verdict on a ledger.
 
     Args:
         path: the ledger.
         base: a git revision whose ledger it must begin with, or "".
         demands: what is demanded beside its budget.
-        seconds: how long the computation may take, or None.
+        costs: what answers.
 
     Returns:
         The result; `failed` also where the ledger of the base was changed, shortened or removed.
     """
-    (result,) = check([path], demands=demands, seconds=seconds)
+    (result,) = check([path], demands=demands, costs=costs)
     if not base or _begins_with(path, base):
         return result
     detail = f"what {base} says in it is not there any more as it was"

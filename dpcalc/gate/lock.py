@@ -119,18 +119,17 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
         yield _problem(f"is what {NAME} holds, and costs something else (another version of dpcalc?)", now, entry)
 
 
-def locked(cases: Sequence[Case], lock: Lock, *, seconds: float | None) -> tuple[tuple[Result, ...], Lock]:
+def locked(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Result, ...], Lock]:
     """What a lock of some configs would hold.
 
     Args:
         cases: the configs.
         lock: what is there; entries of other configs stay.
-        seconds: how long the computations may take, or None.
+        costs: what answers.
 
     Returns:
         One result a config, `failed` where the lock that is there says something else; and the new lock.
     """
-    costs = Costs(seconds=seconds)
     costs.settle(plan for one in cases for plan in one.plans)
     entries = dict(lock.entries)
     results = tuple(_result(one, lock, costs, entries) for one in cases)

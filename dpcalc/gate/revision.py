@@ -118,7 +118,7 @@ def revision(name: str, folder: Path) -> Revision:
 @cache
 def old_names(of: Revision) -> dict[str, str]:
     """What renamed files were called in a revision, by what they are called now; both from the top."""
-    options = ("--name-status", "-z", "--find-renames", "--diff-filter=R", "--no-ext-diff", "--no-textconv")
+    options = ("--name-status", "-z", "--find-renames=30%", "--diff-filter=R", "--no-ext-diff", "--no-textconv")
     words = _git(of.root, "diff", *options, of.commit, "--").decode(errors="surrogateescape").split("\0")
     return dict(zip(words[2::3], words[1::3], strict=False))
 

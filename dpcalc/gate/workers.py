@@ -15,8 +15,14 @@ from typing import TypeVar
 from dpcalc.errors import OutOfTimeError
 
 PROCESSES = 2
+Told = Callable[[float], object]
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def nobody(part: float) -> None:
+    """Is told which part is done, and does nothing about it."""
+    del part
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,13 +34,16 @@ class _Worker:
     task: int = field(default=-1)
 
 
-def answers(function: Callable[[T], R], tasks: Sequence[T], *, deadline: float | None) -> tuple[R | Exception, ...]:
+def answers(
+    function: Callable[[T], R], tasks: Sequence[T], *, deadline: float | None, told: Told = nobody
+) -> tuple[R | Exception, ...]:
     """The function's value for each task, or the exception that stands in its place.
 
     Args:
         function: pure, importable by its name, as are its tasks and values.
         tasks: what to ask it.
         deadline: on the clock of `time.monotonic`, or None.
+        told: is told which part is done, from 0 to 1.
 
     Returns:
         One answer a task, in their order: a value; what the function raised; an OutOfTimeError for what was not
@@ -57,6 +66,7 @@ def answers(function: Callable[[T], R], tasks: Sequence[T], *, deadline: float |
                 if isinstance(found[worker.task], ChildProcessError):
                     _replace(worker, function)
                 _give(worker, waiting, tasks)
+                told(len(found) / len(tasks))
             if deadline is not None and time.monotonic() >= deadline:
                 break
     late = OutOfTimeError("no answer within the time allowed")

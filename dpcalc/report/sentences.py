@@ -42,8 +42,11 @@ def fits_text(fits: Fits) -> str:
 
 
 def comparison_lines(result: Result) -> tuple[str, ...]:
-    """What a file cost before, and what each change did to that."""
+    """What a file cost before and what each change did to that, or why that is not known."""
     base, now = result.base, result.guarantee
+    alone = tuple(f"  {visible(one.detail)}" for one in result.problems if one.code == "DPC406")
+    if alone:
+        return alone
     if base is None or now is None or not (base.changes or base.guarantee.epsilon != now.epsilon):
         return ()
     lines = [f"  epsilon {_from_to(base.guarantee.epsilon, now.epsilon)} since {visible(base.name)}"]
@@ -144,8 +147,10 @@ def _other_lock(problem: Problem, result: Result) -> str:
 def _claims(problem: Problem, result: Result) -> str:
     """DPC405."""
     del result
-    before, after = problem.numbers
-    return f"{problem.detail} lowers epsilon, {_from_to(before, after)}; does the training code do so?"
+    question = "does the training code do so?"
+    if not problem.numbers:
+        return f"{problem.detail} is another claim, its effect is not known; {question}"
+    return f"{problem.detail} lowers epsilon, {_from_to(*problem.numbers)}; {question}"
 
 
 _SENTENCES: dict[str, Callable[[Problem, Result], str]] = {

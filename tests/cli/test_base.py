@@ -2,10 +2,14 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
+import dpcalc.gate.costs as dpcalc_costs
+
 from .repository import Repository
+from .stand_in import guarantee
 
 CONFIG = """\
 version: 1
@@ -135,6 +139,102 @@ def test_a_weaker_promise(dpcalc, tree, old, new, said):
     assert dpcalc("check", "run.yaml", "--base", "main").code == 0
 
 
+NESTED = """\
+version: 1
+data: {{levels: [{levels}]}}
+sampling: {{{sampling}}}
+mechanism: {{noise_multiplier: 6}}
+training: {{steps: 100}}
+privacy: {{unit: {unit}, adjacency: add-remove, delta: 1e-5}}
+"""
+TASKS = "{name: task, count: 1200}, {name: example, count: 20}"
+
+
+def nested(*, levels=TASKS, unit="task", sampling="task: {scheme: fixed, size: 32}"):
+    return NESTED.format(levels=levels, unit=unit, sampling=sampling)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"unit": "example"}, "privacy.unit task -> task/example"),
+        (
+            {
+                "levels": "{name: site, count: 9}, " + TASKS,
+                "sampling": "site: {scheme: fixed, size: 3}, task: {scheme: fixed, size: 32}",
+            },
+            "privacy.unit task -> site/task",
+        ),
+        (
+            {
+                "levels": "{name: group, count: 1200}, {name: task, count: 20}",
+                "sampling": "group: {scheme: fixed, size: 32}",
+            },
+            "privacy.unit task -> group/task",
+        ),
+    ],
+)
+def test_a_unit_that_is_smaller_or_only_called_the_same(dpcalc, tree, changed, said):
+    tree.commit(run__yaml=nested())
+    tree.write("run.yaml", nested(**changed))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    messages = [one["message"] for one in found(ended)[1]["findings"] if one["code"] == "DPC404"]
+    assert (ended.code, messages) == (1, [f"less is promised: {said}"])
+
+
+def test_a_larger_unit_is_no_weaker_promise(dpcalc, tree):
+    tree.commit(run__yaml=nested(unit="example"))
+    tree.write("run.yaml", nested(unit="task"))
+    assert dpcalc("check", "run.yaml", "--base", "main").code == 0
+
+
+@pytest.fixture
+def cheap_poisson(dpcalc, monkeypatch):  # noqa: ARG001  after its own stand-in
+    """Poisson draws and larger data cost less than they do in the stand-in."""
+
+    def cost(question, *, method=None):
+        level = question.phases[0].hierarchy.levels[0]
+        answer = guarantee(question, method=method)
+        cheaper = 0.5 if level.scheme.name == "poisson" else 1.0
+        return replace(answer, epsilon=cheaper * answer.epsilon * 1200 / level.count)
+
+    monkeypatch.setattr(dpcalc_costs, "cost_of", cost)
+
+
+@pytest.mark.usefixtures("cheap_poisson")
+@pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        ({"sampling": "task: {scheme: poisson, expected: 32}"}, "sampling.task"),
+        ({"levels": TASKS.replace("1200", "2400")}, "data.levels[0].count"),
+    ],
+)
+def test_a_cheaper_claim_is_a_warning(dpcalc, tree, changed, key):
+    tree.commit(run__yaml=nested())
+    tree.write("run.yaml", nested(**changed))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    claims = [one for one in found(ended)[1]["findings"] if one["code"] == "DPC405"]
+    assert [(one["level"], one["message"].partition(":")[0]) for one in claims] == [("warning", key)]
+    assert "lowers epsilon, 0.100 -> 0.0500" in claims[0]["message"]
+    tree.commit(run__yaml=nested(**changed))
+    tree.write("run.yaml", nested())  # dearer
+    codes = [code for code, *_ in found(dpcalc("check", "run.yaml", "--base", "main", "--json"))[0]]
+    assert "DPC405" not in codes
+
+
+@pytest.mark.usefixtures("cheap_poisson")
+def test_a_claim_does_not_hide_among_other_changes(dpcalc, tree):
+    many = "".join(f"  - {{name: p{number}, training: {{steps: {{steps}}}}}}\n" for number in range(40))
+    text = nested().replace("training: {steps: 100}", "phases:\n" + many.rstrip())
+    tree.commit(run__yaml=text.replace("{steps}", "10"))
+    tree.write("run.yaml", text.replace("{steps}", "20").replace("1200", "2400"))
+    ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
+    claims = [one["message"] for one in found(ended)[1]["findings"] if one["code"] == "DPC405"]
+    assert claims == [
+        "data.levels[0].count: 1200 -> 2400 is another claim, its effect is not known; does the training code do so?"
+    ]
+
+
 def test_a_renamed_file_is_compared_with_what_it_was(dpcalc, tree):
     tree.git("mv", "run.yaml", "other.yaml")
     tree.write("other.yaml", text(more="budget: {epsilon: 9.0}"))
@@ -150,6 +250,9 @@ def test_a_new_file_has_nothing_to_be_compared_with(dpcalc, tree):
         if base == "HEAD~1":
             assert (ended.code, found(ended)[0]) == (0, [("DPC406", "note", None)])
             assert found(ended)[1]["base"] is None
+            assert (
+                "\n  nothing to compare with: it is not in HEAD~1\n" in dpcalc("check", "new.yaml", "--base", base).out
+            )
         else:
             assert ended.code == 2
 

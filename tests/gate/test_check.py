@@ -90,7 +90,7 @@ def result(files, costs):
     def of(cost, *, policy=EVERYTHING_GOES, budget=2.0):
         files["a.yaml"] = plan(budget=budget)
         costs.by_steps[1] = cost
-        (only,) = check(["a.yaml"], demands=Demands(policy=policy))
+        (only,) = check(["a.yaml"], demands=Demands(policy=policy), costs=Costs())
         return only
 
     return of
@@ -203,7 +203,7 @@ def test_a_bad_file_hides_no_other(files, costs):
         }
     )
     costs.by_steps = {1: answer(1.0), 2: answer(3.0), 3: ConvergenceError("stuck")}
-    results = check(["wrong.yaml", "over.yaml", "stuck.yaml", "fine.yaml", "-"], demands=Demands())
+    results = check(["wrong.yaml", "over.yaml", "stuck.yaml", "fine.yaml", "-"], demands=Demands(), costs=Costs())
     assert [(one.path, one.verdict) for one in results] == [
         ("wrong.yaml", Verdict.INVALID),
         ("over.yaml", Verdict.FAILED),
@@ -217,7 +217,7 @@ def test_a_bad_file_hides_no_other(files, costs):
 def test_equal_plans_are_computed_once_whatever_their_name_budget_and_method(files, costs):
     files.update({"a": plan(name="a", budget=0.5), "b": plan(name="b", budget=2.0, method="rdp"), "c": plan(steps=2)})
     costs.by_steps = {1: answer(1.0), 2: answer(1.5)}
-    verdicts = [one.verdict for one in check(["a", "b", "c", "a"], demands=Demands())]
+    verdicts = [one.verdict for one in check(["a", "b", "c", "a"], demands=Demands(), costs=Costs())]
     assert verdicts == [Verdict.FAILED, Verdict.PASSED, Verdict.PASSED, Verdict.FAILED]
     assert [(question.steps, method) for question, method in costs.asked] == [(1, "pld"), (2, "pld")]
 

@@ -10,7 +10,9 @@ from .worker_tasks import act
 
 
 def test_answers_come_in_the_order_of_the_tasks():
-    assert answers(act, list(range(20)), deadline=None) == tuple(range(0, 40, 2))
+    told = []
+    assert answers(act, list(range(20)), deadline=None, told=told.append) == tuple(range(0, 40, 2))
+    assert told == [number / 20 for number in range(1, 21)]
 
 
 def test_nothing_to_do():
