@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from math import comb, prod
+from math import comb, perm, prod
 
 from dpcalc.sampling.laws import Law, binomial, hypergeometric, put_together, summed, times
 from dpcalc.sampling.schemes import Fixed, Poisson, Scheme, WithReplacement
@@ -53,7 +53,7 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     Args:
         placement: of the members.
         schemes: of the levels from the outermost to the protected one.
-        counts: units in a frame, level by level.
+        counts: fewest units in a frame, level by level; a frame with more occupied units than that holds as many.
 
     Returns:
         Probability by context; () where no parent of a member is drawn. Where several kinds of units are drawn with
@@ -64,7 +64,7 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     kinds = Counter(placement)
     below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
     found: dict[Context, Fraction] = {}
-    for copies, chance in _drawn(schemes[0], counts[0], tuple(kinds.values())):
+    for copies, chance in _drawn(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())):
         law: dict[Context, Fraction] = {(): chance}
         for number, one in zip(copies, below, strict=True):
             for _ in range(number):
@@ -91,9 +91,10 @@ def _drawn(scheme: Scheme, count: int, occupied: tuple[int, ...]) -> Iterator[tu
     match scheme:
         case Fixed(size=size):
             for drawn in product(*ranges):
-                if 0 <= (rest := size - sum(drawn)) <= count - sum(occupied):
-                    ways = prod(map(comb, occupied, drawn)) * comb(count - sum(occupied), rest)
-                    yield drawn, Fraction(ways, comb(count, size))
+                there, absent = sum(drawn), sum(occupied) - sum(drawn)
+                ways = prod(map(comb, occupied, drawn)) * perm(size, there) * perm(count - size, absent)
+                if ways:
+                    yield drawn, Fraction(ways, perm(count, there + absent))
         case Poisson(probability=rate):
             laws = [binomial(number, rate) for number in occupied]
             for drawn in product(*laws):
@@ -113,17 +114,18 @@ def members_drawn(context: Context, scheme: Scheme, count: int) -> Law:
     Args:
         context: of the draws above.
         scheme: of the protected level.
-        count: units in one of its frames.
+        count: fewest units in one of its frames; one with more members than that holds as many.
     """
     law: Law = {0: Fraction(1)}
     for members, copies in context:
+        held = max(count, members)
         match scheme:
             case Fixed(size=size):
-                one = times(hypergeometric(count, members, size), copies)
+                one = times(hypergeometric(held, members, size), copies)
             case Poisson(probability=rate):
                 one = binomial(members * copies, rate)
             case WithReplacement(size=size):
-                one = binomial(size * copies, Fraction(members, count))
+                one = binomial(size * copies, Fraction(members, held))
             case _:
                 one = {members * copies: Fraction(1)}
         law = summed(law, put_together(one))

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import comb
+from math import comb, perm
 
 Law = dict[int, Fraction]
 """Probability by count; the values are positive and sum to 1."""
 
 _RARE = Fraction(1, 2**200)  # counts that together are rarer are put together, at the largest one
+_MOST_BITS = 4096  # of an exact probability; with more it is rounded down, and what is left joins the rare counts
 _MOST_COUNTS = 48  # more different counts are put together, each at the largest of its neighbours
 
 
@@ -20,23 +21,30 @@ def binomial(trials: int, rate: Fraction) -> Law:
     """
     if rate in {0, 1}:
         return {trials if rate else 0: Fraction(1)}
-    law: Law = {}
-    weight, left = (1 - rate) ** trials, Fraction(1)
+    a, b = rate.numerator, rate.denominator
+    exact = trials * b.bit_length() <= _MOST_BITS
+    one = b**trials if exact else 1 << _MOST_BITS
+    weight = one * (b - a) ** trials // b**trials
+    counts: dict[int, int] = {}
+    left = one
     for count in range(trials):
-        law[count] = weight
+        counts[count] = weight
         left -= weight
-        if left < _RARE:
+        if left * _RARE.denominator < one:
             break
-        weight = weight * (trials - count) * rate / ((count + 1) * (1 - rate))
-    law[trials] = law.get(trials, Fraction(0)) + left
-    return {count: chance for count, chance in law.items() if chance}
+        weight = weight * (trials - count) * a // ((count + 1) * (b - a))
+    counts[trials] = counts.get(trials, 0) + left
+    return {count: Fraction(chance, one) for count, chance in counts.items() if chance}
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> Law:
     """The number of marked units among `drawn` of `count`, without replacement; 0 <= marked, drawn <= count."""
-    ways = comb(count, drawn)
-    least, most = max(0, marked + drawn - count), min(marked, drawn)
-    return {h: Fraction(comb(marked, h) * comb(count - marked, drawn - h), ways) for h in range(least, most + 1)}
+    few, many = sorted((marked, drawn))  # the law is the same in both
+    ways = perm(count, few)
+    least, most = max(0, marked + drawn - count), few
+    return {
+        h: Fraction(comb(few, h) * perm(many, h) * perm(count - many, few - h), ways) for h in range(least, most + 1)
+    }
 
 
 def summed(a: Law, b: Law) -> Law:
@@ -65,6 +73,14 @@ def without_rare(law: Law) -> Law:
     if len(law) < 2 or law[top] >= _RARE:
         return law
     return {**{count: law[count] for count in rest}, below: law[below] + law[top]}
+
+
+def capped(law: Law, most: int) -> Law:
+    """The smaller of a count and `most`."""
+    result: Law = {}
+    for count, chance in law.items():
+        result[min(count, most)] = result.get(min(count, most), Fraction(0)) + chance
+    return result
 
 
 def put_together(law: Law) -> Law:
