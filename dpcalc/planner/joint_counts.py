@@ -93,7 +93,8 @@ def watched_units(plan: Plan, protected: Alternative, number: int) -> tuple[int,
 def _placement(plan: Plan, protected: Alternative) -> Placement | None:
     """Where the protected units are; None where that is left open."""
     if plan.group_size > 1:
-        ways = groups(plan.group_size, protected.paths, plan.adjacency)
+        phases = [phase.hierarchy for phase in plan.phases]
+        ways = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
         return next(group.placement for group in ways if group.words == protected.place)
     placement: Placement = 1
     for _ in range(1, plan.unit):

@@ -68,7 +68,7 @@ def _alternatives(
             ),
         )
         for paths in ways
-        for group in groups(group_size, paths, adjacency)
+        for group in groups(group_size, [one for one, _ in draws], unit=unit, adjacency=adjacency)
     )
 
 

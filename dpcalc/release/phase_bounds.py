@@ -22,6 +22,7 @@ from dpcalc.release.bounds import StepBound, path_bound
 from dpcalc.release.contexts import Placement, contexts, large_group, members_drawn, placements
 from dpcalc.release.counted import Average, Bound, Member
 from dpcalc.release.timed import Timed
+from dpcalc.sampling.groups import most_together, room
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import Law, binomial, hypergeometric, put_together, times
 from dpcalc.sampling.paths import Path
@@ -67,40 +68,34 @@ def _nested(placement: Placement) -> str:
     return f"({' + '.join(map(_nested, placement))})" if isinstance(placement, tuple) else str(placement)
 
 
-def groups(size: int, paths: Sequence[Path], adjacency: Adjacency) -> tuple[Group, ...]:
+def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
     """Every way a group can lie, as far as ways are told apart.
 
     Args:
         size: of the group.
-        paths: the way to one of its units, one for each phase.
-        adjacency: where units are removed, as many must be left as a fixed draw takes.
+        phases: the levels of each phase.
+        unit: protected level.
+        adjacency: where units are removed, as many must be left as a step draws.
 
     Raises:
         InputError: if there is no room for so many.
+        UnsupportedError: for several records of constructed episodes.
     """
     if size == 1:
         return (Group(),)
-    room = [min(path.counts[at] for path in paths) for at in range(len(paths[0].counts))]
-    if adjacency is Adjacency.ADD_REMOVE:
-        room[-1] = min(path.counts[-1] - _least_left(path.schemes[-1]) for path in paths)
-    if size > math.prod(room):
-        raise InputError(f"group_size: expected at most {math.prod(room)}, more units cannot be exchanged, got {size}")
-    if len(room) == 1:
+    most = most_together(phases, unit=unit, adjacency=adjacency)
+    if size > most:
+        raise InputError(f"group_size: expected at most {most}, more units cannot be exchanged, got {size}")
+    if unit > 1 and any(phase.episodes is not None for phase in phases):
+        raise UnsupportedError(
+            f"group_size: expected 1 for records of constructed episodes, got {size}; a group of classes is supported"
+        )
+    if unit == 1:
         return (Group(size=size, placement=size),)
     if size > LARGEST_PLACED:
         return (Group(size=size),)
-    return tuple(Group(size=size, placement=placement) for placement in placements(size, room))
-
-
-def _least_left(scheme: Scheme) -> int:
-    """Units that must be left in a frame for a step to be drawn."""
-    match scheme:
-        case Fixed(size=size) | Shuffle(size=size):
-            return size
-        case WithReplacement():
-            return 1
-        case _:
-            return 0
+    ways = placements(size, room(phases, unit=unit, adjacency=adjacency))
+    return tuple(Group(size=size, placement=placement) for placement in ways)
 
 
 def phase_bounds(

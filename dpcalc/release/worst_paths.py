@@ -72,6 +72,9 @@ def _of_phase(table: PathTable, phase: int) -> Iterator[Whole]:
     contributions, siblings = table.contributions[phase], table.siblings[phase]
     own = contributions[:, -1]
     yield own
+    if table.hierarchies[phase].episodes is not None:  # the smaller a class, the likelier is each of its records
+        yield from -table.counts.T
+        return
     for at, level in enumerate(table.hierarchies[phase].levels[: table.unit]):
         sampled = np.full(own.shape, level.rate < 1)
         beside = np.zeros_like(own)

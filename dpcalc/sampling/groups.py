@@ -1,0 +1,46 @@
+"""How many units can be protected together: where they are removed, enough must be left for a step to draw."""
+
+from collections.abc import Iterable
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
+
+
+def least_left(hierarchy: Hierarchy, *, unit: int) -> int:
+    """Units of a level that must be left under each parent for a step to be drawn."""
+    if hierarchy.episodes is not None:
+        return (hierarchy.episodes.ways, hierarchy.episodes.records)[unit - 1]
+    match hierarchy.level(unit).scheme:
+        case Fixed(size=size) | Shuffle(size=size):
+            return size
+        case WithReplacement():
+            return 1
+        case _:
+            return 0
+
+
+def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
+    """The most units of one frame that a group can occupy, level by level from the outermost to the protected one.
+
+    Args:
+        hierarchies: one for each phase, over the same data.
+        unit: protected level.
+        adjacency: relation between D and D'.
+    """
+    phases = tuple(hierarchies)
+    *above, last = (level.count for level in phases[0].levels[:unit])
+    if adjacency is Adjacency.ADD_REMOVE:
+        last -= max(least_left(phase, unit=unit) for phase in phases)
+    return (*above, last)
+
+
+def most_together(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
+    """The size of the largest group there can be; arguments as for `room`."""
+    phases = tuple(hierarchies)
+    data = phases[0]
+    *_, last = room(phases, unit=unit, adjacency=adjacency)
+    left = data.level(unit).count - last
+    if data.tree is not None:
+        return sum(max(0, held - left) for held in data.tree.sizes[unit - 1])
+    return data.units(unit - 1) * last
