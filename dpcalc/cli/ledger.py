@@ -71,8 +71,8 @@ def check(  # noqa: PLR0913  one parameter an option
     ledger: Ledger,
     *,
     base: Annotated[
-        str, typer.Option(metavar="REV", help="A git revision whose entries must all be there.", show_default=False)
-    ] = "",
+        str | None, typer.Option(metavar="REV", help="A git revision whose entries must all be there.")
+    ] = None,
     max_epsilon: Annotated[
         str | None, typer.Option(metavar="E", help="Fail above E, even where the budget allows more.")
     ] = None,
@@ -95,7 +95,7 @@ def check(  # noqa: PLR0913  one parameter an option
     most = options.number("--max-epsilon", max_epsilon)
     policy = Policy(max_epsilon=None if most is None else Limit(value=most, source="--max-epsilon"))
     with answered_in_time(options.seconds(timeout)) as costs:
-        result = check_ledger(ledger, base=base, demands=Demands(policy=policy), costs=costs)
+        result = check_ledger(ledger, base=options.revision(base), demands=Demands(policy=policy), costs=costs)
     return gate_answer("check", [result], reports=wanted, verbose=False)
 
 
