@@ -125,9 +125,9 @@ def test_groups_without_room_are_refused():
 
 
 def test_a_held_draw_is_one_draw_with_distances_times_the_root_of_its_length():
-    held = plan((100, Poisson(probability=Fraction(1, 10)), 10), sigma=20.0, steps=5000)
-    once = plan((100, Poisson(probability=Fraction(1, 10))), sigma=20.0 / math.sqrt(10), steps=500)
-    afresh = plan((100, Poisson(probability=Fraction(1, 10))), sigma=20.0, steps=5000)
+    held = plan((100, Poisson(probability=Fraction(1, 10)), 10), sigma=5.0, steps=500)
+    once = plan((100, Poisson(probability=Fraction(1, 10))), sigma=5.0 / math.sqrt(10), steps=50)
+    afresh = plan((100, Poisson(probability=Fraction(1, 10))), sigma=5.0, steps=500)
     assert guarantee(held).epsilon == guarantee(once).epsilon > 1.2 * guarantee(afresh).epsilon
     answer = evaluate(held).guarantee
     assert answer.tight
@@ -198,10 +198,10 @@ def test_an_ancestor_never_costs_less_where_nothing_is_held(clip, adjacency):
         (Poisson(probability=Fraction(1, 7)), Fixed(size=3), Poisson(probability=Fraction(1, 3))),
         (Fixed(size=3), Poisson(probability=Fraction(1, 2)), Fixed(size=2)),
     ):
-        levels = (
-            Level(name=f"{i}", count=c, scheme=s) for i, (c, s) in enumerate(zip((9, 5, 4), schemes, strict=True))
+        counted = zip("abc", (9, 5, 4), schemes, strict=True)
+        hierarchy = Hierarchy(
+            levels=tuple(Level(name=name, count=count, scheme=scheme) for name, count, scheme in counted)
         )
-        hierarchy = Hierarchy(levels=tuple(levels))
         inner = one_step_bound(hierarchy, unit=3, clip=clip, adjacency=adjacency)
         for unit in (1, 2):
             outer = one_step_bound(hierarchy, unit=unit, clip=clip, adjacency=Adjacency.REPLACE_ONE)
@@ -237,7 +237,7 @@ def test_draws_with_replacement():
     assert again.tight
     assert once.epsilon < again.epsilon < 1.2 * once.epsilon
     single = plan((6000, WithReplacement(size=1)))
-    assert guarantee(single).epsilon == pytest.approx(guarantee(plan((6000, Fixed(size=1)))).epsilon, rel=1e-9)
+    assert guarantee(single).epsilon == pytest.approx(guarantee(plan((6000, Fixed(size=1)))).epsilon, rel=1e-6)
 
 
 def test_a_random_number_of_contributions_is_averaged():
