@@ -119,7 +119,6 @@ def test_the_unit_is_the_same_in_every_phase():
         timed = [
             phase_bounds(phase.hierarchy, path, clip=3, adjacency=plan.adjacency, group=Group())[0]
             for phase, path in draws
-            for phase, path in draws
         ]
         ahead = [step_curve(one.bound, noise_multiplier=4.0) for one in timed]
         directions = (ahead, [profile.swapped for profile in ahead])
