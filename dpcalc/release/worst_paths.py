@@ -8,14 +8,13 @@ is above them all, which is done where very many are left.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, PathTable, Whole, path_table
-from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, Fixed, Shuffle, WithReplacement
 
 MOST_PATHS = 128
 _IRRELEVANT = 2**62  # in place of what has no influence: at least as large as anything
@@ -46,17 +45,19 @@ def above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
 
 def _above(paths: Sequence[Path]) -> Path:
-    """The path above some paths of one phase."""
+    """The path above some paths of one phase.
+
+    A fixed draw that takes all of the smallest frame stays one: in a larger frame somebody stands in for the unit.
+    """
     if len(paths) == 1:
         return paths[0]
     own = max(path.contributions[-1] for path in paths)
     beside = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
-    steps = (zip(path.counts, path.schemes, strict=True) for path in paths)
-    fewest = [min(column, key=itemgetter(0)) for column in zip(*steps, strict=True)]
+    steps = zip(*(path.schemes for path in paths), strict=True)
     return Path(
         place=(),
-        counts=tuple(count for count, _ in fewest),
-        schemes=tuple(scheme for _, scheme in fewest),
+        counts=tuple(map(min, zip(*(path.counts for path in paths), strict=True))),
+        schemes=tuple(next((one for one in column if one != All()), All()) for column in steps),
         contributions=tuple(own + max(column) for column in zip(*beside, strict=True)),
         siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
     )
