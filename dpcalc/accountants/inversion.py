@@ -53,7 +53,9 @@ class Contour:
         slope = -float(terms.real.sum()) * self.step / math.pi
         tail = float(np.abs((terms / self.z)[-4:]).max()) * self.step
         if not tail <= _CONVERGED * max(delta, 1e-300):
-            raise ConvergenceError("inversion: expected the sum to converge, its last terms are not small; use pld")
+            raise ConvergenceError(
+                "inversion: expected the sum to converge, its last terms are not small; try --method pld"
+            )
         return delta, slope
 
 
@@ -103,7 +105,7 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
         count = max(16, math.ceil(frequency / step))
         moments = composed_moments(counts, max_order=order, neglect=neglect, frequency=frequency)
         if count > _MOST_TERMS or count * moments.size > _MOST_WORK:
-            raise ConvergenceError("inversion: expected at most 512 terms, the sum needs more; use pld")
+            raise ConvergenceError("inversion: expected at most 512 terms, the sum needs more; try --method pld")
         z = (order + 1j * step * np.arange(count)).astype(np.complex128)
         log_moment = moments.cumulants_on_line(order, step=step, count=count)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
@@ -125,7 +127,7 @@ def _newton(contour: Contour, bound: float, delta: float) -> float:
             return _at_zero(contour, delta)
         if abs(move) <= 1e-13 * epsilon:
             return epsilon
-    raise ConvergenceError("inversion: expected Newton's iteration to converge; use pld")
+    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")
 
 
 def _at_zero(contour: Contour, delta: float) -> float:
@@ -133,4 +135,4 @@ def _at_zero(contour: Contour, delta: float) -> float:
     value, _ = contour.delta_and_slope(0.0)
     if value <= delta * (1 + 1e-9):
         return 0.0
-    raise ConvergenceError("inversion: expected Newton's iteration to converge; use pld")
+    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")

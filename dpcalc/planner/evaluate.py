@@ -17,6 +17,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import theorem_3
 from dpcalc.planner.releases import BOUND, is_noiseless, releases
 from dpcalc.planner.summary import PhaseSummary, summaries
+from dpcalc.planner.unanswered import naming
 from dpcalc.release.tree import step_counts
 
 
@@ -60,11 +61,12 @@ def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
         raise InputError(f"method: expected one of auto, {', '.join(ACCOUNTANTS)}, got {name!r}")
     if is_noiseless(plan):
         return _guarantee(plan, math.inf, "none", "")
-    answer, direction = worst(releases(plan), auto if name == "auto" else ACCOUNTANTS[name], delta=plan.delta)
+    with naming(plan):
+        answer, direction = worst(releases(plan), auto if name == "auto" else ACCOUNTANTS[name], delta=plan.delta)
+        if math.isnan(answer.epsilon):
+            raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
     if name == "auto":
         name = answer.note or "pld"
-    if math.isnan(answer.epsilon):
-        raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
     return _guarantee(plan, answer.epsilon, name, direction)
 
 
@@ -156,13 +158,14 @@ def delta_of(plan: Plan, *, epsilon: float) -> DeltaAnswer:
         raise InputError(f"epsilon: expected a finite number >= 0, got {epsilon!r}")
     if is_noiseless(plan):
         return DeltaAnswer(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
-    upper, direction = costliest(
-        {name: step_counts(release) for name, release in releases(plan).releases.items()},
-        answer=lambda counts: delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0],
-        cost=float,
-        ceiling=lambda counts: best_delta(counts, epsilon=epsilon).value if counts else 0.0,
-    )
-    lower = min(upper, delta_lower(plan, epsilon=epsilon, direction=direction))
+    with naming(plan):
+        upper, direction = costliest(
+            {name: step_counts(release) for name, release in releases(plan).releases.items()},
+            answer=lambda counts: delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0],
+            cost=float,
+            ceiling=lambda counts: best_delta(counts, epsilon=epsilon).value if counts else 0.0,
+        )
+        lower = min(upper, delta_lower(plan, epsilon=epsilon, direction=direction))
     return DeltaAnswer(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction)
 
 

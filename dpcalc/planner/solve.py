@@ -113,11 +113,18 @@ def _solve_sigma(plan: Plan, target: float, phase: str | None) -> Solution:
         step *= 2
         value = root * (1 + 2 * step)
         if step > 0.1:
-            raise ConvergenceError(f"{name}: expected the estimate and the certified bound to agree near {root:.6g}")
+            raise _apart(name, root)
     fails_at = root
     while guarantee(put(fails_at)).epsilon <= target:
         fails_at *= 1 - step
     return _solution(put(value), (value, fails_at), name, "noise_multiplier", target)
+
+
+def _apart(name: str, root: float) -> ConvergenceError:
+    """Search and certificate do not meet."""
+    return ConvergenceError(
+        f"{name}: expected the estimate and the certified bound to agree near {root:.6g}, they do not; try --method rdp"
+    )
 
 
 def _noise_put(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
@@ -224,7 +231,7 @@ def _solve_probability(plan: Plan, chosen: Phase, place: int, target: float) -> 
         step *= 2
         value = Fraction(root * (1 - 4 * step))
         if step > 0.1:
-            raise ConvergenceError(f"rate: expected the estimate and the certified bound to agree near {root:.6g}")
+            raise _apart("rate", root)
     fails_at = Fraction(min(1.0, root))
     while guarantee(put(fails_at)).epsilon <= target:
         fails_at = min(Fraction(1), fails_at * Fraction(1 + step))

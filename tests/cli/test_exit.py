@@ -1,6 +1,7 @@
 """Exit codes and streams of the real process."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -235,3 +236,9 @@ def test_letters_that_the_stream_does_not_know(process, config):
 
 def test_the_exit_codes_of_the_contract():
     assert (app.FIX_INPUT, app.NO_VERDICT, app.INTERRUPTED, app.READER_GONE) == (2, 3, 130, 141)
+
+
+def test_a_missing_answer_names_the_run_and_what_to_try(real, file):
+    ended = real("epsilon", str(file()), "--method", "optimal", "--set", "training.steps=20_000_000_000")
+    assert (ended.code, ended.out) == (3, "")
+    assert re.match(r"error\[DPC901\]: .*20000000000 steps, noise multiplier .*delta .*; try --method pld\n", ended.err)
