@@ -34,7 +34,7 @@ def diff(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.cli.gate import answered_in_time, gate_answer
     from dpcalc.cli.reports import reports
-    from dpcalc.gate.cases import case, two_files
+    from dpcalc.gate.cases import cases, two_files
     from dpcalc.gate.check import diff as results_of
 
     wanted = reports(report or (), as_json=as_json)
@@ -42,12 +42,12 @@ def diff(  # noqa: PLR0913  one parameter an option
         before = options.revision(base)
         reading = reading_of(context, base=before)
         if before:
-            cases = [case(path, reading) for path in configs or found_configs()]
+            asked = cases(configs or found_configs(), reading)
         elif configs is not None and len(configs) == 2:
-            cases = [two_files(configs[0], configs[1], reading)]
+            asked = (two_files(configs[0], configs[1], reading),)
         else:
             raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
-        if not cases:
+        if not asked:
             raise InputError("nothing to compare: expected one or more configs, got none")
-        answer = gate_answer("diff", results_of(cases, costs=costs), reports=wanted, verbose=verbose)
+        answer = gate_answer("diff", results_of(asked, costs=costs), reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

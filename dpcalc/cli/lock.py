@@ -38,7 +38,7 @@ def lock(  # noqa: PLR0913  one parameter an option
     from dpcalc.cli.gate import answered_in_time, gate_answer
     from dpcalc.cli.reports import Report
     from dpcalc.config.diagnostics import visible
-    from dpcalc.gate.cases import case
+    from dpcalc.gate.cases import cases
     from dpcalc.gate.lock import NAME, lock_at, locked, place_of
 
     with answered_in_time(options.seconds(timeout)) as costs:
@@ -46,10 +46,10 @@ def lock(  # noqa: PLR0913  one parameter an option
         if not paths:
             raise InputError("nothing to lock: expected one or more configs, got none")
         known = lock_at(place_of(Path.cwd()))
-        cases = [case(path, reading_of(context)) for path in paths]
-        results, found = locked(cases, known, costs=costs)
+        asked = cases(paths, reading_of(context))
+        results, found = locked(asked, known, costs=costs)
     if configs is None:
-        found = found.only(known.name(one.new) for one in cases if one.new is not None)
+        found = found.only(known.name(one.new) for one in asked if one.new is not None)
     asides = []
     if not check:
         results = tuple(_settled(result) for result in results)

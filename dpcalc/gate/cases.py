@@ -1,7 +1,8 @@
 """The files that a gate is asked about, each beside what it was in a revision."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from dpcalc.config import Loaded, load_text
@@ -12,7 +13,7 @@ from dpcalc.errors import InputError
 from dpcalc.gate.costs import bare
 from dpcalc.gate.diff import Pair, pair
 from dpcalc.gate.reading import Reading
-from dpcalc.gate.revision import Revision, Snapshot, old_names, revision
+from dpcalc.gate.revision import Revision, Snapshot, revision
 from dpcalc.gate.verdict import Problem
 from dpcalc.planner.plan import Plan
 
@@ -49,20 +50,15 @@ class Case:
             yield bare(self.new.plan)
 
 
-def case(path: str, reading: Reading) -> Case:
-    """One file as it is and, where that is asked for, as it was.
+def cases(paths: Iterable[str], reading: Reading) -> tuple[Case, ...]:
+    """Files as they are and, where that is asked for, as they were.
 
     Args:
-        path: "-" is standard input.
+        paths: "-" is standard input.
         reading: how.
     """
-    try:
-        new = reading.load(path)
-        if not reading.base:
-            return Case(path=path, new=new)
-        return _beside(path, new, reading)
-    except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
-        return Case(path=path, error=error)
+    find = cache(partial(revision, reading.base))  # what a name of a revision stands for may change until the next run
+    return tuple(_case(path, reading, find) for path in paths)
 
 
 def two_files(old: str, new: str, reading: Reading) -> Case:
@@ -71,17 +67,28 @@ def two_files(old: str, new: str, reading: Reading) -> Case:
         before = reading.load(old)
     except Exception as error:  # noqa: BLE001  as above
         return Case(path=old, error=error)
-    found = case(new, replace(reading, base=""))
+    (found,) = cases([new], replace(reading, base=""))
     if found.new is None:
         return found
     return Case(path=new, new=found.new, pair=pair(old, before, found.new))
 
 
-def _beside(path: str, new: Loaded, reading: Reading) -> Case:
+def _case(path: str, reading: Reading, find: Callable[[Path], Revision]) -> Case:
+    """One file."""
+    try:
+        new = reading.load(path)
+        if not reading.base:
+            return Case(path=path, new=new)
+        return _beside(path, new, reading, find)
+    except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
+        return Case(path=path, error=error)
+
+
+def _beside(path: str, new: Loaded, reading: Reading, find: Callable[[Path], Revision]) -> Case:
     """A file beside what it was in a revision."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
-    of = revision(reading.base, Path(path).absolute().parent)
+    of = find(Path(path).absolute().parent)
     try:
         old = _old(path, of, reading)
     except (ConfigError, Refusal) as cause:
@@ -96,8 +103,8 @@ def _old(path: str, of: Revision, reading: Reading) -> Loaded | None:
     """The config as it was, None where it was not there; under the name it had."""
     place = of.place(path)
     data = of.content(place, limit=MAX_BYTES)
-    if data is None and place in old_names(of):
-        place = old_names(of)[place]
+    if data is None and place in of.old_names:
+        place = of.old_names[place]
         data = of.content(place, limit=MAX_BYTES)
     if data is None:
         return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from dpcalc.config import Loaded
 from dpcalc.config.diagnostics import Severity
-from dpcalc.gate.cases import Case, case
+from dpcalc.gate.cases import Case, cases
 from dpcalc.gate.costs import Costs, Fit, bare
 from dpcalc.gate.diff import Pair, Rise, base_of, cause, compared, worsened
 from dpcalc.gate.lock import Lock, lock_problems
@@ -45,21 +45,21 @@ def check(paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands
     Returns:
         Results. `passed` needs a finite upper bound, compared unrounded with the strictest limit that there is.
     """
-    cases = [case(path, reading) for path in paths]
-    costs.settle(plan for one in cases for plan in one.plans)
-    results = [_judged(one, costs, demands) for one in cases]
-    return _with_fits(cases, results, costs)
+    asked = cases(paths, reading)
+    costs.settle(plan for one in asked for plan in one.plans)
+    results = [_judged(one, costs, demands) for one in asked]
+    return _with_fits(asked, results, costs)
 
 
-def diff(cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
+def diff(asked: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
     """One result a file: it fails where it costs more, or promises less, than what it is compared with.
 
     Args:
-        cases: files beside what they were.
+        asked: files beside what they were.
         costs: what answers.
     """
-    costs.settle(plan for one in cases for plan in one.plans)
-    return tuple(_told(one, costs) for one in cases)
+    costs.settle(plan for one in asked for plan in one.plans)
+    return tuple(_told(one, costs) for one in asked)
 
 
 def _told(one: Case, costs: Costs) -> Result:
@@ -156,10 +156,10 @@ def _rise(loaded: Loaded, of: str) -> Limit | None:
     return Limit(value=budget.max_increase_pct, source=f"budget.max_increase_pct{of}")
 
 
-def _with_fits(cases: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
+def _with_fits(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
     """The results, those over their limit with what would fit."""
     asked: dict[int, tuple[Fit, ...]] = {}
-    for place, (one, result) in enumerate(zip(cases, results, strict=True)):
+    for place, (one, result) in enumerate(zip(files, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
         if over and one.new is not None and result.limit is not None and len(asked) < MOST_FITS:
             asked[place] = tuple(_fit_questions(bare(one.new.plan), result.limit.value))

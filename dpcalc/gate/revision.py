@@ -4,7 +4,7 @@ import os
 import posixpath
 import subprocess
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
 from dpcalc.config.diagnostics import ConfigError, visible
@@ -33,6 +33,13 @@ class Revision:
     def place(self, path: str) -> str:
         """Where a file of the working tree is in the repository, as a path from its top."""
         return Path(os.path.relpath(os.path.abspath(path), self.root)).as_posix()  # noqa: PTH100  links stay
+
+    @cached_property
+    def old_names(self) -> dict[str, str]:
+        """What renamed files were called here, by what they are called now; both from the top."""
+        options = ("--name-status", "-z", "--find-renames=30%", "--diff-filter=R", "--no-ext-diff", "--no-textconv")
+        words = _git(self.root, "diff", *options, self.commit, "--").decode(errors="surrogateescape").split("\0")
+        return dict(zip(words[2::3], words[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
         """The bytes of a file, None where the revision has no such file.
@@ -92,7 +99,6 @@ class Snapshot:
             raise Refusal(first.code, first.message, first.hint) from None
 
 
-@cache
 def revision(name: str, folder: Path) -> Revision:
     """A revision of the repository around a directory.
 
@@ -113,14 +119,6 @@ def revision(name: str, folder: Path) -> Revision:
             "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
         )
     return Revision(name=name, root=root, commit=told.decode().strip())
-
-
-@cache
-def old_names(of: Revision) -> dict[str, str]:
-    """What renamed files were called in a revision, by what they are called now; both from the top."""
-    options = ("--name-status", "-z", "--find-renames=30%", "--diff-filter=R", "--no-ext-diff", "--no-textconv")
-    words = _git(of.root, "diff", *options, of.commit, "--").decode(errors="surrogateescape").split("\0")
-    return dict(zip(words[2::3], words[1::3], strict=False))
 
 
 def _git(root: Path, *words: str, asked: bytes = b"", fails_with: bytes | None = None) -> bytes:
