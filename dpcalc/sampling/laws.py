@@ -75,14 +75,6 @@ def without_rare(law: Law) -> Law:
     return {**{count: law[count] for count in rest}, below: law[below] + law[top]}
 
 
-def capped(law: Law, most: int) -> Law:
-    """The smaller of a count and `most`."""
-    result: Law = {}
-    for count, chance in law.items():
-        result[min(count, most)] = result.get(min(count, most), Fraction(0)) + chance
-    return result
-
-
 def put_together(law: Law) -> Law:
     """An upper bound in stochastic order with few different counts; 0 stays apart."""
     counts = sorted(count for count in law if count)
