@@ -36,7 +36,7 @@ def test_the_worked_example_is_the_sample_config():
 
 
 def test_the_training_config_is_a_config(tmp_path):
-    (shown,) = re.findall(r"```yml\n(.*?)```", README, flags=re.DOTALL)
+    shown, *_ = re.findall(r"```yml\n(.*?)```", README, flags=re.DOTALL)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "optim.yaml").write_text("dp: {sigma: 1.1}\n", encoding="utf-8")
     plan = load_text(shown, path=str(tmp_path / "train.yaml")).plan
