@@ -22,13 +22,11 @@ from dpcalc.release.bounds import StepBound, path_bound
 from dpcalc.release.contexts import Placement, contexts, large_group, members_drawn, placements
 from dpcalc.release.counted import Average, Bound, Member
 from dpcalc.release.timed import Timed
-from dpcalc.sampling.groups import most_together, room
+from dpcalc.sampling.groups import LARGEST_PLACED, most_together, room, unbounded
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import Law, binomial, hypergeometric, put_together, times
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
-
-LARGEST_PLACED = 12  # members of a group whose placements are told apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,17 +77,16 @@ def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adja
 
     Raises:
         InputError: if there is no room for so many.
-        UnsupportedError: for several records of constructed episodes.
+        UnsupportedError: if nothing is proved for such a group.
     """
     if size == 1:
         return (Group(),)
     most = most_together(phases, unit=unit, adjacency=adjacency)
     if size > most:
         raise InputError(f"group_size: expected at most {most}, more units cannot be exchanged, got {size}")
-    if unit > 1 and any(phase.episodes is not None for phase in phases):
-        raise UnsupportedError(
-            f"group_size: expected 1 for records of constructed episodes, got {size}; a group of classes is supported"
-        )
+    why = unbounded(size, phases, unit=unit)
+    if why:
+        raise UnsupportedError(f"group_size: {why}")
     if unit == 1:
         return (Group(size=size, placement=size),)
     if size > LARGEST_PLACED:
@@ -190,10 +187,6 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacenc
     *_, count = path.counts
     *above, scheme = path.schemes
     if group.size > 1 and group.placement is None:
-        if replaced:
-            raise UnsupportedError(
-                f"group_size: expected at most {LARGEST_PLACED} units under draws with replacement, got {group.size}"
-            )
         eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
         return member.bound(large_group(group.size, eta, path.rate(len(path.counts))))
     placement: Placement = 1

@@ -6,6 +6,25 @@ from dpcalc.adjacency import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 
+LARGEST_PLACED = 12  # members of a group whose places are told apart
+
+
+def unbounded(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
+    """Why nothing is proved for a group of some units, "" where a bound is known.
+
+    Args:
+        size: of the group.
+        hierarchies: one for each phase.
+        unit: protected level.
+    """
+    for phase in hierarchies if size > 1 and unit > 1 else ():
+        if phase.episodes is not None:
+            return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
+        replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
+        if replaced and size > LARGEST_PLACED:
+            return f"expected at most {LARGEST_PLACED} units under draws with replacement, got {size}"
+    return ""
+
 
 def least_left(hierarchy: Hierarchy, *, unit: int) -> int:
     """Units of a level that must be left under each parent for a step to be drawn."""
