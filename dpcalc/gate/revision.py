@@ -142,7 +142,7 @@ def _git(root: Path, *words: str, asked: bytes = b"", fails_with: bytes | None =
         raise InputError(f"--base: expected git to answer within {_PATIENCE:g} s; it did not") from None
     if ended.returncode == 0:
         return ended.stdout
-    complaint = visible(ended.stderr.decode(errors="replace").strip()[:500])
+    complaint = visible(" ".join(ended.stderr.decode(errors="replace").split())[:500])
     if fails_with is not None and not complaint:
         return fails_with
-    raise InputError(f"--base: git cannot do that: {complaint}; see `git -C {visible(str(root))} status`")
+    raise InputError(f"--base: git cannot do that: {complaint or f'exit code {ended.returncode}'}")

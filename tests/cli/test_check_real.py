@@ -44,16 +44,48 @@ def results(ended):
     return json.loads(ended.out)["results"]
 
 
+def cost(real, *words):
+    """Epsilon as another command computes it, unrounded."""
+    return json.loads(real("epsilon", *words, "--json").out)["guarantee"]["epsilon"]
+
+
+def suggestions(ended):
+    (hint,) = [line for line in ended.out.splitlines() if "to fit: " in line]
+    return [word for word in hint.split() if word[0].isdigit()]
+
+
 def test_what_is_suggested_fits_and_hardly_less_does(real, written):
     path = written()
     ended = real("check", path)
     assert ended.code == 1
-    (hint,) = [line for line in ended.out.splitlines() if "to fit: " in line]
-    noise, steps = (float(word) for word in hint.split() if word[0].isdigit())
-    assert real("check", path, "--noise-multiplier", repr(noise)).code == 0
-    assert real("check", path, "--noise-multiplier", repr(0.999 * noise)).code == 1
-    assert real("check", path, "--steps", str(int(steps))).code == 0
-    assert real("check", path, "--steps", str(int(steps) + 1)).code == 1
+    noise, steps = suggestions(ended)
+    assert cost(real, path, "--noise-multiplier", noise) <= 1.0 < cost(real, path, "--steps", str(int(steps) + 1))
+    assert cost(real, path, "--steps", steps) <= 1.0 < cost(real, path, "--noise-multiplier", str(0.999 * float(noise)))
+
+
+def test_of_several_phases_all_noise_is_scaled(real, tmp_path):
+    path = tmp_path / "phases.yaml"
+    text = CONFIG.format(noise=1.1, steps=3000, budget=1.0).replace(", steps: 3000", "")
+    phases = "phases:\n  - {training: {steps: 1000}}\n"
+    phases += "  - {mechanism: {noise_multiplier: NOISE}, training: {steps: 2000}}\n"
+    path.write_text((text + phases).replace("NOISE", "0.9"), encoding="utf-8")
+    (factor,) = map(float, suggestions(real("check", str(path))))
+    for scale, fits in ((factor, True), (0.999 * factor, False)):
+        scaled = (text.replace("1.1", repr(1.1 * scale)) + phases).replace("NOISE", repr(0.9 * scale))
+        path.write_text(scaled, encoding="utf-8")
+        assert (cost(real, str(path)) <= 1.0) is fits
+
+
+def test_every_change_has_its_own_effect(real, written):
+    old, new = written("old.yaml"), written("new.yaml", noise=1.0, steps=4000)
+    (result,) = results(real("diff", old, new, "--json"))
+    alone = {change["key"]: change["epsilon"] for change in result["changes"]}
+    assert alone == {
+        "mechanism.noise_multiplier": cost(real, old, "--noise-multiplier", "1.0"),
+        "training.steps": cost(real, old, "--steps", "4000"),
+    }
+    assert result["base"]["guarantee"]["epsilon"] == cost(real, old)
+    assert result["guarantee"]["epsilon"] == cost(real, new)
 
 
 def test_worker_processes_say_the_same_as_this_one(real, written):
@@ -115,3 +147,13 @@ def test_ctrl_c_ends_the_worker_processes_too(written):
     while time.monotonic() < end and any(Path(f"/proc/{one}").exists() for one in children):
         time.sleep(0.05)
     assert not [one for one in children if Path(f"/proc/{one}").exists()]
+
+
+@pytest.mark.slow
+def test_five_hundred_configs_in_half_a_minute(written):
+    paths = [written(f"{n:03}.yaml", noise=0.8 + n / 250, steps=1000 + 37 * n, budget=50) for n in range(500)]
+    start = time.monotonic()
+    with command("check", *paths) as running:
+        out, _ = running.communicate(timeout=120)
+    assert time.monotonic() - start < 30
+    assert (running.returncode, out.splitlines()[-1]) == (0, "checked 500 files: 500 passed")
