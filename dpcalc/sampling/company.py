@@ -43,7 +43,7 @@ def company_of(hierarchy: Hierarchy, path: Path, *, clip: int) -> Company:
     """
     levels = level_rows(hierarchy)
     certain = _certain(levels, hierarchy, clip)
-    rows = _rows_on(path, levels)
+    rows = _rows_on(hierarchy, path, levels)
     unit = len(rows)
     return Company(
         path=_actual(hierarchy, path, levels, rows),
@@ -70,14 +70,15 @@ def _certain(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Wh
     return found
 
 
-def _rows_on(path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
-    """The row of each unit of a path."""
+def _rows_on(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
+    """The row of each unit of a path; without a tree the only one."""
     rows = [0] * len(path.counts)
-    row = 0
-    for at, index in enumerate(path.place):
-        first = int(levels[at].first[row])
-        row = first if levels[at].number[first] > 1 else first + index
-        rows[at] = row
+    row = unit = 0
+    for at, index in enumerate(path.place if hierarchy.tree is not None else ()):
+        own = np.flatnonzero(levels[at].parent == row)
+        if hierarchy.tree is not None and at < hierarchy.depth - 1:
+            unit = sum(hierarchy.tree.sizes[at][:unit]) + index
+        row = rows[at] = int(own[levels[at].unit[own] == unit][0])
     return tuple(rows)
 
 
@@ -106,7 +107,8 @@ def _is_fixed(hierarchy: Hierarchy, number: int) -> bool:
 
 def _parts(level: Rows, values: Whole, row: int) -> tuple[int, ...]:
     """The values of the units under a row of the level above, () where they are all the same or random."""
-    found = values[level.parent == row]
+    inside = level.parent == row
+    found = np.repeat(values[inside], level.number[inside])
     return tuple(found.tolist()) if 0 < found.min() < found.max() else ()
 
 

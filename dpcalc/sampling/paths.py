@@ -1,7 +1,7 @@
 """Every way from the top down to a protected unit, and what is drawn beside it.
 
-Units of a level are rows of arrays, equal siblings in one row where the hierarchy does not tell them apart: equal
-sizes are one row a level, a tree has one for each of its units and, at the last level, one for each parent of records.
+Units of a level are rows of arrays, siblings that are alike in one row: equal sizes are one row a level, a tree has one
+for each kind of units under each kind of parents and, at the last level, one for each kind of parents of records.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcalc.sampling.alike import alike_units
 from dpcalc.sampling.hierarchy import Hierarchy, drawn_from
 from dpcalc.sampling.schemes import Fixed, Scheme, Shuffle, WithReplacement
 
@@ -59,11 +60,13 @@ class Rows:
     Attributes:
         parent: row of the level above, ascending.
         number: how many equal units a row stands for.
+        unit: in a tree the first of them, as a number among all units of the level; of records that of their parent.
         first: the first row of each parent.
     """
 
     parent: Whole
     number: Whole
+    unit: Whole
     first: NDArray[np.intp]
 
     def sums(self, values: Whole) -> Whole:
@@ -104,7 +107,7 @@ class PathTable:
 
     Attributes:
         hierarchies: the phases' levels, over the same data.
-        rows: where the data have each path, the row of its last unit.
+        rows: where the data have each path, `Rows.unit` of its last unit.
         counts: units in the frame, shape (paths, levels).
         contributions: for each phase the contributions of `Path`, shape (paths, levels).
         siblings: likewise.
@@ -156,14 +159,14 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         unit: protected level, from 1.
 
     Returns:
-        One row for each unit of a tree (for each parent of records where records are protected), in order. Of sizes
+        One row for each kind of units of a tree, in order of the first of each. Of sizes
         only known to lie between two ends every larger one means a smaller rate, so that the smallest size, which a
         fixed draw may exhaust, and the next one stand for all; what the units contribute is at its maximum.
     """
     hierarchy = draws[0][0]
     levels = level_rows(hierarchy)
     up = _upwards(levels, unit)
-    rows = up[-1]
+    rows = levels[unit - 1].unit
     counts = np.stack([r.sums(np.ones_like(r.number))[r.parent[at]] for r, at in zip(levels, up, strict=False)], axis=1)
     if hierarchy.tree is None:
         ends = [sorted({level.least, min(level.least + 1, level.count)}) for level in hierarchy.levels[:unit]]
@@ -183,11 +186,13 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
     """The units of each level, outermost first."""
+    none = np.zeros(1, dtype=np.int64)
     if hierarchy.tree is None:
-        return tuple(_rows(np.array([0]), np.array([level.count])) for level in hierarchy.levels)
-    sizes = [np.array(level, dtype=np.int64) for level in hierarchy.tree.sizes]
-    inner = (_rows(np.repeat(np.arange(size.size), size), np.ones(size.sum(), dtype=np.int64)) for size in sizes[:-1])
-    return (*inner, _rows(np.arange(sizes[-1].size), sizes[-1]))
+        return tuple(_rows(none, np.array([level.count]), none) for level in hierarchy.levels)
+    found = [_rows(one.parent, one.number, one.unit) for one in alike_units(hierarchy.tree.sizes)]
+    units = found[-1].unit
+    records = np.array(hierarchy.tree.sizes[-1], dtype=np.int64)[units]
+    return (*found, _rows(np.arange(units.size), records, units))
 
 
 def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Whole]:
@@ -206,9 +211,9 @@ def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> li
     return found
 
 
-def _rows(parent: Whole, number: Whole) -> Rows:
+def _rows(parent: Whole, number: Whole, unit: Whole) -> Rows:
     """Rows whose parents ascend."""
-    return Rows(parent=parent, number=number, first=np.flatnonzero(np.diff(parent, prepend=-1)))
+    return Rows(parent=parent, number=number, unit=unit, first=np.flatnonzero(np.diff(parent, prepend=-1)))
 
 
 def _along(up: Sequence[Whole], values: Sequence[Whole]) -> Whole:
