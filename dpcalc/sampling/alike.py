@@ -17,7 +17,7 @@ class Alike:
     Attributes:
         parent: index among the rows of the level above, ascending.
         number: how many units under one parent are alike.
-        unit: the first of them, as a number among all units of the level.
+        unit: the first of them, as a number among all units of the level; of records that of their parent.
     """
 
     parent: Whole
@@ -27,15 +27,16 @@ class Alike:
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
-    """The units of a tree down to those that hold records, each kind under a parent once.
+    """The units of a tree, each kind under a parent once.
 
     Args:
         sizes: for each level, the number of its units under every unit of the level above; two levels or more.
 
     Returns:
-        One entry a level but the last.
+        One entry a level, outermost first.
     """
-    kinds = np.unique(np.array(sizes[-1], dtype=np.int64), return_inverse=True)[1]
+    records = np.array(sizes[-1], dtype=np.int64)
+    kinds = np.unique(records, return_inverse=True)[1]
     grouped = []
     for level in reversed(sizes[:-1]):
         runs, kinds = _grouped(np.array(level, dtype=np.int64), kinds)
@@ -50,6 +51,7 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
         rows = rows[np.lexsort((runs.unit[rows], parent))]
         found.append(Alike(parent=parent, number=runs.number[rows], unit=runs.unit[rows]))
         chosen = runs.unit[rows]
+    found.append(Alike(parent=np.arange(chosen.size), number=records[chosen], unit=chosen))
     return tuple(found)
 
 

@@ -186,13 +186,10 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
     """The units of each level, outermost first."""
+    if hierarchy.tree is not None:
+        return tuple(_rows(one.parent, one.number, one.unit) for one in alike_units(hierarchy.tree.sizes))
     none = np.zeros(1, dtype=np.int64)
-    if hierarchy.tree is None:
-        return tuple(_rows(none, np.array([level.count]), none) for level in hierarchy.levels)
-    found = [_rows(one.parent, one.number, one.unit) for one in alike_units(hierarchy.tree.sizes)]
-    units = found[-1].unit
-    records = np.array(hierarchy.tree.sizes[-1], dtype=np.int64)[units]
-    return (*found, _rows(np.arange(units.size), records, units))
+    return tuple(_rows(none, np.array([level.count]), none) for level in hierarchy.levels)
 
 
 def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Whole]:
