@@ -1,0 +1,159 @@
+"""No enumerated data set costs more than what the package says: groups, held draws, passes, constructed tasks."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcalc.planner import releases
+from dpcalc.planner.evaluate import delta_of
+from dpcalc.release import phase_bounds
+
+from .brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from .draws import Draw
+from .joint import Adaptive
+from .multistage import (
+    Problem,
+    bound,
+    constructed,
+    data_sets,
+    group,
+    held,
+    random_problem,
+    shuffled,
+    truth_of,
+    unequal_group,
+)
+
+NEVER = 1 + 1e-9  # relative slack of two float64 evaluations
+ROUND_OFF = 1e-13
+FLAVOURS = [group, unequal_group, held, shuffled, constructed]
+EPSILONS = np.array([0.0, 0.3, 1.4])
+HALF = Fraction(1, 2)
+
+
+def excess(truth, allowed):
+    return float(((truth - ROUND_OFF) / np.maximum(allowed, ROUND_OFF)).max())
+
+
+def worst_ratio(problem, rng, **amounts):
+    """Largest truth / bound of one problem, with the values that reach it."""
+    run, allowed = problem.run, bound(problem.plan, EPSILONS)
+    worst, at = 0.0, None
+    for values in data_sets(run, rng, **amounts):
+        ratio = excess(truth_of(run, values, problem.sigma, EPSILONS), allowed)
+        if ratio > 0.999:  # in the plane the quick sum is good to three digits
+            ratio = excess(truth_of(run, values, problem.sigma, EPSILONS, per_sigma=256), allowed)
+        if ratio > worst:
+            worst, at = ratio, values
+    return worst, at
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("block", range(6))
+def test_no_data_set_exceeds_the_bound(flavour, block):
+    rng = np.random.default_rng([block, 7])
+    for _ in range(10):
+        problem = random_problem(rng, flavour, most_outcomes=200)
+        ratio, values = worst_ratio(problem, rng, extreme=3, random=1, in_plane=1)
+        assert ratio <= NEVER, (problem, values)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("block", range(100))
+def test_no_data_set_exceeds_the_bound_at_length(flavour, block):
+    rng = np.random.default_rng([block, 11])
+    for _ in range(20):
+        problem = random_problem(rng, flavour, most_outcomes=600)
+        ratio, values = worst_ratio(problem, rng, extreme=8, random=3, in_plane=2)
+        assert ratio <= NEVER, (problem, values)
+
+
+def in_two_steps(rng):
+    """A problem of two steps that share a draw."""
+    while True:
+        problem = random_problem(rng, held, most_outcomes=200)
+        if problem.steps == 2:
+            return problem
+
+
+def answered(problem, rng, epsilon):
+    """(direction, divergence) where the second step answers the first in one of four ways."""
+    run = problem.run
+    patterns = [values[0] for values in data_sets(run, rng, extreme=1, random=1, in_plane=0)]
+    begun = patterns[int(rng.integers(len(patterns)))]
+    first = tuple(matrix[:, 0] @ begun for matrix in run.incidence)
+    answers = [tuple(sign * matrix[:, 1] @ p for matrix in run.incidence) for p in patterns[:2] for sign in (1, -1)]
+    adversary = Adaptive(run.weights(), first, answers, problem.sigma)
+    return [(direction, adversary.divergence(epsilon, direction)) for direction in (0, 1)]
+
+
+def check_answers(rng, number):
+    for _ in range(number):
+        problem, epsilon = in_two_steps(rng), float(rng.choice([0.0, 0.4, 1.2]))
+        allowed = bound(problem.plan, [epsilon])
+        for direction, reached in answered(problem, rng, epsilon):
+            assert (reached - ROUND_OFF) <= NEVER * max(allowed[direction, 0], ROUND_OFF), (problem, epsilon)
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_no_answer_to_the_first_output_exceeds_the_bound_of_a_held_draw(block):
+    check_answers(np.random.default_rng([block, 13]), 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_no_answer_to_the_first_output_exceeds_the_bound_at_length(block):
+    check_answers(np.random.default_rng([block, 17]), 25)
+
+
+ALL_TWICE = Draw(2, every=2)
+FOUND = [  # data sets that once cost more than was said
+    Problem((Draw(4, "shuffle", 3),), ((0,),), 0, ADD_REMOVE, 3.0, steps=2),
+    Problem((ALL_TWICE, Draw(2, "shuffle", 1)), ((0, 0), (1, 0)), 2, ZERO_OUT, 3.0, steps=2),
+    Problem((ALL_TWICE, Draw(2, "shuffle", 1)), ((0, 0), (1, 0)), 2, REPLACE_ONE, 3.0, steps=2),
+    Problem((Draw(2, "shuffle", 1), Draw(2, "again", 2)), ((0, 1), (1, 0)), 0, ZERO_OUT, 1.1, steps=2),
+    Problem(
+        (Draw(3, "again", 2), Draw(2, "poisson", Fraction(1, 20))),
+        ((1, 0), (2, 0), (2, 1)),
+        *(2, ADD_REMOVE, 3.46),
+        sizes=[1, 1, 2],
+    ),
+    Problem((Draw(2), Draw(4, "fixed", 2)), ((1, 0), (1, 1)), 2, ADD_REMOVE, 1.0, sizes=[2, 4]),
+    Problem((Draw(2), Draw(4)), ((1, 0),), 2, ADD_REMOVE, 1.5, sizes=[4, 2], shape=(2, 4, 1, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("problem", FOUND, ids=range(len(FOUND)))
+def test_data_sets_that_once_cost_more_than_was_said(problem):
+    ratio, values = worst_ratio(problem, np.random.default_rng(3), extreme=16, random=6, in_plane=0)
+    assert 0.1 < ratio <= NEVER, values
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_groups_too_large_for_their_placements_to_be_told_apart(block, monkeypatch):
+    """The same bound with small groups: nothing above one member is told apart."""
+    monkeypatch.setattr(phase_bounds, "LARGEST_PLACED", 1)
+    releases._alternatives.cache_clear()
+    rng = np.random.default_rng([block, 19])
+    for _ in range(10):
+        problem = random_problem(rng, without_replacement, most_outcomes=200)
+        ratio, values = worst_ratio(problem, rng, extreme=3, random=1, in_plane=0)
+        assert ratio <= NEVER, (problem, values)
+    releases._alternatives.cache_clear()
+
+
+def without_replacement(rng):
+    """A group of several under levels that are drawn without replacement."""
+    problem = group(rng)
+    again = any(draw.kind == "again" for draw in problem.tree)
+    return None if again or len(problem.members) < 2 else problem
+
+
+def test_what_a_user_is_told_is_the_larger_of_the_two_directions():
+    rng = np.random.default_rng(23)
+    for flavour in FLAVOURS:
+        plan = random_problem(rng, flavour, most_outcomes=200).plan
+        told, read = delta_of(plan, epsilon=0.3).delta, bound(plan, [0.3]).max()
+        assert read * (1 - 1e-12) <= told <= read * 1.01 + 1e-9
