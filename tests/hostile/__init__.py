@@ -1,0 +1,1 @@
+"""Everything that a pull request controls, against every command that reads it."""
