@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.held import LogMoments
-from dpcalc.curves.loss_moments import Curve, log_moments, rarest, segment_ends
+from dpcalc.curves.loss_moments import Curve, infinite_mass, log_moments, rarest, segment_ends
 
 Array = NDArray[np.float64]
 
@@ -106,6 +106,9 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, neglect: float = 0.0
         neglect: P mass a step may leave out at each end of each segment, which the caller has taken from delta. With 0
             only what is so rare that it cannot matter at this delta is left out, and taken from delta.
     """
+    delta -= infinite_mass(counts.items())
+    if delta <= 0:
+        return Best(math.inf, 1.0, composed_moments(counts, max_order=1.0))
     share = NEGLIGIBLE * delta / segment_ends(counts.items())
     if not neglect and rarest(counts.items()) < share:
         neglect, delta = share, delta * (1 - NEGLIGIBLE)
@@ -122,10 +125,10 @@ def best_delta(counts: dict[Curve, int], *, epsilon: float, neglect: float = 0.0
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
     """
-    left_out = 0.0
+    left_out = infinite_mass(counts.items())
     if not neglect and rarest(counts.items()) < _SMALLEST_DELTA:
-        left_out = _SMALLEST_DELTA
-        neglect = left_out / segment_ends(counts.items())
+        left_out += _SMALLEST_DELTA
+        neglect = _SMALLEST_DELTA / segment_ends(counts.items())
     orders, value, moments = _around_minimum(counts, neglect, lambda z, _, slope: slope - epsilon - np.log1p(1 / z))
     log_delta = value - orders * epsilon + log_peak(orders)
     best = int(np.argmin(log_delta))

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.conversion import best_epsilon, composed_moments
-from dpcalc.curves.loss_moments import Curve, segment_ends
+from dpcalc.curves.held import Held
+from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
 from dpcalc.errors import ConvergenceError
 
 Array = NDArray[np.float64]
@@ -23,6 +24,7 @@ _NEGLECTED = 1e-11  # share of delta that losses too rare to matter may have
 _ALIASING = 25.0  # e^-25 = 1e-11 of delta
 _CONVERGED = 1e-11  # size of the last terms against the sum
 _MOST_TERMS = 512
+_FEW = 64  # values of a loss
 _RARE, _REVIVALS = 0.02, 8  # excess kurtosis that means few large losses; how much further to look then
 _MOST_WORK = 4_000_000  # terms times quadrature nodes
 
@@ -74,6 +76,11 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
     """
     if not counts:
         return 0.0
+    if any(_is_coarse(curve) for curve in counts):
+        raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
+    delta -= infinite_mass(counts.items())
+    if delta <= 0:
+        return math.inf
     neglect = 4 * _NEGLECTED * delta / segment_ends(counts.items())
     best = best_epsilon(counts, delta=delta, neglect=neglect)
     bound, order = best.value, best.order
@@ -81,6 +88,13 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
         return 0.0
     reach, frequency = _extent(counts, order, bound, delta, neglect)
     return _newton(_contour(counts, order, 2 * math.pi / reach, frequency, neglect), bound, delta)
+
+
+def _is_coarse(curve: Curve) -> bool:
+    """Whether a loss takes few values only, so that its transform does not fall off."""
+    if isinstance(curve, Held):
+        return all(_is_coarse(one) for one, _ in curve.counts)
+    return not curve.segments and 0 < len(curve.atoms[0]) < _FEW
 
 
 def _extent(counts: dict[Curve, int], order: float, bound: float, delta: float, neglect: float) -> tuple[float, float]:

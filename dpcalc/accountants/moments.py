@@ -6,7 +6,7 @@ import numpy as np
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.conversion import composed_moments
-from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.loss_moments import Curve, infinite_mass
 
 MOST_MOMENTS = 32
 
@@ -24,6 +24,9 @@ def moments(counts: dict[Curve, int], *, delta: float) -> Answer:
     References:
         Abadi et al. 2016 (1607.00133v2), Theorem 2 and section 3.2 (lambda up to 32).
     """
+    delta -= infinite_mass(counts.items())
+    if delta <= 0:
+        return Answer(epsilon=math.inf, note="some loss is infinite more often than delta allows")
     orders = np.arange(1.0, MOST_MOMENTS + 1)
     value, _ = composed_moments(counts, max_order=float(MOST_MOMENTS)).cumulants(orders)
     epsilon = (value - math.log(delta)) / orders

@@ -87,7 +87,9 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         (0.1, 19.345)
     """
     if count > _MOST_STEPS:
-        raise ConvergenceError(f"optimal: expected at most {_MOST_STEPS:.0e} equal steps, got {count}; try --method pld")
+        raise ConvergenceError(
+            f"optimal: expected at most {_MOST_STEPS:.0e} equal steps, got {count}; try --method pld"
+        )
     if epsilon == 0 or delta == 0:
         return count * epsilon
     first, log_p = _false_answers(epsilon, count, math.log(delta))

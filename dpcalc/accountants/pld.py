@@ -18,7 +18,7 @@ from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
 from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
-from dpcalc.curves.loss_moments import Curve, segment_ends
+from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
 from dpcalc.curves.loss_pmf import LossPmf
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
@@ -61,10 +61,14 @@ def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...]
     neglect = NEGLECTED * delta / segment_ends(counts.items())
     kept = delta * (1 - NEGLECTED)
     best = best_epsilon(counts, delta=kept, neglect=neglect)
+    infinite = infinite_mass(counts.items())
+    if best.value == math.inf:
+        return tuple(math.inf if side is UPPER else 0.0 for side in sides)
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
     tilt = replace(best, order=min(best.order, STEEPEST / best.value))
-    return tuple(min(best.value, _end(counts, tilt, neglect, kept if side is UPPER else delta, side)) for side in sides)
+    room = {side: (kept if side is UPPER else delta) - infinite for side in sides}
+    return tuple(min(best.value, _end(counts, tilt, neglect, room[side], side)) for side in sides)
 
 
 def _end(counts: dict[Curve, int], best: Best, neglect: float, delta: float, side: Side) -> float:
@@ -98,15 +102,17 @@ def delta_interval(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Sid
     """Certified ends of delta of one direction at an epsilon >= 0; as `interval` otherwise."""
     if not counts:
         return tuple(0.0 for _ in sides)
-    rough = best_delta(counts, epsilon=epsilon)
-    neglected = 1e-5 * min(rough.value, 1.0)
+    rough, infinite = best_delta(counts, epsilon=epsilon), infinite_mass(counts.items())
+    neglected = 1e-5 * min(max(rough.value - infinite, 1e-40), 1.0)
     neglect = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=epsilon, neglect=neglect)
     fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
     ends = []
     for side in sides:
         found = _delta(*composed_loss(counts, best.moments, fineness, side), epsilon, side)
-        ends.append(min(1.0, found + neglected, rough.value) if side is UPPER else max(0.0, found))
+        ends.append(
+            min(1.0, infinite + found + neglected, rough.value) if side is UPPER else infinite + max(0.0, found)
+        )
     return tuple(ends)
 
 
@@ -126,7 +132,8 @@ def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> 
     """
     if not counts:
         return np.maximum(-np.expm1(epsilons), 0.0)
-    neglected = 1e-5 * min(best_delta(counts, epsilon=around).value, 1.0)
+    infinite = infinite_mass(counts.items())
+    neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinite, 1e-40), 1.0)
     neglect = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=around, neglect=neglect)
     fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
@@ -139,7 +146,7 @@ def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> 
     exact = above - np.exp(np.minimum(epsilons - base, _HUGE)) * discounted
     rounded = 8 * losses.size * UNIT_ROUNDOFF * above
     error = _error(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, _HUGE))
-    ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + neglected, 1.0)
+    ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + neglected + infinite, 1.0)
     return ends
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.conversion import best_epsilon, composed_moments
-from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.loss_moments import Curve, infinite_mass
 
 _LARGEST_ORDER = 1e7
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the interval around the best is cut again
@@ -48,6 +48,9 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> Answer:
         Mironov 2017 (1702.07476v3), Proposition 3.
     """
     low = best_epsilon(counts, delta=delta).order
+    delta -= infinite_mass(counts.items())
+    if delta <= 0:
+        return Answer(epsilon=math.inf, note="some loss is infinite more often than delta allows")
     high = 2 * low
     while high < _LARGEST_ORDER and not _rises(counts, high, delta):
         low, high = high, 2 * high

@@ -100,19 +100,23 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     the sum is least for widths proportional to (density * slope^2)^(-1/3).
     """
     pieces = [piece for segment in curve.segments for piece in _pieces(segment, aim)]
-    if not pieces:
+    atoms = _atoms(curve, aim)
+    if not pieces and not atoms.loss.size:
         raise ConvergenceError("privacy loss cells: expected some mass at the best order, found none; try --method rdp")
-    area = max(sum(float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), 1e-300)
+    area = max(sum((float(np.trapezoid(piece.weight, piece.y)) for piece in pieces), start=0.0), 1e-300)
     count = math.sqrt(aim.copies * aim.tilt * (aim.tilt + 1) * area**3 / (6 * aim.budget))
     rough = [_edges(piece, min(max(count, 96.0), 1e5) / area) for piece in pieces]
-    level, gap = _levels([(piece.segment, edges) for piece, edges in zip(pieces, rough, strict=True)], aim)
+    nodes = [_tilted_nodes(piece.segment, edges, aim) for piece, edges in zip(pieces, rough, strict=True)]
+    level, gap = _levels([*nodes, (atoms.mass, atoms.loss)], aim)
     spacing, wide, border = math.ldexp(1.0, level), 1 << gap, _NEAR
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
-    around = [rounded for end in ends for rounded in (math.floor(end.min()), math.ceil(end.max()))]
+    ends += [np.floor(atoms.loss / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit)]
+    around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
     edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
     edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
     edges = np.unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
     parts = [_piece_cells(piece, fine, edges * spacing, aim) for piece, fine in zip(pieces, rough, strict=True)]
+    parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
     mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, NODES) for i in (0, 1))
     plain = float((np.exp(aim.log_norm - aim.tilt * loss) * mass).sum())
     return Cells(
@@ -125,9 +129,25 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         mass=mass,
         loss=loss,
         at_zero=curve.at_zero * math.exp(-aim.log_norm),
-        below=max(0.0, 1 - curve.at_zero - plain) * math.exp(-aim.log_norm),
+        below=max(0.0, 1 - curve.at_zero - curve.infinite - plain) * math.exp(-aim.log_norm),
         overshoot=max(part[2] for part in parts),
     )
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    """Tilted masses at single losses."""
+
+    mass: Array
+    loss: Array
+
+
+def _atoms(curve: LossCurve, aim: Resolution) -> _Atoms:
+    """The single values of a loss, where the tilted mass is not negligible."""
+    loss, plain = (np.array(values) for values in curve.atoms)
+    mass = np.exp(np.minimum(np.log(plain) + aim.tilt * loss - aim.log_norm, 700.0))
+    used = mass > NEGLIGIBLE
+    return _Atoms(mass[used], loss[used])
 
 
 def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
@@ -176,13 +196,12 @@ def _edges(piece: _Piece, per_area: float) -> Array:
     return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, piece.y)
 
 
-def _levels(pieces: list[tuple[Segment, Array]], aim: Resolution) -> tuple[int, int]:
+def _levels(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
     """(level of the widest lattice whose rounding up costs less than half the budget, doublings beyond the border).
 
     Beyond the border the lattice is as wide as a small part of the budget allows, when in every round each of the ROUND
     losses that meet such a loss is rounded like it.
     """
-    nodes = [_tilted_nodes(segment, edges, aim) for segment, edges in pieces]
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
 

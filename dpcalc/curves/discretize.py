@@ -30,7 +30,7 @@ def lattice_up(cut: Cells) -> LossPmf | SplitPmf:
     offset = cut.loss - ends[place][:, None]
     at_low = cut.mass * np.exp(-cut.tilt * offset)
     part = np.expm1(-offset) / np.expm1(-widths[place])[:, None]
-    raised = np.log(cut.mass) + cut.tilt * (widths[place][:, None] - offset)
+    raised = np.where(part > 0, np.log(cut.mass) + cut.tilt * (widths[place][:, None] - offset), 0.0)
     if float(raised.max()) > _LARGEST:
         raise ConvergenceError(
             "privacy loss lattice: expected cells that hold the tilt, they are too wide; try --method rdp"

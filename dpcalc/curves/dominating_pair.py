@@ -105,6 +105,16 @@ class MixturePair:
         """P mass off the line: none."""
         return 0.0
 
+    @property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, P masses) off the line: none."""
+        return (), ()
+
+    @property
+    def infinite(self) -> float:
+        """P mass where Q has none: none."""
+        return 0.0
+
     def mass_below(self, y: float) -> float:
         """P(-inf, y)."""
         return sum(

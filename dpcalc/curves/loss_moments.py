@@ -21,6 +21,7 @@ from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
 _MOST_PANELS = 200_000
+_ROUND_OFF = 1e-15
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
 
 
@@ -37,6 +38,16 @@ class LossCurve(Protocol):
         """P mass whose loss is exactly 0 and lies on no segment."""
         ...
 
+    @property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, P masses) of single values."""
+        ...
+
+    @property
+    def infinite(self) -> float:
+        """P mass where Q has none: its loss is infinite, and in no moment."""
+        ...
+
 
 Curve = LossCurve | Held
 """What an accountant composes."""
@@ -45,9 +56,19 @@ Curve = LossCurve | Held
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
     """At how many ends of segments mass may be left out, over all copies."""
     return sum(
-        count * (segment_ends(curve.counts) if isinstance(curve, Held) else 2 * len(curve.segments))
+        count * (segment_ends(curve.counts) if isinstance(curve, Held) else max(1, 2 * len(curve.segments)))
         for curve, count in counts
     )
+
+
+def infinite_mass(counts: Iterable[tuple[Curve, int]]) -> float:
+    """Probability that any loss of a composition is infinite."""
+    log_finite = 0.0
+    for curve, count in counts:
+        one = curve.rate * infinite_mass(curve.counts) if isinstance(curve, Held) else curve.infinite
+        if one:
+            log_finite += count * math.log1p(-one) if one < 1 else -math.inf
+    return -math.expm1(log_finite)
 
 
 def rarest(counts: Iterable[tuple[Curve, int]]) -> float:
@@ -69,11 +90,15 @@ class LossMoments:
         log_mass: log of the P mass of each node, shape (n,).
         loss: privacy loss at each node, shape (n,).
         max_order: largest z for which the nodes reach far enough.
+        infinite: P mass where Q has none, which no node has.
+        only_other: Q mass where P has none.
     """
 
     log_mass: Array
     loss: Array
     max_order: float
+    infinite: float = 0.0
+    only_other: float = 0.0
 
     @property
     def size(self) -> int:
@@ -99,7 +124,7 @@ class LossMoments:
         used = np.flatnonzero(small.any(axis=0))
         series = mass[:, used] * _second_order(z, np.where(small[:, used], self.loss[used], 0.0))
         direct[:, used] = np.where(small[:, used], series, direct[:, used])
-        excess = direct.sum(axis=1)
+        excess = direct.sum(axis=1) - np.exp(-top[:, 0]) * (self.infinite + orders * (self.infinite - self.only_other))
         moment = np.exp(-top[:, 0]) + excess
         log_moment = np.where(top[:, 0] > 0, np.log(moment) + top[:, 0], np.log1p(excess))
         slope = (tilted * self.loss).sum(axis=1) / moment
@@ -140,7 +165,8 @@ class LossMoments:
             sums[k] = (turned * tilted).sum()
         orders = real + 1j * step * np.arange(count)
         moment = sums + straight + orders * float((other - mass).sum())
-        return np.asarray(np.log(math.exp(-top) + moment) + top, dtype=np.complex128)
+        missing = self.infinite + orders * (self.infinite - self.only_other)
+        return np.asarray(np.log(math.exp(-top) * (1 - missing) + moment) + top, dtype=np.complex128)
 
 
 def _second_order(z: Array, loss: Array) -> Array:
@@ -176,9 +202,14 @@ def loss_moments(curve: LossCurve, *, max_order: float, neglect: float = 0.0, fr
         frequency: largest imaginary part of an order the nodes must serve.
     """
     pieces: Sequence[tuple[Array, Array]] = [_segment_nodes(s, max_order, neglect, frequency) for s in curve.segments]
-    log_mass = np.concatenate([m for m, _ in pieces])
-    loss = np.concatenate([loss for _, loss in pieces])
-    return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
+    losses, masses = (np.array(values) for values in curve.atoms)
+    log_mass = np.concatenate([*(m for m, _ in pieces), np.log(masses)])
+    loss = np.concatenate([*(x for _, x in pieces), losses])
+    if not losses.size:
+        return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
+    covered = float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())  # of Q less of P
+    only_other = curve.infinite - covered if curve.infinite - covered > _ROUND_OFF else 0.0
+    return LossMoments(log_mass, loss, max_order, infinite=curve.infinite, only_other=only_other)
 
 
 def _segment_nodes(segment: Segment, max_order: float, neglect: float, frequency: float) -> tuple[Array, Array]:

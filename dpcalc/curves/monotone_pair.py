@@ -36,6 +36,16 @@ class MonotonePair:
         """P mass off the line: none."""
         return 0.0
 
+    @property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, P masses) off the line: none."""
+        return (), ()
+
+    @property
+    def infinite(self) -> float:
+        """P mass where Q has none: none."""
+        return 0.0
+
     def delta(self, epsilon: float) -> float:
         """The exact profile at any real epsilon, in [0, 1]."""
         if epsilon < 0:

@@ -62,6 +62,16 @@ class GluedProfile:
         edge = self.shift / 2
         return max(0.0, 1 - self.own.mass_below(edge) - self.other.swapped.mass_below(edge))
 
+    @property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, P masses) off the line: none."""
+        return (), ()
+
+    @property
+    def infinite(self) -> float:
+        """P mass where Q has none: none."""
+        return 0.0
+
     def delta(self, epsilon: float) -> float:
         """The profile at any real epsilon: an upper bound, in [0, 1]."""
         if epsilon < 0:
@@ -86,6 +96,16 @@ class PrivacyProfile(Protocol):
     @property
     def at_zero(self) -> float:
         """P mass with loss 0 that lies on no segment."""
+        ...
+
+    @property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, P masses) of single values."""
+        ...
+
+    @property
+    def infinite(self) -> float:
+        """P mass where Q has none."""
         ...
 
     @property

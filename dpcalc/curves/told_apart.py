@@ -42,6 +42,18 @@ class ToldApart:
         inside = (weight * profile.at_zero for weight, profile in zip(self.weights, self.profiles, strict=True))
         return max(0.0, 1 - math.fsum(self.weights)) + math.fsum(inside)
 
+    @cached_property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, P masses) of single values."""
+        pairs = list(zip(self.weights, (profile.atoms for profile in self.profiles), strict=True))
+        losses = tuple(loss for _, (values, _) in pairs for loss in values)
+        return losses, tuple(weight * mass for weight, (_, masses) in pairs for mass in masses)
+
+    @cached_property
+    def infinite(self) -> float:
+        """P mass where Q has none."""
+        return math.fsum(weight * profile.infinite for weight, profile in zip(self.weights, self.profiles, strict=True))
+
     def delta(self, epsilon: float) -> float:
         """The profile at any real epsilon: an upper bound, in [0, 1]."""
         rest = max(0.0, 1 - math.fsum(self.weights)) * max(0.0, -math.expm1(epsilon))
@@ -49,5 +61,5 @@ class ToldApart:
         return rest + math.fsum(parts)
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12."""
-        return smallest_epsilon(self, delta)
+        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12, or `inf`."""
+        return math.inf if delta < self.infinite else smallest_epsilon(self, delta)
