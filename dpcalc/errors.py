@@ -1,5 +1,10 @@
 """The errors dpcalc raises on purpose; the command line maps each class to one exit code."""
 
+import re
+
+COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
+"""Where a line of a log would command the runner: of GitHub, Azure or TeamCity."""
+
 
 class DpcalcError(Exception):
     """Base of every deliberate error; its text is one clear sentence for the user."""

@@ -10,7 +10,7 @@ from typing import Protocol, TextIO, runtime_checkable
 import dpcalc
 from dpcalc.cli.answer import Answer, aside, say
 from dpcalc.cli.progress import progress
-from dpcalc.errors import NO_VERDICT_HINT, InputError, lost_answer
+from dpcalc.errors import COMMAND, NO_VERDICT_HINT, InputError, lost_answer
 
 FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 
@@ -74,8 +74,12 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
 
 
 def _plain(line: str) -> str:
-    """A line with everything that could steer a terminal spelled out."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+    """A line with everything that could steer a terminal, or command a runner that logs it, spelled out."""
+    commands = {found.start() for found in COMMAND.finditer(line)}
+    return "".join(
+        f"\\x{ord(one):02x}" if at in commands else one if one.isprintable() else ascii(one)[1:-1]
+        for at, one in enumerate(line)
+    )
 
 
 def _answer(arguments: Sequence[str]) -> Answer:

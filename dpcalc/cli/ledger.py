@@ -9,7 +9,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
-from dpcalc.cli.terminal import drawn
+from dpcalc.cli.terminal import drawn, styled
 from dpcalc.errors import InputError
 
 ADD_EXAMPLE = "Example: dpcalc ledger add clinics.ledger.yaml clinic.yaml --budget 8"
@@ -101,7 +101,13 @@ def check(  # noqa: PLR0913  one parameter an option
 
 def application() -> typer.Typer:
     """The commands below `dpcalc ledger`."""
-    commands = typer.Typer(name="ledger", help="What all runs on one data set cost together.", no_args_is_help=True)
+    commands = typer.Typer(
+        name="ledger",
+        help="What all runs on one data set cost together.",
+        epilog=ADD_EXAMPLE,
+        no_args_is_help=True,
+        rich_markup_mode="rich" if styled() else None,
+    )
     commands.command(epilog=ADD_EXAMPLE)(add)
     commands.command(epilog=SHOW_EXAMPLE)(show)
     commands.command(epilog=CHECK_EXAMPLE)(check)

@@ -1,16 +1,14 @@
 """What is wrong with a file, where, and the way out."""
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dpcalc.errors import InputError
+from dpcalc.errors import COMMAND, InputError
 
 _WINDOW = 100  # characters of a source line worth showing
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")  # what runners of GitHub, Azure and TeamCity obey in a log
 
 
 class Severity(StrEnum):
@@ -131,7 +129,7 @@ class ConfigError(InputError):
 
 def _part(text: str, start: int, stop: int) -> str:
     """A part of a text as people may see it; what is a command is told from the whole of it."""
-    commands = {found.start() for found in _COMMAND.finditer(text)}
+    commands = {found.start() for found in COMMAND.finditer(text)}
     return "".join(_spelled(text[at]) if at in commands else _shown(text[at]) for at in range(start, stop))
 
 

@@ -171,6 +171,7 @@ ONE_CONFIG = [
     ["statement", "--format", "json"],
     ["ledger", "add", "--dry-run", "l.yaml"],
     ["lock"],
+    ["simulate", "--draws", "50"],
 ]
 
 
@@ -210,3 +211,16 @@ def test_a_policy_and_a_lock_file(repository, dpcalc, hostile):
         (repository / "dpcalc.lock").write_text(text, encoding="utf-8")
         assert dpcalc("check", "a.yaml", "--locked").code in {1, 2}
         assert dpcalc("lock", "--check", "a.yaml").code in {1, 2}
+
+
+@pytest.mark.parametrize("hostile", [*COMMANDS, PRINTABLE, STEERING])
+def test_scanned_folders_and_manifests(repository, dpcalc, hostile):
+    name = hostile.replace("/", "_")
+    (repository / "data" / name / "b").mkdir(parents=True)
+    (repository / "data" / name / "b" / f"{name}.txt").write_text("")
+    (repository / "data" / "loop").symlink_to(".")
+    (repository / "data" / f"link {name}").symlink_to("..")
+    assert dpcalc("scan", "data", "--levels", "user,-,example", "-o", "-").code in {0, 2}
+    (repository / "m.csv").write_text(f"{quoted(hostile)},b\n{quoted(hostile)},1\n,\n", encoding="utf-8")
+    assert dpcalc("scan", "m.csv", "--levels", "user,example", "--columns", hostile).code in {0, 2}
+    assert dpcalc("scan", "m.csv", "--levels", f"{hostile},example", "--columns", "b").code == 2
