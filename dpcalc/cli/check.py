@@ -69,7 +69,7 @@ def check(  # noqa: PLR0913  one parameter an option
     with answered_in_time(options.seconds(timeout)) as costs:
         paths = configs or found_configs()
         if not paths and not allow_empty:
-            raise InputError("nothing to check: expected one or more configs, got none; --allow-empty permits that")
+            raise InputError("nothing to check: expected one or more config files, got none; see --allow-empty")
         results = results_of(paths, reading=reading_of(context, base=before), demands=demands, costs=costs)
         answer = gate_answer("check", results, reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

@@ -184,7 +184,7 @@ RULES: dict[str, Rule] = {
         title="cheaper claim",
         rule="Against the base the config claims more data, another scheme or clipping level, and epsilon falls.",
         reason="Whether a config tells the truth about data and sampler does not show in the number that rests on it.",
-        fix="Look at the training code: does it draw and clip so, from so many units?",
+        fix="Make sure that the training code draws and clips so, from so many units.",
     ),
     "DPC406": Rule(
         title="nothing to compare with",
