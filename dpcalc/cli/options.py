@@ -60,7 +60,7 @@ Method = Annotated[
     str | None,
     _override("--method", "NAME", "The accountant: auto, pld, rdp, rdp-classic, moments, optimal, advanced, basic."),
 ]
-Scheme = Annotated[str | None, _override("--scheme", "NAME", "How a step draws: poisson, fixed or all.")]
+Scheme = Annotated[str | None, _override("--scheme", "NAME", "poisson, fixed, with-replacement, shuffle or all.")]
 SampleRate = Annotated[str | None, _override("--sample-rate", "Q", "Probability that a Poisson step draws an example.")]
 BatchSize = Annotated[str | None, _override("--batch-size", "N", "Examples a step draws; on average, for Poisson.")]
 DatasetSize = Annotated[str | None, _override("--dataset-size", "N", "Number of examples.")]

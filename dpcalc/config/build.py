@@ -1,21 +1,24 @@
 """From right sections to the plan."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.config import schema
 from dpcalc.config.diagnostics import ConfigError
-from dpcalc.config.nodes import Scalar, entry
-from dpcalc.config.schema import FixedDraw, PoissonDraw, Training
-from dpcalc.config.sections import Draw, RunSections, Sections
+from dpcalc.config.nodes import Node, Scalar, entry
+from dpcalc.config.schema import Draw, FixedDraw, HeldDraw, PoissonDraw, ReplacingDraw, ShuffledDraw, Training
+from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import error, whole_file
-from dpcalc.config.values import BATCH, MAX_COUNT
+from dpcalc.config.values import MAX_COUNT
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.sampling.episodes import Episodes
+from dpcalc.sampling.groups import least_left, most_together, unbounded
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 SINGLE_PHASE = "training"  # what the only phase of a file without `phases` is called
 
@@ -30,19 +33,21 @@ def build(found: Sections) -> Plan:
         The plan; rates are exact, epochs are whole steps.
 
     Raises:
-        ConfigError: epochs that make absurdly many steps, or a refusal by the plan itself.
+        ConfigError: epochs that make absurdly many steps, a group that cannot be protected, or a refusal by the plan
+            itself.
     """
     data, privacy, accounting = found.data, found.privacy, found.accounting
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
     try:
-        return Plan(
+        plan = Plan(
             name=_text(entry(found.root, "name")),
             phases=tuple(_phase(run, number, found) for number, run in enumerate(found.runs, start=1)),
             unit=names.index(privacy.unit) + 1 if privacy.unit else 1,
             adjacency=privacy.adjacency or Adjacency.ADD_REMOVE,
             delta=float(privacy.delta),
+            group_size=privacy.group_size,
             budget=_budget(found.budget),
             method=accounting.method,
         )
@@ -50,6 +55,27 @@ def build(found: Sections) -> Plan:
         raise
     except InputError as cause:
         raise whole_file(found.root.mark.source.path, "DPC106", str(cause), "") from cause
+    _refuse_group(plan, entry(found.root.entries.get("privacy"), "group_size"))
+    return plan
+
+
+def _refuse_group(plan: Plan, node: Node | None) -> None:
+    """Refuse a group that there is no room for, or for which nothing is proved."""
+    size, phases = plan.group_size, [phase.hierarchy for phase in plan.phases]
+    if size == 1 or node is None:
+        return
+    why = unbounded(size, phases, unit=plan.unit)
+    if why:
+        message = f"`{node.path}`: {why}"
+        raise ConfigError([error("DPC104", node.anchor, message, "nothing is proved for such a group; lower it")])
+    most = most_together(phases, unit=plan.unit, adjacency=plan.adjacency)
+    if size > most:
+        removed = plan.adjacency is Adjacency.ADD_REMOVE
+        message = f"`{node.path}` is {size}, but at most {most} of level `{plan.unit_name}` can be "
+        message += "removed together" if removed else "exchanged together: there are no more"
+        left = max(least_left(phase, unit=plan.unit) for phase in phases) if removed else 0
+        hint = f"a step must find {left} of those that are left; " if left else ""
+        raise ConfigError([error("DPC106", node.anchor, message, f"{hint}lower it, or check the counts")])
 
 
 def _budget(budget: schema.Budget | None) -> Budget | None:
@@ -67,31 +93,50 @@ def _phase(run: RunSections, number: int, found: Sections) -> Phase:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
     levels = (
-        Level(name=name, least=least, count=most, scheme=_scheme(run.sampling.get(name), most))
+        Level(
+            name=name,
+            least=least,
+            count=most,
+            scheme=_scheme(run.sampling.get(name), most),
+            redraw_every=_held(run.sampling.get(name)),
+        )
         for name, (least, most) in zip(names, ends, strict=True)
     )
-    hierarchy = Hierarchy(levels=tuple(levels), tree=found.tree)
+    built = Episodes(**run.episodes.model_dump()) if run.episodes else None
+    hierarchy = Hierarchy(levels=tuple(levels), tree=found.tree, episodes=built)
     clip = run.mechanism.clip
     name = _text(entry(run.run.at, "name")) or f"phase {number}"
-    return Phase(
+    phase = Phase(
         name=name if run.run.path else SINGLE_PHASE,
         hierarchy=hierarchy,
         mechanism=Gaussian(
             noise_multiplier=float(run.mechanism.noise_multiplier),
             max_grad_norm=float(run.mechanism.max_grad_norm),
         ),
-        clip=len(names) if clip is None else 0 if clip == BATCH else names.index(clip) + 1,
+        clip=len(names),
         steps=_steps(run, run.training, hierarchy),
     )
+    return phase if clip is None else replace(phase, clip=phase.clip_names.index(clip))
 
 
 def _scheme(draw: Draw | None, count: int) -> Scheme:
     """How one level is drawn; an omitted inner level is drawn whole."""
-    if isinstance(draw, FixedDraw):
-        return Fixed(size=draw.size)
-    if isinstance(draw, PoissonDraw):
-        return Poisson(probability=draw.rate if draw.rate is not None else Fraction(draw.expected or 0, count))
-    return All()
+    match draw:
+        case FixedDraw(size=size):
+            return Fixed(size=size)
+        case ReplacingDraw(size=size):
+            return WithReplacement(size=size)
+        case ShuffledDraw(size=size):
+            return Shuffle(size=size)
+        case PoissonDraw(rate=rate, expected=expected):
+            return Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
+        case _:
+            return All()
+
+
+def _held(draw: Draw | None) -> int:
+    """Steps for which one draw is held."""
+    return draw.redraw_every if isinstance(draw, HeldDraw) else 1
 
 
 def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:
@@ -109,10 +154,15 @@ def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:
 def _share(hierarchy: Hierarchy) -> Fraction:
     """The part of the outermost level that is not drawn whole which one step draws on average."""
     for number, level in enumerate(hierarchy.levels, start=1):
-        if isinstance(level.scheme, Fixed):
-            return Fraction(level.scheme.size * hierarchy.units(number - 1), hierarchy.units(number))
-        if isinstance(level.scheme, Poisson):
-            return level.scheme.probability
+        match level.scheme:
+            case Fixed(size=size) | WithReplacement(size=size):
+                return Fraction(size * hierarchy.units(number - 1), hierarchy.units(number))
+            case Poisson(probability=rate):
+                return rate
+            case Shuffle() as shuffle:
+                return Fraction(1, shuffle.steps_of_a_pass(level.count))
+            case All():
+                continue
     return Fraction(1)
 
 

@@ -19,7 +19,7 @@ from dpcalc.config.yaml_text import parsed
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed
+from dpcalc.sampling.schemes import All, Poisson
 
 _EXACT = Context(prec=200, traps=[Inexact])
 _LONGEST = 24  # digits of a number worth writing
@@ -183,7 +183,7 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_Change]]] = {
 
 def _amount(level: Level) -> tuple[str, Fraction]:
     """The key and the number of a draw."""
-    if isinstance(level.scheme, Fixed | All):
+    if not isinstance(level.scheme, Poisson):
         return "size", Fraction(level.most_drawn)
     return "rate", level.rate
 

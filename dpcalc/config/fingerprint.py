@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from fractions import Fraction
 
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import Fixed, Poisson
+from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 
 
 def fingerprint(plan: Plan) -> str:
@@ -27,6 +28,7 @@ def fingerprint(plan: Plan) -> str:
     content = {
         "phases": [_phase(phase) for phase in plan.phases],
         "unit": plan.unit,
+        **({"group_size": plan.group_size} if plan.group_size > 1 else {}),
         "adjacency": plan.adjacency.value,
         "delta": plan.delta.hex(),
         "method": plan.method,
@@ -40,6 +42,7 @@ def _phase(phase: Phase) -> dict[str, object]:
     """What one phase means."""
     return {
         "levels": [_level(level) for level in phase.hierarchy.levels],
+        **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),
         **({"tree": phase.hierarchy.tree.digest} if phase.hierarchy.tree else {}),
         "mechanism": phase.mechanism.name,
         "noise_multiplier": phase.mechanism.noise_multiplier.hex(),
@@ -53,12 +56,13 @@ def _level(level: Level) -> dict[str, object]:
     """What one level means; rates as exact fractions."""
     scheme = level.scheme
     amount: int | str | None = None
-    if isinstance(scheme, Fixed):
+    if isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
         amount = scheme.size
     elif isinstance(scheme, Poisson):
         amount = str(Fraction(scheme.probability))
     least = {} if level.is_equal else {"least": level.least}
-    return {"name": level.name, "count": level.count, **least, "scheme": scheme.name, "amount": amount}
+    held = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
+    return {"name": level.name, "count": level.count, **least, "scheme": scheme.name, "amount": amount, **held}
 
 
 def _hex(number: float | None) -> str | None:

@@ -15,6 +15,7 @@ from dpcalc.config.values import MAX_COUNT
 PATH = "<command line>"
 _TEXT = "version: 1\n"
 _AMOUNTS = ("sampling.rate", "sampling.expected", "sampling.size", "training.batch_size")
+_SIZED = frozenset({"fixed", "with-replacement", "shuffle"})  # schemes that take a size
 _SCHEME, _RATE, _SIZE = "sampling.scheme", "sampling.rate", "data.examples"
 
 
@@ -87,7 +88,7 @@ def from_flags(overrides: Overrides) -> Loaded:
 
 def _needed(given: _Given) -> Iterator[str]:
     """What is still missing."""
-    if given.scheme == "fixed" and not given.has("sampling.size", "training.batch_size"):
+    if given.scheme in _SIZED and not given.has("sampling.size", "training.batch_size"):
         yield "--batch-size"
     elif given.scheme != "all" and not given.has(*_AMOUNTS):
         yield "--sample-rate"

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
+from dpcalc.config.schema import DRAW_KEYS
 
 DEFAULT_LEVEL = "example"
-DRAW_KEYS = frozenset({"scheme", "size", "rate", "expected", "redraw_every"})
 BATCH_SIZE = "batch_size"  # until the scheme is known it stands in the draw under this name
-_AMOUNT = {"fixed": "size", "poisson": "expected"}
+EPISODES = "episodes"  # stands in `sampling` instead of draws
+_AMOUNT = {"fixed": "size", "with-replacement": "size", "shuffle": "size", "poisson": "expected"}
 
 
 def level_names(root: Node) -> tuple[str, ...] | None:
@@ -22,7 +23,9 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 def is_short(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
     """Whether a `sampling` section describes one draw directly instead of naming levels."""
-    return isinstance(sampling, Section) and any(
+    if not isinstance(sampling, Section) or EPISODES in sampling.entries:
+        return False
+    return any(
         key in DRAW_KEYS or isinstance(value, Scalar)
         for key, value in sampling.entries.items()
         if key not in (names or ()) and not key.startswith(USER_KEY)

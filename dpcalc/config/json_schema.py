@@ -62,6 +62,7 @@ def json_schema_text() -> str:
 def _complete() -> Schema:
     """What a file without phases must say at the top level."""
     said = {
+        "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
         "mechanism": {"required": ["noise_multiplier"]},
         "training": {"anyOf": [{"required": ["steps"]}, {"required": ["epochs"]}]},
     }

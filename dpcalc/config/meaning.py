@@ -4,15 +4,18 @@ from collections.abc import Iterator
 
 from dpcalc.config import scalars
 from dpcalc.config.assignments import ASSUMED
+from dpcalc.config.constructed import episode_problems, has_episodes, task_as_unit
 from dpcalc.config.diagnostics import Diagnostic, Severity
-from dpcalc.config.messages import NOT_YET
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
+from dpcalc.config.rhythms import rhythm_problems
 from dpcalc.config.schema import Data
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.sizes import number_of_units, size_problems
 from dpcalc.config.source import error, finding
 from dpcalc.config.values import BATCH
 from dpcalc.config.vocabulary import nearest
+from dpcalc.sampling.episodes import TASK
+from dpcalc.sampling.schemes import Shuffle
 
 
 def contradictions(found: Sections) -> Iterator[Diagnostic]:
@@ -27,6 +30,8 @@ def contradictions(found: Sections) -> Iterator[Diagnostic]:
     if found.data:
         yield from _level_names(found.root, found.data)
     yield from size_problems(found)
+    yield from rhythm_problems(found)
+    yield from episode_problems(found)
     yield from _privacy(found)
     for run in found.runs:
         yield from _one_length(run)
@@ -61,10 +66,21 @@ def remarks(found: Sections) -> Iterator[Diagnostic]:
         hint = "such a delta allows publishing a whole unit; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)
     for run in found.runs:
+        yield from _shuffled(run)
         noise = entry(run.run.sections.entries.get("mechanism"), "noise_multiplier")
         if run.mechanism and run.mechanism.noise_multiplier == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
+
+
+def _shuffled(run: RunSections) -> Iterator[Diagnostic]:
+    """What is claimed for shuffled batches, and what is not."""
+    for level in run.sampling or ():
+        scheme = entry(entry(run.run.sections.entries.get("sampling"), level), "scheme")
+        if isinstance(scheme, Scalar) and scheme.text == Shuffle.name:
+            message = "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
+            hint = "a Poisson or fixed-size sampler, if you train with one, may cost far less"
+            yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
 
 
 def _assumed_sizes(root: Section) -> bool:
@@ -85,20 +101,17 @@ def _level_names(root: Section, data: Data) -> Iterator[Diagnostic]:
 
 
 def _privacy(found: Sections) -> Iterator[Diagnostic]:
-    """A unit that exists, and a group of one."""
+    """A unit that exists."""
     privacy, section = found.privacy, found.root.entries.get("privacy")
-    if privacy is None or section is None:
-        return
-    group = entry(section, "group_size")
-    if privacy.group_size > 1 and group is not None:
-        yield error("DPC104", group.anchor, f"a group_size above 1 {NOT_YET}", "write 1")
-    if found.data is None:
+    if privacy is None or section is None or found.data is None:
         return
     names = tuple(level.name for level in found.data.levels)
     unit = entry(section, "unit")
     if unit is None and len(names) > 1:
         message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
         yield error("DPC103", section.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
+    elif isinstance(unit, Scalar) and unit.text == TASK and any(map(has_episodes, found.runs)):
+        yield task_as_unit(unit, names)
     elif unit is not None and privacy.unit not in names:
         yield _unknown_level(unit, names)
 
@@ -106,7 +119,7 @@ def _privacy(found: Sections) -> Iterator[Diagnostic]:
 def _draws(run: RunSections, data: Data) -> Iterator[Diagnostic]:
     """Draws of levels that exist, each with one rate, and a scheme for the outermost level."""
     sampling = run.run.sections.entries.get("sampling")
-    if not isinstance(sampling, Section):
+    if not isinstance(sampling, Section) or has_episodes(run):
         return
     names = tuple(level.name for level in data.levels)
     strangers = [key for key in sampling.entries if key not in names and not key.startswith(USER_KEY)]
@@ -151,9 +164,10 @@ def _one_length(run: RunSections) -> Iterator[Diagnostic]:
 def _clip(run: RunSections, data: Data) -> Iterator[Diagnostic]:
     """Clipping at a level that exists."""
     names = tuple(level.name for level in data.levels)
+    names = (*names, TASK, BATCH) if has_episodes(run) else (*names, BATCH)
     clip = entry(run.run.sections.entries.get("mechanism"), "clip")
-    if run.mechanism and clip is not None and run.mechanism.clip not in (*names, BATCH):
-        yield _unknown_level(clip, (*names, BATCH))
+    if run.mechanism and clip is not None and run.mechanism.clip not in names:
+        yield _unknown_level(clip, names)
 
 
 def _phase_names(found: Sections) -> Iterator[Diagnostic]:

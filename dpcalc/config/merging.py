@@ -6,17 +6,29 @@ from dataclasses import dataclass, replace
 from dpcalc.config.assignments import Assignment, Changes
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.dotted import child, shown
-from dpcalc.config.forms import BATCH_SIZE, level_names, long_data, long_phases, long_run, with_amounts, with_ends
+from dpcalc.config.forms import (
+    BATCH_SIZE,
+    EPISODES,
+    level_names,
+    long_data,
+    long_phases,
+    long_run,
+    with_amounts,
+    with_ends,
+)
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
 from dpcalc.config.source import error
 
 RUN_KEYS = ("sampling", "mechanism", "training")
 _AMOUNTS = frozenset({"size", "rate", "expected", BATCH_SIZE})
+_HELD = "redraw_every"
 _EXCLUSIVE = (frozenset({"steps", "epochs"}), _AMOUNTS)
 _TAKES = {
-    "fixed": frozenset({"size", BATCH_SIZE}),
-    "poisson": frozenset({"rate", "expected", BATCH_SIZE}),
-    "all": frozenset[str](),
+    "fixed": frozenset({"size", BATCH_SIZE, _HELD}),
+    "with-replacement": frozenset({"size", BATCH_SIZE}),
+    "shuffle": frozenset({"size", BATCH_SIZE}),
+    "poisson": frozenset({"rate", "expected", BATCH_SIZE, _HELD}),
+    "all": frozenset({_HELD}),
 }
 _OF_ANY_TYPE = frozenset({"type", "clip", "max_grad_norm"})
 
@@ -163,12 +175,22 @@ def _kept(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
     gone = {key for group in _EXCLUSIVE if group & over.entries.keys() for key in group}
     scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
     if isinstance(scheme, Scalar) and scheme.text in _TAKES:
-        gone |= _AMOUNTS - _TAKES[scheme.text]
+        gone |= {*_AMOUNTS, _HELD} - _TAKES[scheme.text]
+    if base.path.rpartition(".")[2] == "sampling":
+        gone |= _other_sampling(base, over)
     inherited = base.entries.get("type")
     before = inherited.text if isinstance(inherited, Scalar) else "gaussian"
     if isinstance(mechanism, Scalar) and mechanism.text != before:
         gone |= base.entries.keys() - _OF_ANY_TYPE
     yield from ((key, value) for key, value in base.entries.items() if key not in gone)
+
+
+def _other_sampling(base: Section, over: Section) -> set[str]:
+    """What constructed episodes drive out of an inherited `sampling`, or a draw that stands in their place."""
+    said = {key for key in over.entries if not key.startswith(USER_KEY)}
+    if EPISODES in said:
+        return {key for key in base.entries if key != EPISODES and not key.startswith(USER_KEY)}
+    return {EPISODES} if said else set()
 
 
 def _without(node: Node, item: Assignment) -> Node | Diagnostic:

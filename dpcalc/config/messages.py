@@ -10,7 +10,7 @@ from dpcalc.config import scalars
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join
-from dpcalc.config.schema import KEYS, TAG, Model
+from dpcalc.config.schema import DRAW_KEYS, SCHEMES, TAG, Model
 from dpcalc.config.source import error
 from dpcalc.config.values import LABEL
 from dpcalc.config.vocabulary import (
@@ -28,6 +28,7 @@ M = TypeVar("M", bound=Model)
 
 NOT_YET = "is not supported by this version of dpcalc"
 _AMOUNTS = frozenset({"size", "rate", "expected", BATCH_SIZE})
+_HELD = "redraw_every"
 _EXAMPLES = {
     "version": "add `version: 1`",
     "data": "add `data: {examples: 60_000}`, or `data.levels`",
@@ -38,8 +39,12 @@ _EXAMPLES = {
     "levels": "add `examples: 60_000`, or `levels` with a name and a count each",
     "name": "add a name such as `user` or `example`",
     "count": "say how many there are under each parent",
-    "scheme": "one of poisson, fixed, all; dpcalc does not guess how batches are drawn",
+    "scheme": f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
     "size": "say how many are drawn",
+    "tasks": "say how many tasks one step constructs",
+    "ways": "say how many classes a task has",
+    "shots": "say how many records of each class a task learns from; 0 if none",
+    "queries": "say how many further records of each class judge it; 0 if none",
     "noise_multiplier": "the noise standard deviation divided by the clip norm",
     "delta": "the probability with which the bound may fail, e.g. `delta: 1e-5`; below 1 / number of protected units",
     "epsilon": "say what the run may cost at most",
@@ -227,9 +232,9 @@ def _scheme(section: Node, target: Node | None) -> Iterator[Diagnostic]:
         return
     scheme = section.entries.get("scheme")
     if scheme is not None:
-        yield not_allowed("scheme", scheme, ("poisson", "fixed", "all"))
+        yield not_allowed("scheme", scheme, SCHEMES)
         return
-    known = {*KEYS["sampling"], BATCH_SIZE}
+    known = {*DRAW_KEYS, BATCH_SIZE}
     unknown = [key for key in section.entries if key not in known and not key.startswith(USER_KEY)]
     for key in unknown:
         yield unknown_key(section, key, section.entries[key])
@@ -244,14 +249,17 @@ def _surplus(section: Section, key: str, value: Node) -> Diagnostic:
     if key == "examples" and section.path == "data":
         message = "`examples` and `levels` in `data` both say what there is"
         return error("DPC107", mark, message, "`examples: N` is short for one level; keep one of them")
-    if not isinstance(scheme, Scalar) or key not in _AMOUNTS:
+    if not isinstance(scheme, Scalar) or key not in {*_AMOUNTS, _HELD}:
         return unknown_key(section, key, value)
     others = [name for name in ("size", "expected", "rate") if name in section.entries]
     if key == BATCH_SIZE and scheme.text != "all" and others:
         message = f"`batch_size` and `{others[0]}` both say how many are drawn"
         return error("DPC107", mark, message, "keep one of them")
-    takes = {"fixed": "takes `size`", "poisson": "takes `rate` or `expected`"}.get(scheme.text, "draws everything")
-    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme.text}`", f"`{scheme.text}` {takes}")
+    message = f"`{key}` does not go with scheme `{scheme.text}`"
+    if key == _HELD:
+        return error("DPC107", mark, message, "fixed, poisson and all draws can be held; others are made in every step")
+    takes = {"poisson": "takes `rate` or `expected`", "all": "draws everything"}.get(scheme.text, "takes `size`")
+    return error("DPC107", mark, message, f"`{scheme.text}` {takes}")
 
 
 def _allowed(detail: ErrorDetails) -> tuple[str, ...]:

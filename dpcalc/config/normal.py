@@ -3,16 +3,17 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from fractions import Fraction
 
 from dpcalc.config import scalars
+from dpcalc.config.forms import EPISODES
 from dpcalc.config.nodes import Scalar
 from dpcalc.config.source import Mark, source_of
-from dpcalc.config.values import BATCH
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import Tree
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
@@ -83,7 +84,7 @@ def _data(plan: Plan) -> Iterator[str]:
 def _terms(plan: Plan) -> Iterator[str]:
     """What is promised, how it is computed and what it may cost."""
     unit, delta = quoted(plan.unit_name), _float(plan.delta)
-    yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: 1}}"
+    yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: {plan.group_size}}}"
     yield f"accounting: {{method: {plan.method}}}"
     if plan.budget is not None:
         rise = plan.budget.max_increase_pct
@@ -107,12 +108,14 @@ def _counts(tree: Tree) -> str:
 
 def _run(phase: Phase) -> Iterator[str]:
     """The sections of one phase."""
-    levels = phase.hierarchy.levels
-    clip = BATCH if phase.clip == 0 else levels[phase.clip - 1].name
+    hierarchy, clip = phase.hierarchy, phase.clip_names[phase.clip]
     mechanism = phase.mechanism
     yield "sampling:"
-    for level in levels:
-        yield f"  {quoted(level.name)}: {_draw(level)}"
+    if hierarchy.episodes is None:
+        yield from (f"  {quoted(level.name)}: {_draw(level)}" for level in hierarchy.levels)
+    else:
+        built = asdict(hierarchy.episodes)
+        yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
     noise, norm = _float(mechanism.noise_multiplier), _float(mechanism.max_grad_norm)
     name = mechanism.name
     yield f"mechanism: {{type: {name}, noise_multiplier: {noise}, max_grad_norm: {norm}, clip: {quoted(clip)}}}"
@@ -120,23 +123,38 @@ def _run(phase: Phase) -> Iterator[str]:
 
 
 def _draw(level: Level) -> str:
-    """How one level is drawn."""
+    """How one level is drawn, and for how long; as a remark what follows from that."""
+    amount, remark = _amount(level)
+    held = f", redraw_every: {level.redraw_every}" if level.redraw_every > 1 else ""
+    return f"{{scheme: {level.scheme.name}{amount}{held}}}{remark and f'  # {remark}'}"
+
+
+def _amount(level: Level) -> tuple[str, str]:
+    """(how many are drawn, what follows from that)."""
     match level.scheme:
         case All():
-            return "{scheme: all}"
-        case Fixed(size=size):
-            return f"{{scheme: fixed, size: {size}}}  # rate {'' if level.is_equal else 'at most '}{_near(level.rate)}"
+            return "", ""
+        case Fixed(size=size) | WithReplacement(size=size):
+            return f", size: {size}", f"rate {'' if level.is_equal else 'at most '}{_near(level.rate)}"
+        case Shuffle(size=size) as shuffle:
+            passes = shuffle.steps_of_a_pass(level.count)
+            return f", size: {size}", f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
         case Poisson(probability=rate):
-            expected = rate * level.count
-            stated = scalars.decimal(rate)
-            if stated is not None and not level.is_equal:
-                return f"{{scheme: poisson, rate: {stated}}}"
-            if stated is not None and expected.denominator != 1:
-                return f"{{scheme: poisson, rate: {stated}}}  # expected {_near(expected)}"
-            stated = scalars.decimal(expected) if level.is_equal else None
-            if stated is None:
-                raise InputError(f"level {level.name}: expected a rate that is a decimal number, got {rate}")
-            return f"{{scheme: poisson, expected: {stated}}}  # rate {_near(rate)}"
+            return _rate(level, rate)
+
+
+def _rate(level: Level, rate: Fraction) -> tuple[str, str]:
+    """A rate as a finite decimal, or the expected number where only that is one."""
+    expected = rate * level.count
+    stated = scalars.decimal(rate)
+    if stated is not None and not level.is_equal:
+        return f", rate: {stated}", ""
+    if stated is not None and expected.denominator != 1:
+        return f", rate: {stated}", f"expected {_near(expected)}"
+    stated = scalars.decimal(expected) if level.is_equal else None
+    if stated is None:
+        raise InputError(f"level {level.name}: expected a rate that is a decimal number, got {rate}")
+    return f", expected: {stated}", f"rate {_near(rate)}"
 
 
 def quoted(word: str) -> str:

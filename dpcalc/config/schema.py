@@ -22,6 +22,7 @@ from dpcalc.config.values import (
     LevelName,
     Noise,
     Norm,
+    Number,
     Rate,
     Steps,
 )
@@ -76,14 +77,41 @@ class Data(Model):
     )
 
 
-class FixedDraw(Model):
+class HeldDraw(Model):
+    """A draw that may be held for several steps."""
+
+    redraw_every: Count = Field(
+        default=1,
+        description="Steps for which one draw is held, an episode; for each level a multiple of that of the next. Not "
+        "for schemes with-replacement and shuffle.",
+    )
+
+
+class FixedDraw(HeldDraw):
     """A fixed number, uniformly, without replacement."""
 
     scheme: Literal["fixed"]
-    size: Count = Field(description="How many are drawn, for scheme fixed; all of them is the same as scheme all.")
+    size: Count = Field(
+        description="How many are drawn, for schemes fixed, with-replacement and shuffle; all of them is the same as "
+        "scheme all."
+    )
 
 
-class PoissonDraw(Model):
+class ReplacingDraw(Model):
+    """A fixed number of independent draws of one: the same one may come several times."""
+
+    scheme: Literal["with-replacement"]
+    size: Count
+
+
+class ShuffledDraw(Model):
+    """A fixed number of those whose turn it is, pass after pass in random order."""
+
+    scheme: Literal["shuffle"]
+    size: Count
+
+
+class PoissonDraw(HeldDraw):
     """Each one on its own with the same probability; exactly one of rate and expected (see `meaning`)."""
 
     scheme: Literal["poisson"]
@@ -93,7 +121,7 @@ class PoissonDraw(Model):
     )
 
 
-class AllDraw(Model):
+class AllDraw(HeldDraw):
     """Everything, every time."""
 
     scheme: Literal["all"]
@@ -105,13 +133,26 @@ def _scheme(value: object) -> str | None:
     return None if name is None else f"{TAG}{name}"
 
 
-Draw = Annotated[
-    Annotated[FixedDraw, Tag(f"{TAG}fixed")]
-    | Annotated[PoissonDraw, Tag(f"{TAG}poisson")]
+Draw = PoissonDraw | FixedDraw | ReplacingDraw | ShuffledDraw | AllDraw
+SCHEMES = ("poisson", "fixed", "with-replacement", "shuffle", "all")
+_TaggedDraw = Annotated[
+    Annotated[PoissonDraw, Tag(f"{TAG}poisson")]
+    | Annotated[FixedDraw, Tag(f"{TAG}fixed")]
+    | Annotated[ReplacingDraw, Tag(f"{TAG}with-replacement")]
+    | Annotated[ShuffledDraw, Tag(f"{TAG}shuffle")]
     | Annotated[AllDraw, Tag(f"{TAG}all")],
     Discriminator(_scheme),
 ]
-SAMPLING: TypeAdapter[dict[str, FixedDraw | PoissonDraw | AllDraw]] = TypeAdapter(dict[str, Draw])
+SAMPLING: TypeAdapter[dict[str, Draw]] = TypeAdapter(dict[str, _TaggedDraw])
+
+
+class Episodes(Model):
+    """How a step constructs its tasks from two levels, classes and their records."""
+
+    tasks: Count = Field(description="Tasks that a step constructs, independently of each other.")
+    ways: Count = Field(description="Classes in a task, drawn without replacement.")
+    shots: Number = Field(description="Records of each class in a task that it learns from.")
+    queries: Number = Field(description="Further records of each class in a task, by which it is judged.")
 
 
 class Mechanism(Model):
@@ -126,7 +167,8 @@ class Mechanism(Model):
     )
     clip: str | None = Field(
         default=None,
-        description="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole.",
+        description="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole, "
+        "`task` one that `episodes` constructs.",
     )
 
 
@@ -154,7 +196,7 @@ class Privacy(Model):
     delta: Delta = Field(
         description="The delta of the guarantee; well below 1 / number of protected units to mean anything."
     )
-    group_size: Count = Field(default=1, description="Units protected together; this version knows 1.")
+    group_size: Count = Field(default=1, description="Units that are protected together, wherever they are.")
 
 
 class Accounting(Model):
@@ -174,6 +216,7 @@ class Budget(Model):
     )
 
 
+DRAW_KEYS = ("scheme", "size", "rate", "expected", "redraw_every")
 # The keys of every kind of section as a user writes it, for spelling hints; `written` describes them.
 KEYS: dict[str, tuple[str, ...]] = {
     "": (
@@ -191,8 +234,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "data": ("examples", "levels", "tree"),
     "data.levels[]": tuple(Level.model_fields),
-    "sampling": ("scheme", "size", "rate", "expected"),
-    "sampling.*": ("scheme", "size", "rate", "expected"),
+    "sampling": (*DRAW_KEYS, "episodes"),
+    "sampling.*": DRAW_KEYS,
+    "sampling.episodes": tuple(Episodes.model_fields),
     "mechanism": tuple(Mechanism.model_fields),
     "training": (*Training.model_fields, "batch_size"),
     "phases[]": ("name", "sampling", "mechanism", "training"),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dpcalc.config.diagnostics import Diagnostic
-from dpcalc.config.forms import BATCH_SIZE, is_short, level_names
+from dpcalc.config.forms import BATCH_SIZE, EPISODES, is_short, level_names
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
@@ -13,13 +13,12 @@ from dpcalc.config.schema import (
     KEYS,
     SAMPLING,
     Accounting,
-    AllDraw,
     Budget,
     Data,
-    FixedDraw,
+    Draw,
+    Episodes,
     Mechanism,
     Model,
-    PoissonDraw,
     Privacy,
     Training,
 )
@@ -28,7 +27,6 @@ from dpcalc.config.trees import data_tree
 from dpcalc.sampling.trees import Tree
 
 MAX_PHASES = 1000
-Draw = FixedDraw | PoissonDraw | AllDraw
 M = TypeVar("M", bound=Model)
 
 
@@ -38,13 +36,15 @@ class RunSections:
 
     Attributes:
         run: the tree it comes from.
-        sampling: draws by level, or None.
+        sampling: draws by level, or None; none where tasks are constructed.
+        episodes: how tasks are constructed, or None.
         mechanism: the model, or None.
         training: the model, or None.
     """
 
     run: Run
     sampling: dict[str, Draw] | None
+    episodes: Episodes | None
     mechanism: Mechanism | None
     training: Training | None
 
@@ -138,9 +138,11 @@ class _Reader:
 
     def run(self, run: Run) -> RunSections:
         """The sections of one phase."""
+        episodes = self._episodes(run)
         return RunSections(
             run=run,
-            sampling=self._sampling(run),
+            sampling={} if episodes else self._sampling(run),
+            episodes=episodes,
             mechanism=self.model(Mechanism, run.sections, "mechanism"),
             training=self._training(run),
         )
@@ -187,6 +189,21 @@ class _Reader:
             else:
                 self.problems.append(unexpected(phase, "a mapping"))
 
+    def _episodes(self, run: Run) -> Episodes | None:
+        """How tasks are constructed, where they are; nothing else says then how a step draws."""
+        node = run.sections.entries.get("sampling")
+        built = entry(node, EPISODES)
+        if not isinstance(node, Section) or built is None:
+            return None
+        others = [key for key in node.entries if key != EPISODES and not key.startswith(USER_KEY)]
+        for key in others:
+            mark = node.entries[key].key or node.entries[key].anchor
+            message = f"`{key}` and `{EPISODES}` in `{node.path}` both say how a step draws"
+            self.problems.append(error("DPC107", mark, message, "tasks are constructed from whole levels; keep one"))
+        value, problems = validated(Episodes, built)
+        self.problems.extend(problems)
+        return None if others else value
+
     def _sampling(self, run: Run) -> dict[str, Draw] | None:
         """The draws by level."""
         node = run.sections.entries.get("sampling")
@@ -197,8 +214,7 @@ class _Reader:
         if isinstance(node, Scalar):
             self.problems.append(unexpected(node, "a mapping such as {scheme: poisson, rate: 0.01}"))
             return None
-        if isinstance(node, Section) and "episodes" in node.entries and "episodes" not in (names or ()):
-            self.problems.append(unknown_key(node, "episodes", node.entries["episodes"]))
+        if entry(node, EPISODES) is not None:
             return None
         if names and is_short(node, names):
             many = f", but the data have {len(names)} levels ({', '.join(names)})"

@@ -10,6 +10,7 @@ from dpcalc.config.messages import missing
 from dpcalc.config.nodes import Items, Node, Scalar, Section, entry
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Mark, error
+from dpcalc.sampling.schemes import WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
 SIZE_KEYS = ("count", "min", "max")
@@ -37,7 +38,9 @@ def size_problems(found: Sections) -> Iterator[Diagnostic]:
         sampling = run.run.sections.entries.get("sampling")
         for number, (name, (least, most)) in enumerate(zip(names, ends, strict=True), start=1):
             draw = entry(sampling, name)
-            yield from _fits(entry(draw, "size"), (name, least, most), _shortest(found.tree, number))
+            scheme = entry(draw, "scheme")
+            if not isinstance(scheme, Scalar) or scheme.text != WithReplacement.name:
+                yield from _fits(entry(draw, "size"), (name, least, most), shortest(found.tree, number))
             yield from _fits(entry(draw, "expected"), (name, most, most), "")
             yield from _has_rate(entry(draw, "expected"), name, least, most)
         yield from _has_epochs(run, names, ends, found.tree)
@@ -106,8 +109,13 @@ def _number(node: Node | None) -> Fraction | None:
     return found if isinstance(found, Fraction) else None
 
 
-def _shortest(tree: Tree | None, level: int) -> str:
-    """Where in a tree the unit is that holds the fewest units of a level, "" without a tree."""
+def shortest(tree: Tree | None, level: int) -> str:
+    """Where in a tree the unit is that holds the fewest units of a level, "" without a tree.
+
+    Args:
+        tree: the tree, or None.
+        level: from 1.
+    """
     if tree is None:
         return ""
     found = tree.first_below(level, min(tree.sizes[level - 1]) + 1)
@@ -148,7 +156,7 @@ def _has_epochs(
         draw = run.sampling.get(name)
         if draw is None or draw.scheme == "all":
             continue
-        if draw.scheme == "fixed" and least < most:
+        if draw.scheme != "poisson" and least < most:
             message = f"`{epochs.path}` is no number of steps: nobody knows how many of level `{name}` there are"
             yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
         return

@@ -143,7 +143,8 @@ class ShownText(Kind):
 
 
 Count = Annotated[int, WholeNumber(1)]
-Steps = Annotated[int, WholeNumber(0)]
+Number = Annotated[int, WholeNumber(0)]
+Steps = Number
 Rate = Annotated[Fraction, Exact(_TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1")]
 Expected = Annotated[Fraction, Exact(_TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")]
 Epochs = Annotated[Fraction, Exact(Fraction(0), Fraction(MAX_COUNT), "from 0 to 1e+15")]

@@ -16,6 +16,12 @@ _SYNONYMS = {
     "sampling.expected": "clients_per_round cohort_size expected_batch_size lot_size users_per_round expected_size",
     "sampling.size": "meta_batch_size truncated_batch_size tasks_per_batch number",
     "sampling.scheme": "sampler sampling_method method_of_sampling",
+    "sampling.redraw_every": "hold hold_for held_for redraw_interval resample_every",
+    "sampling.episodes": "constructed_tasks episodic task_construction",
+    "sampling.episodes.ways": "way n_way n_ways num_ways nway",
+    "sampling.episodes.shots": "shot k_shot k_shots num_shots kshot k_spt support",
+    "sampling.episodes.queries": "query k_query k_qry num_queries test_shots",
+    "sampling.episodes.tasks": "num_tasks tasks_per_step task_num",
     "training.batch_size": "logical_batch_size global_batch_size train_batch_size",
     "training.epochs": "num_epochs max_epochs n_epochs train_epochs num_train_epochs",
     "training.steps": "iterations train_steps num_steps max_steps total_steps total_rounds rounds num_rounds n_steps "
@@ -41,27 +47,23 @@ _VALUES = {
     "scheme": {
         "poisson": "bernoulli",
         "fixed": "uniform without-replacement wor fixed-size",
+        "with-replacement": "replacement wr bootstrap",
+        "shuffle": "shuffled shuffling reshuffle random-reshuffling epoch",
         "all": "full full-batch none",
     },
     "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
     "type": {"gaussian": "normal gauss"},
 }
 _NOT_YET_KEYS = {
-    "sampling": {"episodes": "`sampling.episodes` (constructed tasks)", "redraw_every": "`redraw_every`"},
-    "sampling.*": {"redraw_every": "`redraw_every`"},
     "mechanism": {"also": "`mechanism.also` (a second Gaussian on the same sample)"},
 }
 _NOT_YET_VALUES = {
-    "scheme": ("with-replacement", "shuffle"),
     "type": ("laplace", "randomized-response", "approximate-dp", "zcdp", "pate-lnmax", "pate-gnmax"),
     "method": ("inversion", "gdp"),
 }
 ADVICE = {
     "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",
     "inversion": "it is accurate but proves nothing; `dpcalc compare` shows it beside the bounds",
-    "shuffle": "dpcalc proves no amplification by shuffling; state a scheme that your sampler really runs",
-    "with-replacement": "use `fixed` or `poisson`, and a sampler that really draws so",
-    "redraw_every": "without it every step draws anew; a number for that does not cover draws that are held",
 }
 
 
@@ -87,7 +89,7 @@ def kind(path: str) -> str:
     """
     general = re.sub(r"\[[0-9]+\]", "[]", path)
     general = general.removeprefix("phases[].")
-    return "sampling.*" if general.startswith("sampling.") else general
+    return "sampling.*" if general.startswith("sampling.") and general not in KEYS else general
 
 
 def unsupported_key(section: str, key: str) -> str:

@@ -13,24 +13,28 @@ from dpcalc.config.schema import (
     AllDraw,
     Budget,
     Data,
+    Episodes,
     FixedDraw,
+    HeldDraw,
     Level,
     Mechanism,
     Model,
     PoissonDraw,
     Privacy,
+    ReplacingDraw,
+    ShuffledDraw,
     Training,
 )
-from dpcalc.config.values import Count, Expected, Label, Noise, Rate, Schema, WholeNumber
+from dpcalc.config.values import Count, Expected, Label, Noise, Number, Rate, Schema, WholeNumber
 
-DRAWS: tuple[type[Model], ...] = (PoissonDraw, FixedDraw, AllDraw)
-AMOUNTS = ("size", "rate", "expected")
+DRAWS: tuple[type[Model], ...] = (PoissonDraw, FixedDraw, ReplacingDraw, ShuffledDraw, AllDraw)
+AMOUNTS = ("size", "rate", "expected", "redraw_every")
 _CLAUSE = r"\s*(>=|<=|==|>|<)\s*[0-9]+(\.[0-9]+)*\s*"
 SHORT = "Short for data with one level: "
 
 
 def _conditions() -> Schema:
-    """Which amounts go with which scheme, as JSON Schema."""
+    """What goes with which scheme, as JSON Schema."""
     rules: list[Schema] = [_not_both("rate", "expected")]
     for draw in DRAWS:
         (name,) = draw.model_fields["scheme"].annotation.__args__  # type: ignore[union-attr]  # a Literal of one word
@@ -38,6 +42,11 @@ def _conditions() -> Schema:
         scheme = {"properties": {"scheme": {"const": name}}, "required": ["scheme"]}
         rules.append({"if": scheme, "then": {"not": {"anyOf": others}}})
     return {"allOf": rules}
+
+
+def _instead() -> Schema:
+    """Constructed tasks stand in the place of all draws, as JSON Schema."""
+    return {"if": {"required": ["episodes"]}, "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}}}
 
 
 def _not_both(first: str, second: str) -> Schema:
@@ -50,14 +59,25 @@ class WrittenDraw(Model):
 
     model_config = ConfigDict(json_schema_extra=_conditions())
 
-    scheme: Literal["poisson", "fixed", "all"] | None = Field(
+    scheme: Literal["poisson", "fixed", "with-replacement", "shuffle", "all"] | None = Field(
         default=None,
-        description="poisson: each one on its own; fixed: a fixed number without replacement; all: everything. Never "
-        "assumed: state what the sampler really does.",
+        description="poisson: each one on its own; fixed: a fixed number without replacement; with-replacement: "
+        "independent draws of one; shuffle: batches cut from a random order, all units in each pass; all: everything. "
+        "Never assumed: state what the sampler really does.",
     )
     size: Count | None = Field(default=None, description=FixedDraw.model_fields["size"].description)
     rate: Rate | None = Field(default=None, description=PoissonDraw.model_fields["rate"].description)
     expected: Expected | None = Field(default=None, description=PoissonDraw.model_fields["expected"].description)
+    redraw_every: Count = Field(default=1, description=HeldDraw.model_fields["redraw_every"].description)
+
+
+class WrittenEpisodes(Episodes):
+    """How a step constructs its tasks, as in few-shot learning: over two levels, classes and their records."""
+
+    tasks: Count | None = Field(default=None, description=Episodes.model_fields["tasks"].description)  # type: ignore[assignment]  # a phase may inherit it
+    ways: Count | None = Field(default=None, description=Episodes.model_fields["ways"].description)  # type: ignore[assignment]  # likewise
+    shots: Number | None = Field(default=None, description=Episodes.model_fields["shots"].description)  # type: ignore[assignment]  # likewise
+    queries: Number | None = Field(default=None, description=Episodes.model_fields["queries"].description)  # type: ignore[assignment]  # likewise
 
 
 class WrittenSampling(WrittenDraw):
@@ -66,7 +86,12 @@ class WrittenSampling(WrittenDraw):
     With one level the draw may stand here directly.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", json_schema_extra={**_conditions(), **_instead()})
+    episodes: WrittenEpisodes | None = Field(
+        default=None,
+        description="Tasks that every step constructs from classes and their records, instead of draws of the levels; "
+        "`clip: task` clips each of them.",
+    )
     __pydantic_extra__: dict[str, WrittenDraw]
 
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import poisson_tools
 from dpcalc.planner.releases import alternatives, is_plain, phase_bound
-from dpcalc.planner.summary import clip_names
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 
@@ -54,7 +53,7 @@ def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[N
 
 def _changes(plan: Plan) -> Iterator[tuple[str, Plan]]:
     """Changes that could cost less, and the plan with each."""
-    names = clip_names(plan.phases[0])
+    names = plan.phases[0].clip_names
     for clip in range(1, len(names)):
         changed = replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases))
         if not _is_no_nearer(plan, changed):

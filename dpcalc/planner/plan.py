@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.sampling.episodes import TASK
 from dpcalc.sampling.hierarchy import Hierarchy
 
 
@@ -16,7 +17,8 @@ class Phase:
         name: the user's word for it.
         hierarchy: levels with the scheme of this phase.
         mechanism: noise and clip norm.
-        clip: number of the level whose vectors are clipped, 0 (whole batch) to `hierarchy.depth`.
+        clip: number of the level whose vectors are clipped, 0 (whole batch) to `hierarchy.depth`; where tasks are
+            built, 1 is such a task.
         steps: noisy releases, >= 0.
     """
 
@@ -32,6 +34,12 @@ class Phase:
             raise InputError(f"clip: expected a level from 0 to {self.hierarchy.depth}, got {self.clip}")
         if self.steps < 0:
             raise InputError(f"steps: expected a whole number >= 0, got {self.steps}")
+
+    @property
+    def clip_names(self) -> tuple[str, ...]:
+        """What is clipped, in words, for each clipping level from 0 to depth."""
+        names = [level.name for level in self.hierarchy.levels]
+        return ("batch", *names) if self.hierarchy.episodes is None else ("batch", TASK, *names[1:])
 
 
 @dataclass(frozen=True, kw_only=True)

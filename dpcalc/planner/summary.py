@@ -42,15 +42,6 @@ class PhaseSummary:
     steps_of_a_pass: int = 1
 
 
-TASK = "task"  # what a constructed task is called as a clipping unit
-
-
-def clip_names(phase: Phase) -> tuple[str, ...]:
-    """Names of the clipping levels, 0 (the whole batch) to depth."""
-    names = [level.name for level in phase.hierarchy.levels]
-    return ("batch", *names) if phase.hierarchy.episodes is None else ("batch", TASK, *names[1:])
-
-
 def summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:
     """Every phase, seen from the protected unit that decides.
 
@@ -73,7 +64,7 @@ def _summary(phase: Phase, timed: Timed, sampling: str) -> PhaseSummary:
         name=phase.name,
         steps=phase.steps,
         noise_multiplier=phase.mechanism.noise_multiplier,
-        clip=clip_names(phase)[phase.clip],
+        clip=phase.clip_names[phase.clip],
         sampling=sampling,
         inclusion=bound.inclusion,
         shift=bound.shift,

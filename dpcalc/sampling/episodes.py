@@ -9,6 +9,8 @@ from fractions import Fraction
 
 from dpcalc.errors import InputError
 
+TASK = "task"  # what one that a step builds is called
+
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:

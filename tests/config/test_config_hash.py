@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from dpcalc.config import load_text
-from tests.config.texts import flat, nested
+from tests.config.texts import classes, flat, nested
 
 
 def digest(text):
@@ -38,6 +38,8 @@ def test_it_is_sha256_in_hex():
         flat({"training": None, "phases": "[{training: {steps: 100}}]"}),
         flat({"mechanism": "{noise_multiplier: 1.10, max_grad_norm: 1, clip: example, type: gaussian}"}),
         flat({"accounting": "{method: auto}", "name": "another", "x-owner": "me"}),
+        flat({"privacy": "{delta: 1e-6, group_size: 1}"}),
+        flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 1}"}),
         flat({"training": "{epochs: 0.425}"}),  # 0.425 * 60000 / 256 = 99.609375: 100 steps
     ],
 )
@@ -68,6 +70,20 @@ DIFFERENT = [
     flat({"accounting": "{method: pld}"}),
     nested({}),
     nested({"privacy": "{unit: task, delta: 1e-6}"}),
+    flat({"privacy": "{delta: 1e-6, group_size: 2}"}),
+    flat({"privacy": "{delta: 1e-6, group_size: 3}"}),
+    flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 10}"}),
+    flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 5}"}),
+    flat({"sampling": "{scheme: with-replacement, size: 256}"}),
+    flat({"sampling": "{scheme: with-replacement, size: 257}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256}"}),
+    flat({"sampling": "{scheme: shuffle, size: 257}"}),
+    nested({"sampling": "{task: {scheme: all}}", "mechanism": "{noise_multiplier: 6}"}),
+    *(
+        classes({"sampling": f"{{episodes: {{tasks: {tasks}, ways: {ways}, shots: {shots}, queries: {queries}}}}}"})
+        for tasks, ways, shots, queries in [(4, 5, 1, 15), (5, 5, 1, 15), (4, 6, 1, 15), (4, 5, 2, 15), (4, 5, 1, 14)]
+    ),
+    classes({"sampling": "{class: {scheme: all}}", "mechanism": "{noise_multiplier: 6, clip: class}"}),
 ]
 
 

@@ -66,7 +66,7 @@ def test_every_flag_is_tested():
         ("--unit", "user", "DPC108", 1),
         ("--adjacency", "swap", "DPC104", 1),
         ("--method", "magic", "DPC104", 1),
-        ("--scheme", "shuffle", "DPC104", 1),
+        ("--scheme", "shuffle", "DPC103", None),
         ("--sample-rate", "1/256", "DPC102", 1),
         ("--batch-size", "60_001", "DPC106", 1),
         ("--dataset-size", "255", "DPC106", None),

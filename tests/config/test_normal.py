@@ -13,7 +13,7 @@ from dpcalc.config.normal import normal_form
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Plan
 from dpcalc.sampling.schemes import Poisson
-from tests.config.texts import flat, nested, plan
+from tests.config.texts import classes, flat, nested, plan
 
 FOLDER = Path(__file__).parents[2] / "sample_configs"
 
@@ -36,6 +36,22 @@ def test_the_form():
     )
 
 
+def test_the_form_of_draws_that_are_held_and_of_tasks():
+    text = nested(
+        {
+            "sampling": "{task: {scheme: fixed, size: 4, redraw_every: 10}, example: {scheme: shuffle, size: 6}}",
+            "privacy": "{unit: task, delta: 1e-6, group_size: 3}",
+        }
+    ).replace("fixed, size: 4", "all")
+    form = normal_form(plan(text))
+    assert "  task: {scheme: all, redraw_every: 10}\n" in form
+    assert "  example: {scheme: shuffle, size: 6}  # 4 steps a pass\n" in form
+    assert "privacy: {unit: task, adjacency: add-remove, delta: 1e-6, group_size: 3}\n" in form
+    built = normal_form(plan(classes({})))
+    assert "sampling:\n  episodes: {tasks: 4, ways: 5, shots: 1, queries: 15}\n" in built
+    assert "clip: task}" in built
+
+
 TEXTS = [
     flat({}),
     flat({"sampling": "{scheme: poisson, rate: 0.123456789012345678901234567890}"}),
@@ -53,6 +69,20 @@ TEXTS = [
     flat({"phases": "[{name: 'a: b'}, {training: {steps: 5}, sampling: {scheme: all}}]"}),
     nested({}),
     nested({"sampling": "{task: {scheme: poisson, rate: 0.1}}", "privacy": "{unit: task, delta: 1e-7}"}),
+    nested(
+        {"sampling": "{task: {scheme: poisson, rate: 0.1, redraw_every: 10}, example: {scheme: all, redraw_every: 5}}"}
+    ),
+    flat({"sampling": "{scheme: with-replacement, size: 70_000}", "privacy": "{delta: 1e-6, group_size: 12}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256}", "training": "{epochs: 3}"}),
+    nested(
+        {
+            "data": "{levels: [{name: task, count: 9}, {name: example, count: {min: 5, max: 20}}]}",
+            "sampling": "{task: {scheme: shuffle, size: 2}, example: {scheme: with-replacement, size: 3}}",
+        }
+    ),
+    classes({}),
+    classes({"mechanism": "{noise_multiplier: 6}", "privacy": "{unit: class, delta: 1e-6, group_size: 5}"}),
+    classes({"phases": "[{mechanism: {clip: batch}}, {sampling: {class: {scheme: all}}, mechanism: {clip: image}}]"}),
 ]
 
 

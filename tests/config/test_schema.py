@@ -16,7 +16,7 @@ from dpcalc.config.schema import KEYS
 from dpcalc.config.source import source_of
 from dpcalc.config.yaml_text import parse
 from tests.config import test_malformed
-from tests.config.texts import flat, marked, nested, plan
+from tests.config.texts import classes, flat, marked, nested, plan
 
 ROOT = Path(__file__).parents[2]
 PACKAGED = ROOT / "dpcalc" / "config" / "schema.json"
@@ -73,6 +73,16 @@ VALID = [
     flat({"phases": "[{name: a, training: {epochs: 3}}, {mechanism: {noise_multiplier: 0}, sampling: {size: 3}}]"})
     .replace("expected: 256", "size: 256")
     .replace("poisson", "fixed"),
+    flat({"sampling": "{scheme: with-replacement, size: 70_000}", "privacy": "{delta: 1e-6, group_size: 12}"}),
+    flat({"sampling": "{scheme: shuffle}", "training": "{epochs: 3, batch_size: 256}"}),
+    nested({"sampling": "{task: {scheme: fixed, size: 4, redraw_every: 10}, example: {scheme: all, redraw_every: 5}}"}),
+    classes({"x-own": "1"}),
+    classes({"sampling": "{x-a: 1, episodes: {tasks: 4, ways: 5, shots: 1, queries: 15, x-b: 2}}"}),
+    classes(
+        {
+            "phases": "[{}, {sampling: {episodes: {tasks: 8}}}, {sampling: {class: {scheme: all}}, mechanism: {clip: class}}]"
+        }
+    ),
     flat({"mechanism": None, "phases": "[{mechanism: {noise_multiplier: 2, type: gaussian, clip: batch}}]"}),
     *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "sample_configs").glob("*.yaml"))),
     *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "dpcalc/config/templates").glob("*.yaml"))),
@@ -133,11 +143,24 @@ ONLY_DPCALC = {
         "endless epochs",
         "no rate",
         "no size",
+        "no size to replace",
+        "no size to shuffle",
+        "shuffle of more than there are",
+        "group of more than there are",
+        "group that leaves too few",
+        "group in a tree",
+        "large group with replacement",
+        "group of constructed records",
+        "group of too many classes",
+        "more ways than classes",
+        "more shots than records",
+        "more shots than in the smallest class",
+        "more shots than the fewest",
+        "tasks without records",
+        "constructed task as unit",
+        "episodes in a phase only",
         "no scheme",
         "phase without a length",
-    },
-    "what a later version may allow": {
-        "groups",
     },
 }
 
@@ -190,6 +213,7 @@ def test_spelling_hints_know_the_keys_of_the_schema():
         "data.levels[]": "WrittenLevel",
         "sampling": "WrittenSampling",
         "sampling.*": "WrittenDraw",
+        "sampling.episodes": "WrittenEpisodes",
         "mechanism": "WrittenMechanism",
         "training": "WrittenTraining",
         "phases[]": "WrittenPhase",
@@ -207,6 +231,21 @@ POISSON = {"sampling": "{scheme: poisson}"}
 OF_A = {"sampling": "{a: {scheme: all}}", "privacy": "{unit: a, delta: 1e-6}"}
 TREE_3 = "{levels: [{name: a}, {name: b}], tree: 3}"
 PHASE = "[{name: one}, {name: two, %s}]"
+TASKS = {
+    "data": "{levels: [{name: class, count: 64}, {name: image, count: 600}]}",
+    "sampling": "{episodes: {tasks: 4, ways: 5, shots: 1, queries: 15}}",
+    "privacy": "{unit: image, delta: 1e-6}",
+}
+
+
+def built(said):
+    """Constructed tasks with one key said otherwise."""
+    key, _, value = said.partition(": ")
+    keys = {"tasks": "4", "ways": "5", "shots": "1", "queries": "15", key: value}
+    episodes = ", ".join(f"{name}: {number}" for name, number in keys.items())
+    return {**TASKS, "sampling": f"{{episodes: {{{episodes}}}}}"}
+
+
 # For every key of the reference table: lines that change the plan, and lines that are wrong because of this key.
 EFFECTS = {
     "version": (None, {"version": "2"}),
@@ -237,6 +276,15 @@ EFFECTS = {
     "sampling.size": ({"sampling": "{scheme: fixed, size: 9}"}, {"sampling": "{scheme: fixed, size: -9}"}),
     "sampling.rate": ({"sampling": "{scheme: poisson, rate: 0.5}"}, {"sampling": "{scheme: poisson, rate: 5}"}),
     "sampling.expected": ({"sampling": "{scheme: poisson, expected: 2}"}, {"sampling": "{scheme: all, expected: 2}"}),
+    "sampling.redraw_every": (
+        {"sampling": "{scheme: all, redraw_every: 2}"},
+        {"sampling": "{scheme: all, redraw_every: 0}"},
+    ),
+    "sampling.episodes": (TASKS, {**TASKS, "sampling": "{episodes: 3}"}),
+    "sampling.episodes.tasks": (built("tasks: 9"), built("tasks: 0")),
+    "sampling.episodes.ways": (built("ways: 1"), built("ways: 1.5")),
+    "sampling.episodes.shots": (built("shots: 0"), built("shots: -1")),
+    "sampling.episodes.queries": (built("queries: 0"), built("queries: few")),
     "sampling.<level>": ({"sampling": "{example: {scheme: all}}"}, {"sampling": "{example: {scheme: 1}}"}),
     "mechanism": ({"mechanism": "{noise_multiplier: 9}"}, {"mechanism": "gaussian"}),
     "mechanism.type": (None, {"mechanism": "{noise_multiplier: 9, type: cauchy}"}),
@@ -268,7 +316,7 @@ EFFECTS = {
         {"privacy": "{delta: 1e-6, adjacency: x}"},
     ),
     "privacy.delta": ({"privacy": "{delta: 1e-9}"}, {"privacy": "{delta: 1}"}),
-    "privacy.group_size": (None, {"privacy": "{delta: 1e-6, group_size: 0}"}),
+    "privacy.group_size": ({"privacy": "{delta: 1e-6, group_size: 2}"}, {"privacy": "{delta: 1e-6, group_size: 0}"}),
     "accounting": ({"accounting": "{method: rdp}"}, {"accounting": "rdp"}),
     "accounting.method": ({"accounting": "{method: rdp}"}, {"accounting": "{method: magic}"}),
     "budget": ({"budget": "{epsilon: 1}"}, {"budget": "1"}),
@@ -288,7 +336,8 @@ def test_every_key_has_an_effect_to_test():
 def test_every_key_has_an_effect(key):
     text = flat(EFFECTS[key][0])
     assert accepted_by_schema(text)
-    assert load_text(text, path="f").plan != load_text(flat({}), path="f").plan
+    base = TASKS if key.startswith("sampling.episodes.") else {}
+    assert load_text(text, path="f").plan != load_text(flat(base), path="f").plan
 
 
 @pytest.mark.parametrize("key", EFFECTS)

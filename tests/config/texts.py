@@ -20,6 +20,15 @@ NESTED = {
     "privacy": "{unit: example, adjacency: add-remove, delta: 1e-6}",
 }
 
+CLASSES = {
+    "version": "1",
+    "data": "{levels: [{name: class, count: 64}, {name: image, count: 600}]}",
+    "sampling": "{episodes: {tasks: 4, ways: 5, shots: 1, queries: 15}}",
+    "mechanism": "{noise_multiplier: 6, max_grad_norm: 1.0, clip: task}",
+    "training": "{steps: 100}",
+    "privacy": "{unit: image, adjacency: add-remove, delta: 1e-6}",
+}
+
 
 def varied(base, changes):
     """A text with some top-level lines changed, added, or (None) left out."""
@@ -33,6 +42,10 @@ def flat(changes):
 
 def nested(changes):
     return varied(NESTED, changes)
+
+
+def classes(changes):
+    return varied(CLASSES, changes)
 
 
 def marked(text):
