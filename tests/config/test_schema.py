@@ -80,7 +80,8 @@ VALID = [
     classes({"sampling": "{x-a: 1, episodes: {tasks: 4, ways: 5, shots: 1, queries: 15, x-b: 2}}"}),
     classes(
         {
-            "phases": "[{}, {sampling: {episodes: {tasks: 8}}}, {sampling: {class: {scheme: all}}, mechanism: {clip: class}}]"
+            "phases": "[{}, {sampling: {episodes: {tasks: 8}}}, "
+            "{sampling: {class: {scheme: all}}, mechanism: {clip: class}}]"
         }
     ),
     flat({"mechanism": None, "phases": "[{mechanism: {noise_multiplier: 2, type: gaussian, clip: batch}}]"}),
