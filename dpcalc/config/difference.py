@@ -10,6 +10,7 @@ from dpcalc.config.loading import Loaded
 from dpcalc.config.meaning import contradictions
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join
 from dpcalc.config.sections import sections
+from dpcalc.config.source import Mark
 from dpcalc.planner.plan import Plan
 
 _OPEN = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"})  # their keys stand for themselves
@@ -29,7 +30,8 @@ class Difference:
         old: what the old file says, "" for nothing.
         new: what the new file says, "" for nothing.
         mark: line and column in the new file of the part, or of what it was taken out of; None where that is not
-            in the file itself.
+            in a file.
+        path: the file that `mark` is in: the new one, or one that a reference in it leads to.
         keys: the way to the part from the top of the long form.
         node: the part of the new file, or None.
         is_claim: whether it is about what the data are or how they are drawn and clipped: the file only says so.
@@ -39,6 +41,7 @@ class Difference:
     old: str
     new: str
     mark: tuple[int, int] | None
+    path: str
     keys: Keys = field(repr=False)
     node: Node | None = field(repr=False)
     is_claim: bool = False
@@ -122,18 +125,28 @@ def _stands_alone(keys: Keys) -> bool:
 
 def _difference(keys: Keys, old: Node | None, new: Node | None, around: Node, loaded: Loaded) -> Difference:
     """A difference in words."""
-    place = around if new is None else new
-    mark = place.key or place.mark
-    path = (new or old or around).path
+    mark = _place(old, around if new is None else new)
+    name = (new or old or around).path
+    stands = mark.source.path == loaded.path or (isinstance(new, Scalar) and mark is new.origin)
     return Difference(
-        key=path or _dotted(keys),
+        key=name or _dotted(keys),
         old=_cut(_text(old)),
         new=_cut(_text(new)),
-        mark=(mark.line, mark.column) if mark.source.path == loaded.path else None,
+        mark=(mark.line, mark.column) if stands else None,
+        path=mark.source.path,
         keys=keys,
         node=new,
         is_claim=_is_claim(keys, old, new),
     )
+
+
+def _place(old: Node | None, new: Node) -> Mark:
+    """Where somebody changed something: at the end of a reference if the line that holds it is what it was."""
+    if isinstance(old, Scalar) and isinstance(new, Scalar) and new.origin is not None:
+        lines = (one.mark.source.lines[one.mark.line - 1 : one.mark.line] for one in (old, new))
+        if next(lines) == next(lines):
+            return new.origin
+    return new.key or new.mark
 
 
 def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:

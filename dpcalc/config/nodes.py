@@ -18,6 +18,7 @@ class Scalar:
         mark: where it is.
         key: where its key is, None inside lists.
         path: dotted path as written, "data.levels[0].count".
+        origin: where its text stands if a reference leads there, else None.
     """
 
     text: str
@@ -25,6 +26,7 @@ class Scalar:
     mark: Mark
     key: Mark | None
     path: str
+    origin: Mark | None = None
 
     @property
     def anchor(self) -> Mark:

@@ -64,7 +64,7 @@ class References:
             message = f"`{node.path}` is the reference `{_cut(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
-        return replace(target, mark=node.mark, key=node.key, path=node.path)
+        return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
     def _end(self, text: str) -> Scalar:
         """The value at the end of a chain of references."""

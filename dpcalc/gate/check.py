@@ -7,7 +7,7 @@ from dpcalc.config import Loaded
 from dpcalc.config.diagnostics import Severity
 from dpcalc.gate.cases import Case, cases
 from dpcalc.gate.costs import Costs, Fit, bare
-from dpcalc.gate.diff import Pair, Rise, base_of, cause, compared, worsened
+from dpcalc.gate.diff import Pair, Rise, at_cause, base_of, compared, worsened
 from dpcalc.gate.lock import Lock, lock_problems
 from dpcalc.gate.policy import EVERYTHING_GOES, Policy, strictest
 from dpcalc.gate.reading import AS_IT_IS, Reading
@@ -122,13 +122,13 @@ def _over(
 ) -> Iterator[Problem]:
     """What is wrong with a cost."""
     share = demands.policy.warn_at_pct
-    mark = cause(base) or (new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None)
+    mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
     if not guarantee.finite:
-        yield Problem(code="DPC205", severity=Severity.ERROR, mark=cause(base))
+        yield at_cause(Problem(code="DPC205", severity=Severity.ERROR), base)
     elif limit is not None and not guarantee.epsilon <= limit.value:
-        yield Problem(code="DPC301", severity=Severity.ERROR, mark=mark)
+        yield at_cause(Problem(code="DPC301", severity=Severity.ERROR, mark=mark), base)
     elif limit is not None and share is not None and guarantee.epsilon > limit.value * share / 100:
-        yield Problem(code="DPC302", severity=Severity.WARNING, mark=mark, numbers=(share,))
+        yield at_cause(Problem(code="DPC302", severity=Severity.WARNING, mark=mark, numbers=(share,)), base)
 
 
 def _unlimited(new: Loaded, limit: Limit | None, demands: Demands) -> Iterator[Problem]:

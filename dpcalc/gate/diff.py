@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.config import Loaded
@@ -64,7 +65,14 @@ def base_of(pair: Pair, costs: Costs) -> Base:
         costs: settled for the plans of the pair.
     """
     changes = [
-        Change(key=one.key, old=one.old, new=one.new, mark=one.mark, alone=_cost(plan, costs))
+        Change(
+            key=one.key,
+            old=one.old,
+            new=one.new,
+            mark=one.mark,
+            elsewhere=_elsewhere(one, pair.new),
+            alone=_cost(plan, costs),
+        )
         for one, plan in pair.steps
     ]
     changes.sort(key=lambda change: -1.0 if change.alone is None else change.alone, reverse=True)
@@ -118,22 +126,23 @@ def worsened(pair: Pair, base: Base, now: Guarantee, rise: Rise) -> Iterator[Pro
     for problem in (*_raised(pair), *_weakened(pair, base.guarantee, now)):
         yield replace(problem, severity=Severity.NOTE) if rise.agreed else problem
     yield from _claimed(pair, base)
-    before, allowed, mark = base.guarantee.epsilon, rise.allowed, cause(base)
+    before, allowed = base.guarantee.epsilon, rise.allowed
     if not now.epsilon > before:
         return
-    if allowed is None:
-        yield Problem(code="DPC401", severity=rise.severity, mark=mark, numbers=(before, now.epsilon))
-    elif now.epsilon > before * (1 + allowed.value / 100):
-        numbers = (before, now.epsilon, allowed.value)
-        yield Problem(code="DPC402", severity=Severity.ERROR, mark=mark, detail=allowed.source, numbers=numbers)
-    else:
-        yield Problem(code="DPC401", severity=Severity.NOTE, mark=mark, numbers=(before, now.epsilon))
+    problem = Problem(code="DPC401", severity=rise.severity, numbers=(before, now.epsilon))
+    if allowed is not None and now.epsilon > before * (1 + allowed.value / 100):
+        numbers = (*problem.numbers, allowed.value)
+        problem = Problem(code="DPC402", severity=Severity.ERROR, detail=allowed.source, numbers=numbers)
+    elif allowed is not None:
+        problem = replace(problem, severity=Severity.NOTE)
+    yield at_cause(problem, base)
 
 
-def cause(base: Base | None) -> tuple[int, int] | None:
-    """Where the change with the largest effect stands, of those that stand in the file."""
+def at_cause(problem: Problem, base: Base | None) -> Problem:
+    """A problem at the change with the largest effect of those that stand in a file; else where it was."""
     changes = () if base is None else base.changes
-    return next((change.mark for change in changes if change.mark is not None), None)
+    found = next((change for change in changes if change.mark is not None), None)
+    return problem if found is None else replace(problem, mark=found.mark, elsewhere=found.elsewhere)
 
 
 def _raised(pair: Pair) -> Iterator[Problem]:
@@ -188,9 +197,18 @@ def _claimed(pair: Pair, base: Base) -> Iterator[Problem]:
                 code="DPC405",
                 severity=Severity.WARNING,
                 mark=difference.mark,
+                elsewhere=_elsewhere(difference, pair.new),
                 detail=f"{difference.key}: {difference.old or 'nothing'} -> {difference.new or 'nothing'}",
                 numbers=() if epsilon is None else (before, epsilon),
             )
+
+
+def _elsewhere(difference: Difference, new: Loaded) -> str:
+    """The file that a difference stands in, as one would name it from here; "" for the config itself."""
+    if difference.mark is None or difference.path == new.path:
+        return ""
+    path, here = Path(difference.path), Path.cwd().resolve()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else difference.path
 
 
 def _alone(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:

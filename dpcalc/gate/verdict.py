@@ -45,7 +45,8 @@ class Problem:
     Attributes:
         code: the rule, e.g. "DPC301".
         severity: an error stands behind every verdict but `passed`.
-        mark: line and column in the file, from 1, or None.
+        mark: line and column, from 1, or None.
+        elsewhere: the file that `mark` is in, where that is another one.
         detail: one sentence for rules without a sentence of their own, else what the sentence is about.
         numbers: unrounded, for the sentence.
         hint: what to do, or "".
@@ -54,6 +55,7 @@ class Problem:
     code: str
     severity: Severity
     mark: tuple[int, int] | None = None
+    elsewhere: str = ""
     detail: str = ""
     numbers: tuple[float, ...] = ()
     hint: str = ""
@@ -67,7 +69,8 @@ class Change:
         key: dotted, as the file writes it.
         old: what the base says, "" for nothing.
         new: what the file says, "" for nothing.
-        mark: line and column in the file, or None.
+        mark: line and column, or None.
+        elsewhere: the file that `mark` is in, where a reference leads to another one.
         alone: epsilon of the base with nothing but this changed, an upper bound; None where that is not known.
     """
 
@@ -75,6 +78,7 @@ class Change:
     old: str
     new: str
     mark: tuple[int, int] | None = None
+    elsewhere: str = ""
     alone: float | None = None
 
 

@@ -23,7 +23,7 @@ def _file(file: FileView) -> dict[str, object]:
         "guarantee": None if guarantee is None else guarantee_fields(guarantee),
         "budget": None if guarantee is None else budget_fields(guarantee.epsilon, limit),
         "base": None if base is None else {"name": base.name, "guarantee": guarantee_fields(base.guarantee)},
-        "changes": [] if base is None else [_change(change) for change in base.changes],
+        "changes": [] if base is None else [_change(change, file.path) for change in base.changes],
         "fits": {
             "noise_multiplier": fits.noise_multiplier,
             "noise_factor": fits.noise_factor,
@@ -33,7 +33,7 @@ def _file(file: FileView) -> dict[str, object]:
     }
 
 
-def _change(change: Change) -> dict[str, object]:
+def _change(change: Change, path: str) -> dict[str, object]:
     """One difference from a base; `epsilon` is what it alone makes of that of the base, null where not known."""
     line, column = change.mark or (None, None)
     return {
@@ -42,6 +42,7 @@ def _change(change: Change) -> dict[str, object]:
         "new": change.new,
         "epsilon": finite(change.alone),
         "finite": None if change.alone is None else math.isfinite(change.alone),
+        "path": change.elsewhere or path,
         "line": line,
         "column": column,
     }

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpcalc.config.diagnostics import Diagnostic, Severity, visible
@@ -52,6 +52,7 @@ class FileView:
         details: what changed against a base, line by line.
         findings: those of the gate first, then those of the config layer.
         result: unrounded.
+        elsewhere: locations of other files that findings stand in, by their paths.
     """
 
     path: str
@@ -61,12 +62,15 @@ class FileView:
     details: tuple[str, ...]
     findings: tuple[Finding, ...]
     result: Result
+    elsewhere: Mapping[str, str]
 
-    def place(self, finding: Finding) -> tuple[int, int] | None:
-        """Line and column of a finding in this file; None where it has none, or is about something else."""
-        if finding.path != self.path or finding.line is None or finding.column is None:
-            return None
-        return finding.line, finding.column
+    def place(self, finding: Finding) -> tuple[str, int, int]:
+        """Location, line and column of a finding, for readers that need all three: the first line where it has none."""
+        if finding.path == self.path:
+            return self.location, finding.line or 1, finding.column or 1
+        if finding.path in self.elsewhere:
+            return self.elsewhere[finding.path], finding.line or 1, finding.column or 1
+        return self.location, 1, 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +168,7 @@ def _file(command: str, result: Result, locate: Callable[[str], str]) -> FileVie
         details=comparison_lines(result),
         findings=findings([*by_gate, *result.diagnostics]),
         result=result,
+        elsewhere={one.elsewhere: locate(one.elsewhere) for one in result.problems if one.elsewhere},
     )
 
 
@@ -188,7 +193,7 @@ def _diagnosed(problem: Problem, result: Result) -> Diagnostic:
         severity=problem.severity,
         message=sentence(problem, result),
         hint=advice(problem, result),
-        path=result.path,
+        path=problem.elsewhere or result.path,
         line=line,
         column=column,
     )

@@ -37,9 +37,9 @@ def _annotation(command: str, file: FileView, finding: Finding) -> str:
     """One command."""
     rule = RULES.get(finding.code)
     properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
-    if file.location:
-        line, column = file.place(finding) or (1, 1)
-        properties = {"file": visible(file.location), "line": str(line), "col": str(column), **properties}
+    location, line, column = file.place(finding)
+    if location:
+        properties = {"file": visible(location), "line": str(line), "col": str(column), **properties}
     told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     hint = f"\n{finding.hint}" if finding.hint else ""
     return f"::{command} {told}::{_data(finding.message + hint)}"

@@ -21,8 +21,7 @@ def gitlab_json(view: GateView) -> str:
 
 def _entry(file: FileView, finding: Finding, name: str) -> dict[str, object]:
     """One finding."""
-    path = visible(file.location or "stdin")
-    line, _ = file.place(finding) or (1, 1)
+    location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
     lost = finding.level is Severity.ERROR and file.verdict is Verdict.UNDECIDED
     return {
@@ -30,5 +29,5 @@ def _entry(file: FileView, finding: Finding, name: str) -> dict[str, object]:
         "check_name": finding.code,
         "fingerprint": name,
         "severity": "critical" if lost else _SEVERITIES[finding.level],
-        "location": {"path": path, "lines": {"begin": line}},
+        "location": {"path": visible(location or "stdin"), "lines": {"begin": line}},
     }

@@ -50,8 +50,8 @@ def _rule(code: str) -> dict[str, object]:
 
 def _result(file: FileView, finding: Finding, name: str, codes: list[str]) -> dict[str, object]:
     """One finding."""
-    uri = quote(file.location or "stdin", errors="surrogatepass")
-    line, column = file.place(finding) or (1, 1)
+    location, line, column = file.place(finding)
+    uri = quote(location or "stdin", errors="surrogatepass")
     hint = f"\n{finding.hint}" if finding.hint else ""
     return {
         "ruleId": finding.code,

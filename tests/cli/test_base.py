@@ -329,14 +329,43 @@ def test_standard_input_has_no_base(dpcalc, tree, monkeypatch):
 
 
 def test_references_lead_into_the_base(dpcalc, tree):
-    run = text(steps='"${conf/train.yaml:steps}"')
-    tree.write("conf/train.yaml", "steps: 1000\n")
+    run = text(steps='"${conf/train.yaml:train.steps}"')
+    tree.write("conf/train.yaml", "train:\n  lr: 0.1\n  steps: 1000\n")
     tree.commit(run__yaml=run)
-    tree.write("conf/train.yaml", "steps: 1700\n")
+    tree.write("conf/train.yaml", "train:\n  lr: 0.1\n  steps: 1700\n")
     ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
-    codes, result = found(ended)
-    assert codes == [("DPC401", "warning", 5)]
-    assert [(one["old"], one["new"]) for one in result["changes"]] == [("1000", "1700")]
+    ((finding,), (change,)) = (found(ended)[1][key] for key in ("findings", "changes"))
+    assert (finding["code"], finding["path"], finding["line"], finding["column"]) == (
+        "DPC401",
+        "conf/train.yaml",
+        3,
+        3,
+    )
+    assert (change["key"], change["old"], change["new"]) == ("training.steps", "1000", "1700")
+    assert (change["path"], change["line"]) == ("conf/train.yaml", 3)
+    annotated = dpcalc("check", "run.yaml", "--base", "HEAD", "--report", "github").out
+    assert annotated.startswith(
+        "::warning file=conf/train.yaml,line=3,col=3,title=DPC401 rise::epsilon rises, 1.00 -> 1.70 "
+    )
+
+
+def test_a_reference_that_leads_elsewhere_is_what_changed(dpcalc, tree):
+    tree.write("conf/train.yaml", "short: 1000\nlong: 1700\n")
+    tree.commit(run__yaml=text(steps='"${conf/train.yaml:short}"'))
+    tree.write("run.yaml", text(steps='"${conf/train.yaml:long}"'))
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
+    ((finding,), (change,)) = (found(ended)[1][key] for key in ("findings", "changes"))
+    assert (finding["path"], finding["line"]) == (change["path"], change["line"]) == ("run.yaml", 5)
+
+
+def test_a_reference_within_the_file_leads_to_the_changed_line(dpcalc, tree):
+    inside = "mine: {steps: 1000}\ndpcalc:\n" + "".join(
+        f"  {line}\n" for line in text(steps='"${mine.steps}"').splitlines()
+    )
+    tree.commit(run__yaml=inside)
+    tree.write("run.yaml", inside.replace("1000", "1300"))
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
+    assert found(ended)[0] == [("DPC401", "warning", 1)]
 
 
 def test_a_reference_of_the_base_does_not_leave_the_repository(dpcalc, tree, tmp_path):
