@@ -10,6 +10,7 @@ from dpcalc.curves.loss_pmf import LossPmf, added, compose, powers, trimmed
 from dpcalc.curves.split_pmf import SplitPmf, split_powers
 
 Loss = LossPmf | SplitPmf
+_NOTHING = 1e-15  # a bulk of which so little is left has no window: it goes with the jumps
 
 
 def merged(a: LossPmf, b: LossPmf, rounding: Rounding) -> LossPmf:
@@ -35,6 +36,8 @@ def power(one: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
 
 def _powers(one: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
     """Self-compositions of a loss on one lattice or two."""
+    if isinstance(one, SplitPmf) and float(one.bulk.mass.sum()) ** max(counts) < _NOTHING:
+        return _powers(one.joined(rounding), counts, rounding)
     if isinstance(one, SplitPmf):
         return [
             SplitPmf(bulk=trimmed(power.bulk), jumps=trimmed(power.jumps))
