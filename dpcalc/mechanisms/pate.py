@@ -1,0 +1,240 @@
+"""PATE: many teachers vote on the label of a query, and the most frequent label after noise is released.
+
+Every teacher is trained on its own part of the data, so that one record changes one teacher, whose vote moves from one
+label to another in any of the queries.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.curves.likely_outcome import BothWays, gaussian_moments, pure_dp_moments
+from dpcalc.errors import InputError
+from dpcalc.numerics.normal import ACCURACY, log_below
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Votes:
+    """How the teachers voted.
+
+    Attributes:
+        counts: teachers for each label, shape (queries, labels), whole numbers >= 0.
+        teachers: their number, the sum of every row.
+    """
+
+    counts: NDArray[np.int64]
+    teachers: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no vote."""
+        if self.counts.ndim != 2 or not len(self.counts) or self.counts.shape[1] < 2:
+            raise InputError(f"votes: expected queries x labels, at least 1 x 2, got shape {self.counts.shape}")
+        if (self.counts < 0).any() or (self.counts.sum(axis=1) != self.teachers).any():
+            raise InputError(f"votes: expected counts >= 0 that sum to {self.teachers} in every row")
+
+    @property
+    def queries(self) -> int:
+        """How many labels were asked for."""
+        return len(self.counts)
+
+    @property
+    def labels(self) -> int:
+        """How many labels there are."""
+        return int(self.counts.shape[1])
+
+    @property
+    def top(self) -> NDArray[np.int64]:
+        """Votes of the most frequent label, shape (queries,)."""
+        return np.asarray(self.counts.max(axis=1), dtype=np.int64)
+
+    def union_bound(self, overtakes: Array) -> Array:
+        """Bound on the probability that another label than the most frequent one wins.
+
+        Args:
+            overtakes: probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes.
+
+        Returns:
+            The sum over the other labels, shape (queries,), at most (labels - 1) / 2.
+        """
+        leads = self.top[:, None] - self.counts
+        chances = overtakes[leads]
+        chances[np.arange(self.queries), self.counts.argmax(axis=1)] = 0.0
+        return np.asarray(chances.sum(axis=1), dtype=np.float64)
+
+    def capped(self, chances: Array) -> Array:
+        """The same, at most 1 - 1/labels: no label wins more often than the most frequent one."""
+        return np.minimum(chances, 1 - 1 / self.labels)
+
+
+class Aggregation(Protocol):
+    """How votes become a label."""
+
+    @property
+    def noise(self) -> str:
+        """The parameters in words."""
+        ...
+
+    def overtakes(self, leads: Array) -> Array:
+        """Probability that the noise makes up for a lead of so many votes, the same shape; falling."""
+        ...
+
+    def moments(self, chances: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
+        """Upper bounds on K(z) = log E[e^{zL}] of each query, for these votes.
+
+        Args:
+            chances: bound on the probability that another than the most frequent label wins, shape (n,).
+            top: votes of the most frequent label, shape (n,).
+            orders: z > 0, shape (m,).
+
+        Returns:
+            K for D||D' and D'||D, D the data with these votes, shape (n, m) each.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LNMax:
+    """The label with the most votes after Laplace noise of scale 1/gamma on each count; (2 gamma, 0)-DP.
+
+    Attributes:
+        gamma: inverse scale of the noise, > 0.
+
+    References:
+        Papernot et al. 2017 (1610.05755v4), Lemma 4 for the chance that one label overtakes another.
+    """
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no scale."""
+        _positive("gamma", self.gamma)
+
+    @property
+    def noise(self) -> str:
+        """The parameters in words."""
+        return f"LNMax, gamma {self.gamma!r}"
+
+    @property
+    def epsilon(self) -> float:
+        """Of one query: one count falls by one, another one rises."""
+        return 2 * self.gamma
+
+    def overtakes(self, leads: Array) -> Array:
+        """(2 + gamma lead) / (4 e^(gamma lead)): the tail of the difference of two Laplace variables."""
+        x = self.gamma * leads
+        return np.asarray((2 + x) / 4 * np.exp(-x))
+
+    def moments(self, chances: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002  of the protocol
+        """As the protocol says."""
+        return pure_dp_moments(chances, orders, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNMax:
+    """The label with the most votes after Gaussian noise on each count.
+
+    Attributes:
+        sigma: standard deviation of the noise in votes, > 0.
+
+    References:
+        Papernot et al. 2018 (1802.08908v1), Propositions 7 and 8.
+    """
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no deviation."""
+        _positive("sigma", self.sigma)
+
+    @property
+    def noise(self) -> str:
+        """The parameters in words."""
+        return f"GNMax, sigma {self.sigma!r}"
+
+    @property
+    def shift(self) -> float:
+        """Distance of the counts of two neighbours in standard deviations: one falls by one, another one rises."""
+        return math.sqrt(2) / self.sigma
+
+    def overtakes(self, leads: Array) -> Array:
+        """The tail of the difference of two Gaussian variables."""
+        return np.asarray(np.exp(log_below(-leads / (math.sqrt(2) * self.sigma)) + ACCURACY))
+
+    def moments(self, chances: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002  of the protocol
+        """As the protocol says."""
+        return gaussian_moments(chances, orders, shift=self.shift)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentGNMax:
+    """GNMax only where the largest count after a first noise reaches a threshold; else it is told that it did not.
+
+    Attributes:
+        label: the noise of the label.
+        threshold: votes.
+        check_sigma: standard deviation of the first noise in votes, > 0.
+
+    References:
+        Papernot et al. 2018 (1802.08908v1), Algorithm 1.
+    """
+
+    label: GNMax
+    threshold: float
+    check_sigma: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no threshold or deviation."""
+        _positive("threshold sigma", self.check_sigma)
+        if not math.isfinite(self.threshold):
+            raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
+
+    @property
+    def noise(self) -> str:
+        """The parameters in words."""
+        first = f"threshold {self.threshold!r}, threshold sigma {self.check_sigma!r}"
+        return f"Confident-GNMax, {first}, sigma {self.label.sigma!r}"
+
+    def overtakes(self, leads: Array) -> Array:
+        """Of the label, where there is one."""
+        return self.label.overtakes(leads)
+
+    def answers(self, top: NDArray[np.int64]) -> Array:
+        """Probability that a query is answered, shape of `top`."""
+        return np.asarray(np.exp(self._log_sides(top)[0]))
+
+    def moments(self, chances: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
+        """As the protocol says: the check is one bit, whose moment is exact, and its "yes" carries that of the label.
+
+        The largest count of a neighbour is the same or differs by one; the worst of the three counts.
+        """
+        ahead, back = self.label.moments(chances, top, orders)
+        own = self._log_sides(top)
+        others = [self._log_sides(top + step) for step in (-1, 0, 1)]
+        return (
+            np.maximum.reduce([_bit(own, other, ahead, orders) for other in others]),
+            np.maximum.reduce([_bit(other, own, back, orders) for other in others]),
+        )
+
+    def _log_sides(self, top: NDArray[np.int64]) -> BothWays:
+        """Log probabilities that the threshold is reached, and that it is not."""
+        place = np.asarray((top - self.threshold) / self.check_sigma, dtype=np.float64)
+        return log_below(place), log_below(-place)
+
+
+def _bit(p: BothWays, q: BothWays, inside: Array, orders: Array) -> Array:
+    """K(z) of a bit whose first side is followed by a step with K(z) = inside, shape (n, m)."""
+    sides = [(z_p + orders * (z_p - z_q)) for z_p, z_q in ((a[:, None], b[:, None]) for a, b in zip(p, q, strict=True))]
+    rarer = np.maximum(np.minimum(*p), np.minimum(*q))[:, None]  # what a rounded probability is off by is a part of it
+    slack = ACCURACY * (2 * orders + 1) * np.exp(rarer) + 1e-15
+    return np.asarray(np.maximum(np.logaddexp(sides[0] + inside, sides[1]) + slack, 0.0))
+
+
+def _positive(name: str, value: float) -> None:
+    """Refuse what is not a finite number > 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name}: expected a finite number > 0, got {value!r}")

@@ -1,0 +1,74 @@
+"""The standard normal distribution on arrays, in log space: a table with exact slopes, read by cubic interpolation."""
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+ACCURACY = 1e-10
+"""Bound on the error of `log_below` (absolute) and of the mass below `log_quantile` (relative), with room to spare."""
+_FIRST, _LAST, _PER_UNIT = -37, 9, 64
+_LOG_ROOT = math.log(math.sqrt(2 * math.pi))
+
+
+def log_below(x: Array) -> Array:
+    """Log Phi(x).
+
+    Args:
+        x: any shape.
+
+    Returns:
+        The logarithm of the normal probability below x, within ACCURACY; same shape.
+
+    Example:
+        >>> [round(float(one), 9) for one in log_below(np.array([-50.0, -1.0, 0.0]))]
+        [-1254.831361139, -1.841021645, -0.693147181]
+    """
+    table, slopes = _table()
+    place = (np.clip(x, _FIRST, _LAST) - _FIRST) * _PER_UNIT
+    at = np.minimum(place.astype(np.int64), table.size - 2)
+    t = place - at
+    low, high = table[at], table[at + 1]
+    rise, fall = slopes[at] / _PER_UNIT, slopes[at + 1] / _PER_UNIT
+    bend = 3 * (high - low) - 2 * rise - fall
+    value = low + t * (rise + t * (bend + t * (2 * (low - high) + rise + fall)))
+    far = x < _FIRST
+    if far.any():
+        value = np.where(far, _far_below(np.where(far, x, _FIRST)), value)
+    return np.where(x > _LAST, 0.0, value)
+
+
+def log_quantile(log_mass: Array) -> Array:
+    """The point below which the normal distribution has a mass.
+
+    Args:
+        log_mass: logarithm of the mass, at least log Phi(-37), below 0.
+
+    Returns:
+        x with log Phi(x) = log_mass; same shape.
+    """
+    table, _ = _table()
+    x = np.interp(log_mass, table, _FIRST + np.arange(table.size) / _PER_UNIT)
+    for _ in range(2):
+        value = log_below(x)
+        x = x + (log_mass - value) * np.exp(value + x * x / 2 + _LOG_ROOT)
+    return np.asarray(x, dtype=np.float64)
+
+
+@cache
+def _table() -> tuple[Array, Array]:
+    """Log Phi and its slope on a lattice."""
+    points = _FIRST + np.arange((_LAST - _FIRST) * _PER_UNIT + 1) / _PER_UNIT
+    above = np.array([math.erfc(x / math.sqrt(2)) / 2 for x in np.abs(points)])
+    table = np.where(points < 0, np.log(above), np.log1p(-above))
+    return table, np.exp(-points * points / 2 - _LOG_ROOT - table)
+
+
+def _far_below(x: Array) -> Array:
+    """Log Phi(x) for x <= -37 by Mills' ratio; the next term of the series is below 1e-11."""
+    w = 1 / (x * x)
+    result: Array = -x * x / 2 - _LOG_ROOT - np.log(-x) + np.log1p(w * (-1 + w * (3 - 15 * w)))
+    return result

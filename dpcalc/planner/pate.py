@@ -1,0 +1,237 @@
+"""What an ensemble of teachers costs: by the number of its answers alone, and by how the teachers voted."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.accountants.closed_form import gaussian_epsilon
+from dpcalc.accountants.conversion import log_peak
+from dpcalc.accountants.optimal import equal_steps
+from dpcalc.accountants.rdp import rdp
+from dpcalc.adjacency import Adjacency
+from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.curves.loss_moments import Curve
+from dpcalc.errors import InputError
+from dpcalc.guarantee import Guarantee, Kind
+from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes
+from dpcalc.numerics.roots import bracket_root
+
+Array = NDArray[np.float64]
+
+UNIT = "teacher"
+MOST_QUERIES = 10**9
+_WIDE = np.geomspace(0.05, 5e3, 16)
+_ORDERS, _ROUNDS = 7, 3  # orders tried at once, and how often the interval around the best is cut again
+_PREFIX_ORDERS = 24
+_FINEST = 1e-9  # relative distance of the smallest noise from what fails
+ASSUMPTIONS = (
+    "every record is in the data of one teacher only",
+    "only the noisy labels are released: no votes, no teacher, nothing about the noise",
+    "the queries, their number and the noise do not depend on the teachers' data or on earlier answers",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByVotes:
+    """What the votes at hand cost; itself private.
+
+    Attributes:
+        guarantee: holds between the data with these votes and every neighbour, in both directions.
+        order: the Renyi order of the bound, > 1.
+        chances: bound on the probability that another than the most frequent label wins, shape (queries,).
+        costs: Renyi divergence of each query at that order, shape (queries,).
+    """
+
+    guarantee: Guarantee
+    order: float
+    chances: Array
+    costs: Array
+
+
+def by_number(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
+    """What a number of answers costs whatever the votes are.
+
+    A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
+    release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the
+    largest count, which changes by one. Many Gaussian releases are one.
+
+    Args:
+        aggregation: with its noise.
+        queries: answered, or checked, >= 0.
+        delta: in (0, 1).
+
+    Returns:
+        An upper bound for every data set; smaller than the sums of Renyi divergences in the papers.
+    """
+    _sensible(queries, delta)
+    if isinstance(aggregation, LNMax):
+        epsilon, method = equal_steps(aggregation.epsilon, queries, delta=delta) if queries else 0.0, "optimal"
+    else:
+        epsilon, method = _gaussian(aggregation, queries, delta) if queries else (0.0, "closed-form")
+    return _guarantee(epsilon, delta, method, "data-independent", "")
+
+
+def by_votes(aggregation: Aggregation, votes: Votes, *, delta: float) -> ByVotes:
+    """What these votes cost: queries on which the teachers agree cost next to nothing.
+
+    Args:
+        aggregation: with its noise.
+        votes: of the teachers.
+        delta: in (0, 1).
+
+    Returns:
+        An upper bound, the smaller of this analysis and the data-independent one; releasing it tells about the votes.
+    """
+    _sensible(votes.queries, delta)
+    chances = votes.capped(votes.union_bound(aggregation.overtakes(np.arange(votes.teachers + 1.0))))
+
+    def moments(orders: Array) -> tuple[Array, Array]:
+        return aggregation.moments(chances, votes.top, orders)
+
+    orders = _WIDE
+    for _ in range(_ROUNDS):
+        ahead, back = (each.sum(axis=0) for each in moments(orders))
+        epsilon = epsilons(np.maximum(ahead, back), orders, delta=delta)
+        best = int(np.argmin(epsilon))
+        low, high = orders[max(best - 1, 0)], orders[min(best + 1, orders.size - 1)]
+        found, order = float(epsilon[best]), float(orders[best])
+        direction = "D||D'" if ahead[best] >= back[best] else "D'||D"
+        orders = np.geomspace(low, high, _ORDERS)
+    costs = np.maximum(*moments(np.array([order])))[:, 0] / order
+    whatever = by_number(aggregation, votes.queries, delta=delta)
+    if whatever.epsilon < found:
+        guarantee = whatever
+    else:
+        guarantee = _guarantee(max(0.0, found), delta, "rdp", "data-dependent", direction)
+    return ByVotes(guarantee=guarantee, order=order + 1, chances=chances, costs=costs)
+
+
+def epsilons(cumulants: Array, orders: Array, *, delta: float) -> Array:
+    """The epsilon that each order proves: (K(z) + log w(z) - log delta) / z, as in accountants/conversion."""
+    return np.asarray((cumulants + log_peak(orders) - math.log(delta)) / orders)
+
+
+def most_by_number(aggregation: Aggregation, *, target: float, delta: float) -> int:
+    """How many queries keep to a target whatever the votes are.
+
+    Returns:
+        The largest number, at most MOST_QUERIES, whose data-independent epsilon is at most `target`.
+    """
+    _positive_target(target)
+
+    def keeps(queries: int) -> bool:
+        return by_number(aggregation, queries, delta=delta).epsilon <= target
+
+    low, high = 0, 1
+    while high <= MOST_QUERIES and keeps(high):
+        low, high = high, 2 * high
+    high = min(high, MOST_QUERIES + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
+
+
+def most_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
+    """How many of the queries, from the first on, keep to a target with these votes; itself private."""
+    _positive_target(target)
+    chances = votes.capped(votes.union_bound(aggregation.overtakes(np.arange(votes.teachers + 1.0))))
+    log_delta = -math.log(delta)
+    orders = np.geomspace(0.25 * log_delta / target, 6 * log_delta / target, _PREFIX_ORDERS)
+    moments = aggregation.moments(chances, votes.top, orders)
+    sums = np.maximum(*(np.cumsum(each, axis=0) for each in moments))
+    fitting = int((epsilons(sums, orders, delta=delta).min(axis=1) <= target).sum())
+    return max(fitting, min(votes.queries, most_by_number(aggregation, target=target, delta=delta)))
+
+
+def least_noise(aggregation: Aggregation, queries: int, *, target: float, delta: float) -> Aggregation:
+    """The same aggregation with the least noise that keeps to a target whatever the votes are.
+
+    Chosen without the votes: noise that was chosen by looking at them would tell about them. The two noises
+    of Confident-GNMax keep their ratio.
+
+    Returns:
+        With an epsilon of at most `target`; a billionth less noise exceeds it.
+    """
+    _positive_target(target)
+
+    def excess(log_factor: float) -> float:
+        return by_number(scaled(aggregation, math.exp(log_factor)), queries, delta=delta).epsilon - target
+
+    low, high = -1.0, 1.0
+    while excess(low) <= 0:
+        low *= 2
+        if low < -50:
+            raise InputError("target: expected one that needs noise, but almost none meets it")
+    while excess(high) > 0:
+        high *= 2
+        if high > 50:
+            raise InputError(f"target: expected an epsilon that noise can reach, got {target!r}")
+    root = bracket_root(lambda x: -excess(x), low, high, tolerance=_FINEST)
+    return scaled(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
+
+
+def scaled(aggregation: Aggregation, factor: float) -> Aggregation:
+    """The same aggregation with its noise multiplied."""
+    match aggregation:
+        case LNMax(gamma=gamma):
+            return LNMax(gamma=gamma / factor)
+        case GNMax(sigma=sigma):
+            return GNMax(sigma=sigma * factor)
+        case ConfidentGNMax(label=label, threshold=threshold, check_sigma=check):
+            return ConfidentGNMax(
+                label=GNMax(sigma=label.sigma * factor), threshold=threshold, check_sigma=check * factor
+            )
+    raise InputError(f"aggregation: expected lnmax, gnmax or confident-gnmax, got {type(aggregation).__name__}")
+
+
+def _gaussian(aggregation: Aggregation, queries: int, delta: float) -> tuple[float, str]:
+    """Epsilon of the Gaussian releases behind some answers, and the accountant."""
+    counts: dict[Curve, int] = {}
+    label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
+    if isinstance(label, GNMax):
+        counts[_pair(label.sigma / math.sqrt(2))] = queries
+    if isinstance(aggregation, ConfidentGNMax):
+        check = _pair(aggregation.check_sigma)
+        counts[check] = counts.get(check, 0) + queries
+    epsilon = gaussian_epsilon(counts, delta=delta, sign=1)
+    if epsilon is not None:
+        return epsilon, "closed-form"
+    return rdp(counts, delta=delta).epsilon, "rdp"
+
+
+def _pair(deviation: float) -> MixturePair:
+    """A Gaussian release of what changes by one."""
+    return MixturePair(
+        centers=(0.0, 1.0), weights_p=(0.0, 1.0), weights_q=(1.0, 0.0), differences=(-1.0, 1.0), deviation=deviation
+    )
+
+
+def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:
+    """A statement about one teacher's data."""
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        kind=Kind.UPPER,
+        unit=UNIT,
+        adjacency=Adjacency.REPLACE_ONE,
+        method=method,
+        bound=bound,
+        direction=direction,
+    )
+
+
+def _sensible(queries: int, delta: float) -> None:
+    """Refuse what has no meaning."""
+    if not 0 <= queries <= MOST_QUERIES:
+        raise InputError(f"queries: expected a whole number from 0 to {MOST_QUERIES:.0e}, got {queries}")
+    if not 0 < delta < 1:
+        raise InputError(f"delta: expected a number between 0 and 1, both excluded, got {delta!r}")
+
+
+def _positive_target(target: float) -> None:
+    """Refuse a target that is no epsilon."""
+    if not (math.isfinite(target) and target > 0):
+        raise InputError(f"target epsilon: expected a finite number > 0, got {target!r}")
