@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -139,7 +140,11 @@ def test_a_switch_is_true_or_false(action, text):
 
 def test_the_options_exist():
     told = subprocess.run(
-        ["dpcalc", "check", "--help"], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "200"}
+        [sys.executable, "-m", "dpcalc", "check", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "200"},
     ).stdout
     for option in re.findall(r"(?:option|flag) (--[\w-]+)", STEPS[-1]["run"]):
         assert option in told
