@@ -1,18 +1,19 @@
 """Moments of a step of which one outcome is almost certain.
 
 Let (P, Q) dominate the step: what it releases on D and on D' is made at random from a draw of P and of Q. If one
-outcome has probability at least 1 - q on D, the moment E[e^{zL}] of its loss is at most the largest value over sets A of
+outcome has probability at least 1 - q on D, the moment E[e^{zL}] of its loss is at most the largest value over sets A
+of
 
     integral over A of (dP/dQ)^z dP  +  P(A^c)^(z+1) Q(A^c)^(-z),                                              (M)
 
 P(A) = q for D||D' (P belongs to D), Q(A) = q for D'||D (Q belongs to D). Nothing is published like it (ours).
 
-Proof. Let phi(x) be the probability that x becomes another outcome. Telling x itself in place of all these outcomes only
-adds information, so by data processing the moment is at most that of "x, or the likely outcome", which is (M) with phi
-in the place of A. For given masses P(phi) and Q(phi) the second part is fixed, and by the lemma of Neyman and Pearson
-the first is largest where e^{zL} + a e^{-L} exceeds some level (at a single level phi may split). For a >= 0 that is
-convex in L, else increasing: A is an upper tail of the loss and perhaps a lower one. A larger set tells more, so (M) grows
-with A: with q, and with either tail. QED.
+Proof. Let phi(x) be the probability that x becomes another outcome. Telling x itself in place of all these outcomes
+only adds information, so by data processing the moment is at most that of "x, or the likely outcome", which is (M)
+with phi in the place of A. For given masses P(phi) and Q(phi) the second part is fixed, and by the lemma of Neyman
+and Pearson the first is largest where e^{zL} + a e^{-L} exceeds some level (at a single level phi may split). For a
+>= 0 that is convex in L, else increasing: A is an upper tail of the loss and perhaps a lower one. A larger set tells
+more, so (M) grows with A: with q, and with either tail. QED.
 """
 
 import numpy as np
