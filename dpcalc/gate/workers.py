@@ -54,7 +54,8 @@ def answers(
     """
     found: dict[int, R | Exception] = {}
     waiting = iter(range(len(tasks)))
-    with _workers(function, min(PROCESSES, len(tasks))) as workers:
+    in_time = deadline is None or time.monotonic() < deadline
+    with _workers(function, min(PROCESSES, len(tasks)) if in_time else 0) as workers:
         for worker in workers:
             _give(worker, waiting, tasks)
         while len(found) < len(tasks):
