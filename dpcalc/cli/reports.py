@@ -1,6 +1,7 @@
 """`--report FORMAT[=PATH]`: which formats are written, and where."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,12 @@ class Report:
 
     format: str
     path: str | None = None
+
+    def clear(self) -> None:
+        """Take away the file of an earlier run: it does not speak for a run that ends without a report."""
+        if self.path is not None and Path(self.path).is_file():
+            with suppress(OSError):  # writing will tell
+                Path(self.path).unlink()
 
     def write(self, text: str) -> None:
         """Write the report's file.
@@ -42,7 +49,7 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
         as_json: whether `--json`, short for `--report json`, was given.
 
     Returns:
-        Reports, exactly one of them for standard output, which comes last.
+        Reports, exactly one of them for standard output, which comes last; files of earlier runs are gone.
 
     Raises:
         InputError: if a format is unknown or two reports want standard output.
@@ -54,6 +61,8 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     if len(spoken) > 1:
         names = " and ".join(report.format for report in spoken)
         raise InputError(f"--report: expected at most one on standard output, got {names}; give the others =PATH")
+    for report in asked:
+        report.clear()
     return (*(report for report in asked if report.path is not None), *spoken)
 
 

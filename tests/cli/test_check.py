@@ -253,6 +253,16 @@ def test_files_come_before_standard_output_and_all_formats_are_written(dpcalc, c
     assert written["concise"] == ended.out
 
 
+def test_a_report_of_an_earlier_run_does_not_outlive_a_crash(dpcalc, config, tmp_path, monkeypatch):
+    report = tmp_path / "dpcalc.json"
+    wanted = ("--report", f"json={report}")
+    assert dpcalc("check", config(), *wanted).code == 0
+    assert report.exists()
+    monkeypatch.setattr("dpcalc.cli.gate.gate_view", lambda *_, **__: 1 / 0)
+    assert dpcalc("check", config(), *wanted).code == 3
+    assert not report.exists()
+
+
 def test_a_step_of_github_gets_a_summary(dpcalc, config, tmp_path, monkeypatch):
     summary = tmp_path / "summary.md"
     summary.write_text("before\n", encoding="utf-8")
