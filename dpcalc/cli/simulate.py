@@ -10,7 +10,7 @@ from dpcalc.cli.answer import Answer
 from dpcalc.cli.progress import tell
 from dpcalc.cli.remarks import remarks
 from dpcalc.cli.sources import loaded_plan
-from dpcalc.cli.terminal import drawn
+from dpcalc.cli.terminal import on_terminal, styled, width
 
 EXAMPLE = "Example: dpcalc simulate clinic.yaml --draws 100000 --seed 7"
 CONTRADICTED = 1
@@ -42,7 +42,7 @@ def simulate(
     from dpcalc.planner.chance import DOUBT, Effort
     from dpcalc.planner.simulate import simulation
     from dpcalc.report.measured_json import simulation_json
-    from dpcalc.report.simulation_view import simulation_view
+    from dpcalc.report.simulation_view import simulation_facts, simulation_view
 
     loaded = loaded_plan(context)
     found = simulation(loaded.plan, Effort(seed=seed, draws=draws, runs=runs), tell=tell)
@@ -50,4 +50,10 @@ def simulate(
     code = 0 if found.agrees else CONTRADICTED
     if as_json:
         return Answer(text=simulation_json(found, loaded, doubt=DOUBT), code=code, asides=asides)
-    return Answer(text=drawn(simulation_view(found, loaded.plan, doubt=DOUBT)), code=code, asides=asides)
+    if not on_terminal():
+        return Answer(text=simulation_facts(found, loaded.plan, doubt=DOUBT), code=code, asides=asides)
+
+    from dpcalc.report.table import comparison_text
+
+    table = comparison_text(simulation_view(found, doubt=DOUBT), width=width(), styled=styled())
+    return Answer(text=table, code=code, asides=asides)

@@ -131,7 +131,8 @@ def _tilted_step(curve: LossCurve, tilt: float) -> TiltedStep:
         ceilings.append(_ceiling(segment, ends, tilt))
     ceiling = np.concatenate(ceilings)
     width = np.concatenate([np.diff(ends) for ends in edges])
-    heap = np.append(np.exp(ceiling) * width, mass)
+    top = max(float(ceiling.max()), 0.0)
+    heap = np.append(np.exp(ceiling - top) * width, mass * math.exp(-top))
     return TiltedStep(
         tilt=tilt,
         log_norm=_log_sum(np.array(log_masses)),

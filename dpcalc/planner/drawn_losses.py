@@ -58,7 +58,7 @@ def _direction(name: str, plan: Plan, counts: dict[Curve, int], chance: Chance) 
         above = losses[losses > epsilon]
         total += float((np.exp(log_moment - tilt * above - log_most) * -np.expm1(epsilon - above)).sum())
         chance.tell((start + some) / runs)
-    most, mean = math.exp(log_most), min(total / runs, 1.0)
+    most, mean = math.exp(min(log_most, 700.0)), min(total / runs, 1.0)
     low, high = mean_interval(mean, runs, doubt=DOUBT)
     drawn = sum(counts.values())
     lower, upper = delta_interval(counts, epsilon=epsilon, sides=(LOWER, UPPER))

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
+from dpcalc.report.comparison_view import ComparisonView
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
-from dpcalc.report.view import EvaluationView, truth
+from dpcalc.report.view import truth
 
 if TYPE_CHECKING:  # these load numpy, which other reports do without
     from dpcalc.planner.chance import Check
@@ -17,49 +18,56 @@ if TYPE_CHECKING:  # these load numpy, which other reports do without
 DIGITS = 5
 
 
-def simulation_view(found: Simulation, plan: Plan, *, doubt: float) -> EvaluationView:
-    """The rows of a simulation.
+def simulation_facts(found: Simulation, plan: Plan, *, doubt: float) -> str:
+    """A simulation as `key: value` lines with the names of the JSON output.
 
     Args:
         found: what was drawn.
         plan: the question, for its name.
         doubt: probability with which one interval may miss.
     """
+    facts = [("name", visible(plan.name))] if plan.name else []
+    facts += [("agrees", truth(found.agrees)), ("seed", str(found.seed)), ("doubt", as_given(doubt))]
+    facts += [("checks", f"{_quantity(check)}: {_words(check)}") for check in found.checks]
+    return "".join(f"{key}: {value}\n" for key, value in facts)
+
+
+def simulation_view(found: Simulation, *, doubt: float) -> ComparisonView:
+    """A simulation as a table; arguments as for `simulation_facts`."""
     wrong = sum(not check.agrees for check in found.checks)
-    verdict = f"{wrong} of {len(found.checks)} computed numbers contradicted by" if wrong else "computed agrees with"
-    seed = f"seed {found.seed}; each interval misses with probability at most {as_given(doubt)}"
-    sections = [("run", visible(plan.name))] if plan.name else []
-    sections += [(_label(check), _text(check)) for check in found.checks]
-    return EvaluationView(
-        headline=f"{verdict} drawn",
-        sections=(*sections, ("chance", seed)),
-        facts=tuple(_facts(found, plan, doubt)),
+    verdict = f"{wrong} of {len(found.checks)} computed numbers contradicted" if wrong else "computed agrees with drawn"
+    return ComparisonView(
+        headline=f"{verdict}   seed {found.seed}, an interval misses with probability <= {as_given(doubt)}",
+        columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),
+        rows=tuple(tuple(_cells(check)) for check in found.checks),
     )
 
 
-def _facts(found: Simulation, plan: Plan, doubt: float) -> Iterable[tuple[str, str]]:
-    """The same as `key: value` pairs."""
-    yield "name", visible(plan.name)
-    yield "agrees", truth(found.agrees)
-    yield "seed", str(found.seed)
-    yield "doubt", as_given(doubt)
-    for check in found.checks:
-        yield "checks", f"{_label(check)}: {_text(check)}"
+def _cells(check: Check) -> Iterable[str]:
+    """One row of the table."""
+    low, high = check.interval
+    yield _quantity(check)
+    yield _between(*check.computed)
+    yield f"{_up(check.observed)}{f' ({visible(check.note)})' if check.note else ''}"
+    yield "" if low == high else _between(low, high)
+    yield str(check.trials)
+    yield truth(check.agrees)
+    yield ""
 
 
-def _label(check: Check) -> str:
+def _quantity(check: Check) -> str:
     """What was checked, and in which phase."""
     quantity = visible(check.quantity)
     return f"{visible(check.phase)}: {quantity}" if check.phase else quantity
 
 
-def _text(check: Check) -> str:
+def _words(check: Check) -> str:
     """Both numbers and the verdict."""
     low, high = check.interval
     between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
-    computed = _between(*check.computed)
     note = f" ({visible(check.note)})" if check.note else ""
     verdict = "" if check.agrees else "; NOT the same"
+    computed = _between(*check.computed)
     return f"computed {computed}, drawn {_up(check.observed)}{between}, {check.trials} draws{note}{verdict}"
 
 

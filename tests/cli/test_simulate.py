@@ -104,6 +104,19 @@ def test_the_contradiction_is_said(real, file, monkeypatch):
     assert "NOT the same" in ended.out
 
 
+def test_on_a_terminal_it_is_a_table(real, file, monkeypatch):
+    monkeypatch.setattr("dpcalc.cli.simulate.on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    ended = real("simulate", str(file(PHASES)), *SMALL)
+    assert ended.out.startswith("computed agrees with drawn   seed 1")
+    assert "quantity" in ended.out
+    assert "main: share of" in ended.out
+    assert max(map(len, ended.out.splitlines())) <= 100
+    monkeypatch.setattr(Poisson, "rate", lambda self, _: self.probability / 2)
+    ended = real("simulate", str(file()), "--draws", "20000", "--runs", "20")
+    assert ended.out.startswith("1 of 5 computed numbers contradicted")
+
+
 def test_runs_without_a_loss(real, file):
     ended = real("simulate", str(file()), *SMALL, "--noise-multiplier", "0")
     assert ended.code == 0

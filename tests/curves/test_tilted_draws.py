@@ -37,7 +37,9 @@ def normal_cdf(x, mean, deviation):
     return np.array([math.erfc((mean - one) / (deviation * math.sqrt(2))) / 2 for one in x])
 
 
-@pytest.mark.parametrize(("shift", "deviation", "tilt"), [(1, 1.0, 0.5), (1, 4.0, 30.0), (3, 0.5, 2.0), (20, 6.0, 4.0)])
+@pytest.mark.parametrize(
+    ("shift", "deviation", "tilt"), [(1, 1.0, 0.5), (1, 4.0, 30.0), (3, 0.5, 2.0), (20, 6.0, 4.0), (3, 0.2, 5.0)]
+)
 def test_tilted_gaussian_losses_are_normal(shift, deviation, tilt):
     mu = shift / deviation
     step = tilted(gaussian(shift, deviation), tilt=tilt)
