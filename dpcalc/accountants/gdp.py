@@ -3,9 +3,14 @@
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.privacy_profile import GluedProfile
+from dpcalc.numerics.roots import bracket_root
 
 
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
@@ -62,3 +67,48 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
     pair = MixturePair.of(here, there, deviation=1 / mu)
     back = MixturePair.of(here, there, deviation=1 / mu)
     return GluedProfile(own=pair, other=back, shift=1.0).epsilon(delta)
+
+
+def mu_of(epsilon: float, *, delta: float) -> float:
+    """The sensitivity of the Gaussian release of noise 1 that has a delta at an epsilon.
+
+    Args:
+        epsilon: >= 0.
+        delta: in [0, 1].
+
+    Returns:
+        mu, rounded up to a relative 1e-9; 0 for delta 0, `inf` for delta 1.
+
+    References:
+        Balle, Wang 2018 (1805.06530v2), Theorem 8.
+
+    Example:
+        >>> round(mu_of(5.7761, delta=1e-8), 5)
+        1.0
+    """
+    if delta <= 0:
+        return 0.0
+
+    def spent(mu: float) -> float:
+        upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        return _below(upper) - math.exp(min(epsilon, 700.0)) * _below(lower)
+
+    high = 1.0
+    while spent(high) < delta:
+        high *= 2
+        if high > 1e6:
+            return math.inf
+    return bracket_root(lambda mu: spent(mu) - delta, 1e-12, high, tolerance=1e-9)[1]
+
+
+def gaussian_detected(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """True positive rates of the best test of N(mu, 1) against N(0, 1), at false positive rates in (0, 1)."""
+    normal = NormalDist()
+    if math.isinf(mu):
+        return np.ones(rates.shape)
+    return np.array([normal.cdf(normal.inv_cdf(float(rate)) + mu) for rate in rates])
+
+
+def _below(x: float) -> float:
+    """Standard normal distribution function."""
+    return math.erfc(-x / math.sqrt(2)) / 2

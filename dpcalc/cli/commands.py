@@ -43,6 +43,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=solve.SIGMA_EXAMPLE)(solve.solve_sigma)
     commands.command(cls=SourceCommand, epilog=solve.STEPS_EXAMPLE)(solve.solve_steps)
     commands.command(cls=SourceCommand, epilog=solve.RATE_EXAMPLE)(solve.solve_rate)
+    commands.command(cls=SourceCommand, epilog=solve.GROUP_EXAMPLE)(solve.solve_group)
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(cls=ManyCommand, epilog=check.EXAMPLE)(check.check)
     commands.command(cls=ManyCommand, epilog=diff.EXAMPLE)(diff.diff)

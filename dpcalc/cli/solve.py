@@ -1,8 +1,9 @@
-"""`dpcalc solve-sigma`, `solve-steps`, `solve-rate`: the value that meets a target."""
+"""`dpcalc solve-sigma`, `solve-steps`, `solve-rate`, `solve-group`: the value that meets a target."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,12 +20,13 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config import Loaded
     from dpcalc.planner.plan import Phase, Plan
-    from dpcalc.planner.search import NoSolution
+    from dpcalc.planner.search import Goal, NoSolution
     from dpcalc.planner.solve import Solution
 
 SIGMA_EXAMPLE = "Example: dpcalc solve-sigma --target-eps 2 --sample-rate 0.004 --steps 14000 --delta 1e-5"
 STEPS_EXAMPLE = "Example: dpcalc solve-steps clinic.yaml --target-eps 2 --write"
-RATE_EXAMPLE = "Example: dpcalc solve-rate clinic.yaml --phase main --json"
+RATE_EXAMPLE = "Example: dpcalc solve-rate clinic.yaml --target-tpr 0.05 --at-fpr 0.01"
+GROUP_EXAMPLE = "Example: dpcalc solve-group clinic.yaml --target-eps 8"
 
 # What a config need not say when it is what is asked for; told from what a config says by the odd digits.
 ASSUMED_NOISE, ASSUMED_STEPS = 1.000000123, 1_000_003
@@ -33,11 +35,31 @@ ASSUMED = {
     "sigma": (f"mechanism.noise_multiplier={ASSUMED_NOISE}",),
     "steps": (f"training.steps={ASSUMED_STEPS}",),
     "rate": ("sampling.rate=0.001", "sampling.size=1"),
+    "group": (),
 }
 
 Target = Annotated[
     str | None,
     typer.Option("--target-eps", "--target-epsilon", metavar="E", help="The epsilon to meet.", show_default="budget"),
+]
+TargetRate = Annotated[
+    str | None,
+    typer.Option(
+        "--target-tpr",
+        metavar="X",
+        help="The true positive rate to allow the best attacker who has the false positive rate of --at-fpr.",
+        show_default=False,
+    ),
+]
+AtRate = Annotated[str | None, typer.Option("--at-fpr", metavar="Y", help="The false positive rate of that attacker.")]
+TargetAdvantage = Annotated[
+    str | None,
+    typer.Option(
+        "--target-advantage",
+        metavar="A",
+        help="The difference of true and false positive rate to allow any attacker.",
+        show_default=False,
+    ),
 ]
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="NAME", help="The only phase to change.", show_default=False)
@@ -52,7 +74,7 @@ class Wish:
 
     Attributes:
         quantity: a name in SOLVABLES.
-        target: the text of `--target-eps`, or None.
+        targets: the options that state a goal, with their texts.
         phase: the only phase to change, or None.
         write: whether to change the file.
         as_json: whether to answer in JSON.
@@ -60,9 +82,9 @@ class Wish:
     """
 
     quantity: str
-    target: str | None
-    phase: str | None
-    write: bool
+    targets: Mapping[str, str | None]
+    phase: str | None = None
+    write: bool = False
     as_json: bool
     quiet: bool
 
@@ -76,6 +98,9 @@ def solve_sigma(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     *,
     target: Target = None,
+    target_tpr: TargetRate = None,
+    at_fpr: AtRate = None,
+    target_advantage: TargetAdvantage = None,
     phase: PhaseName = None,
     write: Write = False,
     as_json: options.Json = False,
@@ -85,7 +110,8 @@ def solve_sigma(  # noqa: PLR0913  one parameter an option
 
     Of several phases all are scaled by one factor, unless --phase names one. Exit code 1: there is none.
     """
-    wish = Wish(quantity="sigma", target=target, phase=phase, write=write, as_json=as_json, quiet=quiet)
+    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    wish = Wish(quantity="sigma", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
     return _answer(context, wish)
 
 
@@ -93,6 +119,9 @@ def solve_steps(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     *,
     target: Target = None,
+    target_tpr: TargetRate = None,
+    at_fpr: AtRate = None,
+    target_advantage: TargetAdvantage = None,
     phase: PhaseName = None,
     write: Write = False,
     as_json: options.Json = False,
@@ -102,7 +131,8 @@ def solve_steps(  # noqa: PLR0913  one parameter an option
 
     Exit code 1: there are none.
     """
-    wish = Wish(quantity="steps", target=target, phase=phase, write=write, as_json=as_json, quiet=quiet)
+    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    wish = Wish(quantity="steps", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
     return _answer(context, wish)
 
 
@@ -110,6 +140,9 @@ def solve_rate(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     *,
     target: Target = None,
+    target_tpr: TargetRate = None,
+    at_fpr: AtRate = None,
+    target_advantage: TargetAdvantage = None,
     phase: PhaseName = None,
     write: Write = False,
     as_json: options.Json = False,
@@ -119,40 +152,80 @@ def solve_rate(  # noqa: PLR0913  one parameter an option
 
     It is that of the outermost level that is not drawn as a whole; the steps stay. Exit code 1: there is none.
     """
-    wish = Wish(quantity="rate", target=target, phase=phase, write=write, as_json=as_json, quiet=quiet)
+    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    wish = Wish(quantity="rate", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
     return _answer(context, wish)
+
+
+def solve_group(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    *,
+    target: Target = None,
+    target_tpr: TargetRate = None,
+    at_fpr: AtRate = None,
+    target_advantage: TargetAdvantage = None,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> Answer:
+    """Find how many units can be protected together within a target.
+
+    The run stays as it is. Exit code 1: not even one.
+    """
+    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    return _answer(context, Wish(quantity="group", targets=targets, as_json=as_json, quiet=quiet))
+
+
+def _targets(epsilon: str | None, rate: str | None, at: str | None, advantage: str | None) -> dict[str, str | None]:
+    """The options that state a goal."""
+    return {"--target-eps": epsilon, "--target-tpr": rate, "--at-fpr": at, "--target-advantage": advantage}
 
 
 def _answer(context: typer.Context, wish: Wish) -> Answer:
     """Load, solve, make the value usable, write it."""
-    goal = options.number("--target-eps", wish.target)
+    goals = {option: options.number(option, text) for option, text in wish.targets.items()}
+    _consistent(goals)
     loaded = loaded_plan(context, assumed=ASSUMED[wish.quantity])
-    target = _target(goal, loaded)
+    goal = _goal(goals, loaded)
     if wish.write and not Path(loaded.path).is_file():
         raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
 
-    from dpcalc.planner.evaluate import guarantee, with_lower_end
     from dpcalc.planner.search import NoSolution
-    from dpcalc.planner.solve import solve
+    from dpcalc.planner.solve import answered, solve
     from dpcalc.report.usable import usable
 
     question = _question(loaded.plan, wish)
     try:
-        solution = solve(question, wish.quantity, target_epsilon=target, phase=wish.phase)
+        solution = solve(question, wish.quantity, goal=goal, phase=wish.phase)
     except NoSolution as none:
-        return _without(none, loaded, wish, target)
-    solution = usable(solution, question, lambda plan: with_lower_end(plan, guarantee(plan)))
+        return _without(none, loaded, wish)
+    solution = usable(solution, question, lambda plan: answered(plan, goal))
     if solution.name.startswith("noise_multiplier") and all(map(_lacks_noise, loaded.plan.phases)):
         solution = replace(solution, name="noise_multiplier")  # a factor on nothing is the noise itself
     return _with(solution, loaded, wish)
 
 
-def _target(goal: float | None, loaded: Loaded) -> float:
-    """The epsilon to meet."""
-    if goal is not None:
-        return goal
+def _consistent(goals: Mapping[str, float | None]) -> None:
+    """Refuse options that do not state one goal."""
+    if (goals["--target-tpr"] is None) != (goals["--at-fpr"] is None):
+        raise InputError("--target-tpr and --at-fpr: expected both or none, got one; a rate needs the other beside it")
+    given = [option for option, value in goals.items() if value is not None and option != "--at-fpr"]
+    if len(given) > 1:
+        raise InputError(f"target: expected one, got {' and '.join(given)}; leave out all but one")
+
+
+def _goal(goals: Mapping[str, float | None], loaded: Loaded) -> Goal:
+    """What is to be met."""
+    from dpcalc.planner.goals import AdvantageGoal, DetectionGoal, EpsilonGoal
+
+    epsilon, rate, at, advantage = (goals[option] for option in _targets(None, None, None, None))
+    if rate is not None and at is not None:
+        return DetectionGoal(limit=rate, false_positive_rate=at)
+    if advantage is not None:
+        return AdvantageGoal(limit=advantage)
+    if epsilon is not None:
+        return EpsilonGoal(limit=epsilon)
     if loaded.plan.budget is not None:
-        return loaded.plan.budget.epsilon
+        return EpsilonGoal(limit=loaded.plan.budget.epsilon)
     raise InputError("no target: expected --target-eps E, or `budget: {epsilon: E}` in the config, got neither")
 
 
@@ -205,15 +278,15 @@ def _with(solution: Solution, loaded: Loaded, wish: Wish) -> Answer:
     return Answer(text=text, code=code, asides=asides)
 
 
-def _without(none: NoSolution, loaded: Loaded, wish: Wish, target: float) -> Answer:
+def _without(none: NoSolution, loaded: Loaded, wish: Wish) -> Answer:
     """The answer of a solver that found none: the best that there is."""
     from dpcalc.report.json import no_solution_json
     from dpcalc.report.solution_view import no_solution_view
 
     asides = _remarks(loaded, loaded.plan, wish, [])
-    view = no_solution_view(none, loaded.plan, target=target)
+    view = no_solution_view(none, loaded.plan)
     if wish.as_json:
-        return Answer(text=no_solution_json(wish.command, none, loaded, target=target), code=1, asides=asides)
+        return Answer(text=no_solution_json(wish.command, none, loaded), code=1, asides=asides)
     if wish.quiet:
         return Answer(text="", code=1, asides=(*asides, f"{view.headline}; {view.sections[0][1]}"))
     return Answer(text=drawn(view), code=1, asides=asides)

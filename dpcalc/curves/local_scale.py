@@ -42,7 +42,7 @@ def scales(pair: MixturePair, y: Array) -> Array:
             low[felt] = np.minimum(low[felt], c)
             high[felt] = np.maximum(high[felt], c)
     span = np.maximum(high[1:], high[:-1]) - np.minimum(low[1:], low[:-1])
-    result: Array = np.minimum(pair.deviation, pair.deviation**2 / np.maximum(span, 1e-300))
+    result: Array = pair.deviation**2 / np.maximum(span, pair.deviation)
     return result
 
 

@@ -10,7 +10,7 @@ from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.planner.evaluate import guarantee as cost_of
 from dpcalc.planner.plan import Plan
 
-WORTH_WORKERS = 5  # questions; fewer are answered before two more interpreters would have started
+PATIENCE = 0.5  # seconds of questions answered here; two more interpreters would hardly have started by then
 CLOSE = 1e-4  # a suggested noise meets a target this much (relative) below the limit, so that it can be rounded up
 
 
@@ -54,9 +54,18 @@ class Costs:
             questions: plans as `bare` makes them, and fits of such plans.
         """
         asked = [question for question in dict.fromkeys(questions) if question not in self._known]
-        if len(asked) >= WORTH_WORKERS or (asked and self._deadline is not None):
-            found = answers(answered, asked, deadline=self._deadline, told=self._told)
-            self._known |= dict(zip(asked, found, strict=True))
+        start, left = time.monotonic(), list(reversed(asked))
+        if self._deadline is None:  # what runs here cannot be stopped
+            while left and (len(left) == 1 or time.monotonic() < start + PATIENCE):
+                question = left.pop()
+                self._known[question] = _answered(question)
+
+        def told(part: float) -> None:
+            self._told(1 - (1 - part) * len(left) / len(asked))
+
+        left.reverse()
+        found = answers(answered, left, deadline=self._deadline, told=told)
+        self._known |= dict(zip(left, found, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:
         """What a plan costs, always by PLD.
@@ -86,10 +95,7 @@ class Costs:
     def _answer(self, question: Question) -> Answer:
         """A known answer, or one that is computed here."""
         if question not in self._known:
-            try:
-                self._known[question] = answered(question)
-            except Exception as error:  # noqa: BLE001  it stands for the answer, wherever that is asked for
-                self._known[question] = error
+            self._known[question] = _answered(question)
         answer = self._known[question]
         if isinstance(answer, Exception):
             raise answer
@@ -100,6 +106,14 @@ def bare(plan: Plan) -> Plan:
     """A plan without what does not change its cost: labels, budget, accountant."""
     phases = tuple(replace(phase, name="") for phase in plan.phases)
     return replace(plan, name="", budget=None, method="auto", phases=phases)
+
+
+def _answered(question: Question) -> Answer | Exception:
+    """The answer to one question, or what stands in its place wherever it is asked for."""
+    try:
+        return answered(question)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is no answer
+        return error
 
 
 def answered(question: Question) -> Answer:
@@ -113,10 +127,11 @@ def answered(question: Question) -> Answer:
     if isinstance(question, Plan):
         return cost_of(question, method="pld")
 
-    from dpcalc.planner.solve import solve  # noqa: PLC0415  where nothing fails nothing is solved for
+    from dpcalc.planner.goals import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
+    from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise
 
     target = question.limit * (1 - CLOSE) if question.quantity == "sigma" else question.limit
-    value = solve(question.plan, question.quantity, target_epsilon=target).value
+    value = solve(question.plan, question.quantity, goal=EpsilonGoal(limit=target)).value
     if not isinstance(value, int | float):
         raise InputError(f"{question.quantity}: expected a number, got {value!r}")
     return value

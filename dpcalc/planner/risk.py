@@ -1,11 +1,6 @@
 """What an attacker can gain who must tell two neighbouring data sets apart, from the composed bound.
 
-Every test with false positive rate a has, for every epsilon >= 0 with its delta, a true positive rate of at most
-
-    e^epsilon a + delta    and    1 - e^-epsilon (1 - a - delta)
-
-(Wasserman and Zhou 2010, Theorem 2.4; Kairouz, Oh, Viswanath 2015, 1311.0776v4, Theorem 2.1). The pair is chosen well,
-and certified; whichever is chosen, the bound holds.
+The attacker may know all other units and see every step; tradeoff.py has the bounds on its errors.
 """
 
 import math
@@ -13,18 +8,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpcalc.accountants.conversion import best_delta, best_epsilon
+from dpcalc.accountants.conversion import best_delta
 from dpcalc.accountants.costliest import Counts, costliest
-from dpcalc.accountants.pld import UPPER, delta_curve, delta_interval
+from dpcalc.accountants.gdp import gaussian_detected, mu_of
+from dpcalc.accountants.pld import UPPER, delta_interval
 from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, is_noiseless, releases
+from dpcalc.planner.releases import is_noiseless, releases
+from dpcalc.planner.tradeoff import Profiles, detected, profiles
 from dpcalc.release.tree import step_counts
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
-_NEGLIGIBLE = 1e-3  # a delta that is this part of the false positive rate ends the search
-_COARSE, _FINE = 8, 1000  # epsilons tried by moments and by composition
+_FITTED = 200  # epsilons at which a Gaussian is held against the bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +37,47 @@ class Attack:
     detection: tuple[tuple[float, float], ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Detection:
+    """What attackers with one false positive rate can do at most.
+
+    Attributes:
+        false_positive_rate: in (0, 1).
+        present: true positive rate of who raises the alarm for "the unit is in the data".
+        absent: true positive rate of who raises it for "the unit is not".
+        posterior: probability that an alarm "in the data" is right, from the prior.
+    """
+
+    false_positive_rate: float
+    present: float
+    absent: float
+    posterior: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Risk:
+    """What the best attacker gains; every number an upper bound but `mu` and `misfit`.
+
+    Attributes:
+        advantage: true minus false positive rate; in [0, 1].
+        detections: one a false positive rate.
+        prior: probability of "in the data" before the run, in (0, 1).
+        belief: what the probability of the truth can rise to, if it was `prior`, but with probability `exception`.
+        exception: the plan's delta.
+        mu: the Gaussian mechanism of sensitivity mu and noise 1 that costs as much: an approximation, fitted to cost at
+            least as much at every delta not below the plan's; `inf` without noise.
+        misfit: by how much its true positive rates are larger, at most.
+    """
+
+    advantage: float
+    detections: tuple[Detection, ...]
+    prior: float
+    belief: float
+    exception: float
+    mu: float
+    misfit: float
+
+
 def attack(plan: Plan, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES) -> Attack:
     """How well any attacker can tell whether the unit was in the data.
 
@@ -50,8 +88,45 @@ def attack(plan: Plan, *, false_positive_rates: tuple[float, ...] = FALSE_POSITI
     Returns:
         Upper bounds; 1 without noise.
     """
-    rates = tuple((rate, true_positive_rate(plan, rate)) for rate in false_positive_rates)
+    found = np.maximum(*_detected(plan, false_positive_rates))
+    rates = tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, found, strict=True))
     return Attack(advantage=advantage(plan), detection=rates)
+
+
+def risk(plan: Plan, *, prior: float = 0.5, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES) -> Risk:
+    """All that is known about attackers.
+
+    Args:
+        plan: a training run.
+        prior: probability of "in the data" before the run.
+        false_positive_rates: in (0, 1).
+
+    Raises:
+        InputError: for a prior or a rate outside (0, 1).
+    """
+    if not 0 < prior < 1:
+        raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
+    found = zip(false_positive_rates, *_detected(plan, false_positive_rates), strict=True)
+    sides = () if is_noiseless(plan) else profiles(plan, false_positive_rates, (plan.delta,))
+    mu, misfit = _fitted(sides, plan.delta) if sides else (math.inf, 0.0)
+    growth = max((_growth(one, plan.delta) for one in sides), default=math.inf)
+    return Risk(
+        advantage=advantage(plan),
+        detections=tuple(
+            Detection(
+                false_positive_rate=rate,
+                present=float(present),
+                absent=float(absent),
+                posterior=prior * float(present) / (prior * float(present) + (1 - prior) * rate),
+            )
+            for rate, present, absent in found
+        ),
+        prior=prior,
+        belief=1 / (1 + (1 / prior - 1) * math.exp(-growth)),
+        exception=plan.delta,
+        mu=mu,
+        misfit=misfit,
+    )
 
 
 @lru_cache(maxsize=32)
@@ -76,42 +151,46 @@ def true_positive_rate(plan: Plan, false_positive_rate: float) -> float:
     Raises:
         InputError: for a rate outside (0, 1).
     """
-    if not 0 < false_positive_rate < 1:
-        expected = "expected a number between 0 and 1, both excluded"
-        raise InputError(f"false positive rate: {expected}, got {false_positive_rate!r}")
+    ahead, back = _detected(plan, (false_positive_rate,))
+    return float(max(ahead[0], back[0]))
+
+
+def _detected(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The largest true positive rates in both directions; 1 without noise."""
+    for rate in rates:
+        if not 0 < rate < 1:
+            expected = "expected a number between 0 and 1, both excluded"
+            raise InputError(f"false positive rate: {expected}, got {rate!r}")
     if is_noiseless(plan):
-        return 1.0
-    trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
-    found, at = false_positive_rate, 0.0
-    for one in alternatives(plan):
-        both = trees[one.named(FORWARD)], trees[one.named(BACKWARD)]
-        for own, other in (both, both[::-1]):
-            if _ceiling(own, at, false_positive_rate) > found:
-                bound, epsilon = _detected(own, other, false_positive_rate)
-                found, at = max((found, at), (bound, epsilon))
-    return min(1.0, found)
+        return np.ones(len(rates)), np.ones(len(rates))
+    return detected(plan, rates)
 
 
-def _ceiling(counts: Counts, epsilon: float, rate: float) -> float:
-    """A cheap upper bound on the true positive rate: the line of one epsilon, with delta by moments."""
-    return rate if not counts else math.exp(min(epsilon, 700.0)) * rate + best_delta(counts, epsilon=epsilon).value
+def _growth(sides: Profiles, exception: float) -> float:
+    """What the log odds of the truth rise by at most, but with a probability.
+
+    The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
+    definition of delta as the mean of (1 - e^{epsilon - loss})_+; so x = epsilon - log(1 - delta(epsilon) / p) will do.
+    """
+    best = 0.0
+    for deltas in (sides.forward, sides.backward):
+        used = deltas < exception
+        ends = sides.epsilons[used] - np.log1p(-deltas[used] / exception)
+        best = max(best, float(ends.min(initial=math.inf)))
+    return best
 
 
-def _detected(own: Counts, other: Counts, rate: float) -> tuple[float, float]:
-    """(true positive rate of one direction, at most; the epsilon >= 0 whose line shows it, else 0)."""
-    last = max(best_epsilon(own, delta=_NEGLIGIBLE * rate).value, 0.0)
-    coarse = np.linspace(0.0, last, _COARSE)
-    at = float(min(coarse, key=lambda epsilon: _ceiling(own, float(epsilon), rate)))
-    epsilons = np.linspace(0.0, last, _FINE)
-    try:
-        lines = np.exp(epsilons) * rate + delta_curve(own, epsilons=epsilons, around=at)
-        best = int(np.argmin(lines))
-        if best:
-            return float(lines[best]), float(epsilons[best])
-        back = 1 - np.exp(-epsilons) * np.maximum(0.0, 1 - rate - delta_curve(other, epsilons=epsilons, around=at))
-        return float(min(lines[0], back.min())), 0.0
-    except ConvergenceError:
-        return _ceiling(own, at, rate), at
+def _fitted(sides: tuple[Profiles, ...], least: float) -> tuple[float, float]:
+    """(the mu that costs as much at every delta from `least` on, the excess of its true positive rates)."""
+    mu = 0.0
+    for one in sides:
+        for deltas in (one.forward, one.backward):
+            (used,) = np.nonzero(deltas >= least)
+            for at in used[:: max(1, len(used) // _FITTED)]:
+                mu = max(mu, mu_of(float(one.epsilons[at]), delta=float(deltas[at])))
+    rates = np.geomspace(1e-3, 0.5, 50)
+    bound = np.max([one.detected(rates) for one in sides], axis=(0, 1))
+    return mu, max(0.0, float((gaussian_detected(mu, rates) - bound).max()))
 
 
 def _delta_at_zero(counts: Counts) -> float:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Protocol
 
 from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.accountants.costliest import costliest
@@ -20,21 +21,45 @@ from dpcalc.release.tree import step_counts
 Value = float | int | Fraction
 
 
+class Goal(Protocol):
+    """What a run is asked to keep to; the same measure of every plan, which falls with noise."""
+
+    @property
+    def name(self) -> str:
+        """What is measured, in words."""
+        ...
+
+    @property
+    def limit(self) -> float:
+        """What it may be at most."""
+        ...
+
+    def certified(self, plan: Plan) -> float:
+        """An upper bound on the measure of a plan."""
+        ...
+
+    def estimate(self, plan: Plan) -> float:
+        """About the same, as cheap as can be."""
+        ...
+
+
 class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
     """No value of the quantity meets the target (exit code 1).
 
     Attributes:
         name: the quantity.
+        goal: what was asked.
         best_value: the value that comes nearest.
-        best_epsilon: its epsilon, an upper bound.
+        best_reached: what the goal measures there, an upper bound.
     """
 
-    def __init__(self, name: str, target: float, best_value: Value, best_epsilon: float) -> None:
+    def __init__(self, name: str, goal: Goal, best_value: Value, best_reached: float) -> None:
         """Says what was asked and the best that can be had."""
         super().__init__(
-            f"{name}: no value gives epsilon <= {target!r}; the best, {name} {best_value}, gives {best_epsilon:.6g}"
+            f"{name}: no value gives {goal.name} <= {goal.limit!r}; "
+            f"the best, {name} {best_value}, gives {best_reached:.6g}"
         )
-        self.name, self.best_value, self.best_epsilon = name, best_value, best_epsilon
+        self.name, self.goal, self.best_value, self.best_reached = name, goal, best_value, best_reached
 
 
 def estimate(plan: Plan) -> float:
@@ -68,37 +93,48 @@ def _estimate(counts: dict[Curve, int], delta: float) -> float:
 
 
 def largest_whole(
-    put: Callable[[int], Plan], least: int, most: int, target: float, name: str
+    put: Callable[[int], Plan], ends: tuple[int, int], goal: Goal, name: str, *, growth: int = 16
 ) -> tuple[int, int | None]:
-    """The largest whole number whose certified epsilon meets the target, and the next one, which fails."""
-    if guarantee(put(least)).epsilon > target:
-        raise NoSolution(name, target, least, guarantee(put(least)).epsilon)
-    low = _near_root(put, least, most, target)
+    """The largest whole number that certainly meets a goal, and the next one, which fails.
+
+    Args:
+        put: the plan with a number in it.
+        ends: the least and the largest number there is.
+        goal: what is asked.
+        name: of the number.
+        growth: factor between the first numbers tried.
+    """
+    least, most = ends
+    first = goal.certified(put(least))
+    if first > goal.limit:
+        raise NoSolution(name, goal, least, first)
+    low = _near_root(put, ends, goal, growth)
     reach = 1
-    while low > least and guarantee(put(low)).epsilon > target:
+    while low > least and goal.certified(put(low)) > goal.limit:
         low, reach = max(least, low - reach), 2 * reach
-    while low < most and guarantee(put(low + 1)).epsilon <= target:
+    while low < most and goal.certified(put(low + 1)) <= goal.limit:
         low += 1
     return low, (low + 1 if low < most else None)
 
 
-def _near_root(put: Callable[[int], Plan], least: int, most: int, target: float) -> int:
-    """The largest whole number whose estimate meets the target."""
+def _near_root(put: Callable[[int], Plan], ends: tuple[int, int], goal: Goal, growth: int) -> int:
+    """The largest whole number whose estimate meets the goal."""
+    least, most = ends
     low, high = least, max(least, 1)
-    while high < most and estimate(put(high)) <= target:
-        low, high = high, min(most, 16 * high)
-    if high == most and estimate(put(most)) <= target:
+    while high < most and goal.estimate(put(high)) <= goal.limit:
+        low, high = high, min(most, growth * high)
+    if high == most and goal.estimate(put(most)) <= goal.limit:
         return most
     if high - low > 1:
-        ends = bracket_root(
-            lambda x: target - estimate(put(round(math.exp(x)))),
+        found = bracket_root(
+            lambda x: goal.limit - goal.estimate(put(round(math.exp(x)))),
             math.log(max(low, 1)),
             math.log(high),
             tolerance=1e-3 / high,
         )
-        low = max(least, min(most, round(math.exp(ends[0]))))
-    while low > least and estimate(put(low)) > target:
+        low = max(least, min(most, round(math.exp(found[0]))))
+    while low > least and goal.estimate(put(low)) > goal.limit:
         low -= 1
-    while low < most and estimate(put(low + 1)) <= target:
+    while low < most and goal.estimate(put(low + 1)) <= goal.limit:
         low += 1
     return low

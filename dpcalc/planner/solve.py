@@ -1,7 +1,7 @@
-"""Which noise, how many steps, which rate meets a target epsilon.
+"""Which noise, how many steps, which rate, how large a group meets a goal.
 
-The search runs on the inversion estimate; what is returned was checked with the certified accountant, and so
-was the neighbour that fails.
+The search runs on the goal's estimate; what is returned was checked with its certified measure, and so was the
+neighbour that fails.
 """
 
 import math
@@ -13,9 +13,11 @@ from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.guarantee import Guarantee
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee, with_lower_end
+from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import releasing_phases
-from dpcalc.planner.search import NoSolution, Value, estimate, largest_whole
+from dpcalc.planner.search import Goal, NoSolution, Value, largest_whole
+from dpcalc.sampling.groups import LARGEST_PLACED, most_together, unbounded
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 
@@ -29,12 +31,13 @@ class Solution:
     """A value that meets the target, and its neighbour that does not.
 
     Attributes:
-        name: "noise_multiplier", "steps" or "rate"; "noise_multiplier factor" where all phases were scaled.
-        value: noise_multiplier float; steps int; rate Fraction (poisson) or int size (fixed).
-        key: the config key that holds it: "noise_multiplier", "steps", "rate" or "size".
-        epsilon: an upper bound at the value, at most the target.
-        target: what was asked.
-        fails_at: a neighbouring value whose certified bound is above the target; None if every larger value meets it.
+        name: "noise_multiplier", "steps", "rate" or "group_size"; "noise_multiplier factor" where all phases were
+            scaled.
+        value: noise_multiplier float; steps and group_size int; rate Fraction (poisson) or int size (fixed).
+        key: the config key that holds it: "noise_multiplier", "steps", "rate", "size" or "group_size".
+        goal: what was asked.
+        reached: what the goal measures at the value, an upper bound within the limit.
+        fails_at: a neighbouring value whose certified bound is above the limit; None if every larger value meets it.
         guarantee: at the value, with its lower end.
         plan: the plan with the value put in.
     """
@@ -42,36 +45,34 @@ class Solution:
     name: str
     value: Value
     key: str
-    epsilon: float
-    target: float
+    goal: Goal
+    reached: float
     fails_at: Value | None
     guarantee: Guarantee
     plan: Plan
 
 
-def solve(plan: Plan, quantity: str, *, target_epsilon: float, phase: str | None = None) -> Solution:
-    """The cheapest value of one quantity that meets a target.
+def solve(plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None) -> Solution:
+    """The cheapest value of one quantity that meets a goal.
 
     Args:
         plan: everything else.
-        quantity: "sigma", "steps" or "rate".
-        target_epsilon: > 0.
+        quantity: "sigma", "steps", "rate" or "group".
+        goal: what to keep to.
         phase: the only phase to change; without it the noise of all phases is scaled by one factor, and steps and
             rate need a plan of one phase.
 
     Returns:
-        The smallest noise (within 1e-4 relative), the most steps (exactly), or the largest rate or size.
+        The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
 
     Raises:
-        InputError: for a quantity, target or phase that does not exist.
-        NoSolution: if no value meets the target.
+        InputError: for a quantity or phase that does not exist.
+        NoSolution: if no value meets the goal.
         ConvergenceError: if there is no certified answer.
     """
-    if not (math.isfinite(target_epsilon) and target_epsilon > 0):
-        raise InputError(f"target epsilon: expected a finite number > 0, got {target_epsilon!r}")
     if quantity not in SOLVABLES:
         raise InputError(f"quantity: expected one of {', '.join(SOLVABLES)}, got {quantity!r}")
-    return SOLVABLES[quantity](plan, target_epsilon, phase)
+    return SOLVABLES[quantity](plan, goal, phase)
 
 
 def _chosen(plan: Plan, name: str | None, what: str) -> Phase:
@@ -92,7 +93,7 @@ def _exchanged(plan: Plan, old: Phase, new: Phase) -> Plan:
     return replace(plan, phases=tuple(new if phase is old else phase for phase in plan.phases))
 
 
-def _solve_sigma(plan: Plan, target: float, phase: str | None) -> Solution:
+def _solve_sigma(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     """The smallest noise multiplier, of one phase or as a common factor."""
     if phase is None and len(plan.phases) > 1:
         name, put = "noise_multiplier factor", _scaled(plan)
@@ -102,22 +103,24 @@ def _solve_sigma(plan: Plan, target: float, phase: str | None) -> Solution:
         name, put = "noise_multiplier", _noise_put(plan, chosen)
         start = chosen.mechanism.noise_multiplier or 1.0
     if not releasing_phases(plan):
-        return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), name, "noise_multiplier", target)
-    low, high = _noise_bracket(lambda value: estimate(put(value)), start, target, name, put)
+        return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), name, "noise_multiplier", goal)
+    low, high = _noise_bracket(put, start, goal, name)
     root = math.exp(
-        bracket_root(lambda x: estimate(put(math.exp(x))) - target, math.log(low), math.log(high), tolerance=1e-8)[0]
+        bracket_root(
+            lambda x: goal.estimate(put(math.exp(x))) - goal.limit, math.log(low), math.log(high), tolerance=1e-8
+        )[0]
     )
     step = FINEST
     value = root * (1 + 2 * step)
-    while guarantee(put(value)).epsilon > target:
+    while goal.certified(put(value)) > goal.limit:
         step *= 2
         value = root * (1 + 2 * step)
         if step > 0.1:
             raise _apart(name, root)
     fails_at = root
-    while guarantee(put(fails_at)).epsilon <= target:
+    while goal.certified(put(fails_at)) <= goal.limit:
         fails_at *= 1 - step
-    return _solution(put(value), (value, fails_at), name, "noise_multiplier", target)
+    return _solution(put(value), (value, fails_at), name, "noise_multiplier", goal)
 
 
 def _apart(name: str, root: float) -> ConvergenceError:
@@ -149,43 +152,41 @@ def _scaled(plan: Plan) -> Callable[[float], Plan]:
     return put
 
 
-def _noise_bracket(
-    epsilon: Callable[[float], float], start: float, target: float, name: str, put: Callable[[float], Plan]
-) -> tuple[float, float]:
+def _noise_bracket(put: Callable[[float], Plan], start: float, goal: Goal, name: str) -> tuple[float, float]:
     """(noise whose estimate is above the target, noise whose estimate is not), around a start."""
     high = start
-    while epsilon(high) > target:
+    while goal.estimate(put(high)) > goal.limit:
         high *= 4
         if high > _MOST_NOISE:
-            raise NoSolution(name, target, _MOST_NOISE, guarantee(put(_MOST_NOISE)).epsilon)
+            raise NoSolution(name, goal, _MOST_NOISE, goal.certified(put(_MOST_NOISE)))
     low = min(high, start)
-    while epsilon(low) <= target:
+    while goal.estimate(put(low)) <= goal.limit:
         high, low = low, low / 4
         if low < _LEAST_NOISE:
-            raise NoSolution(name, target, high, guarantee(put(high)).epsilon)
+            raise NoSolution(name, goal, high, goal.certified(put(high)))
     return low, high
 
 
-def _solve_steps(plan: Plan, target: float, phase: str | None) -> Solution:
+def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     """The most steps of one phase."""
     chosen = _chosen(plan, phase, "steps")
 
     def put(value: int) -> Plan:
         return _exchanged(plan, chosen, replace(chosen, steps=value))
 
-    value, fails_at = largest_whole(put, 0, _MOST_STEPS, target, "steps")
-    return _solution(put(value), (value, fails_at), "steps", "steps", target)
+    value, fails_at = largest_whole(put, (0, _MOST_STEPS), goal, "steps")
+    return _solution(put(value), (value, fails_at), "steps", "steps", goal)
 
 
-def _solve_rate(plan: Plan, target: float, phase: str | None) -> Solution:
+def _solve_rate(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     """The largest rate (poisson) or size (fixed) of the outermost level that is sampled."""
     chosen = _chosen(plan, phase, "rate")
     for place, level in enumerate(chosen.hierarchy.levels):
         match level.scheme:
             case Fixed():
-                return _solve_size(plan, chosen, place, target)
+                return _solve_size(plan, chosen, place, goal)
             case Poisson():
-                return _solve_probability(plan, chosen, place, target)
+                return _solve_probability(plan, chosen, place, goal)
             case All():
                 continue
     raise InputError("rate: expected a level that is sampled, got only `all`; there is no rate to choose")
@@ -197,64 +198,88 @@ def _with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
     return _exchanged(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
 
 
-def _solve_size(plan: Plan, chosen: Phase, place: int, target: float) -> Solution:
+def _solve_size(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Solution:
     """The largest fixed size below the count (the whole is `all`, another scheme)."""
     level = chosen.hierarchy.levels[place]
 
     def put(value: int) -> Plan:
         return _with_level(plan, chosen, place, replace(level, scheme=Fixed(size=value)))
 
-    value, fails_at = largest_whole(put, 1, max(1, level.least - 1), target, "size")
-    return _solution(put(value), (value, fails_at), "rate", "size", target)
+    value, fails_at = largest_whole(put, (1, max(1, level.least - 1)), goal, "size")
+    return _solution(put(value), (value, fails_at), "rate", "size", goal)
 
 
-def _solve_probability(plan: Plan, chosen: Phase, place: int, target: float) -> Solution:
+def _solve_probability(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Solution:
     """The largest Poisson rate."""
     level = chosen.hierarchy.levels[place]
 
     def put(value: Fraction) -> Plan:
         return _with_level(plan, chosen, place, replace(level, scheme=Poisson(probability=value)))
 
-    if guarantee(put(Fraction(1))).epsilon <= target:
-        return _solution(put(Fraction(1)), (Fraction(1), None), "rate", "rate", target)
+    if goal.certified(put(Fraction(1))) <= goal.limit:
+        return _solution(put(Fraction(1)), (Fraction(1), None), "rate", "rate", goal)
     high, low = 1.0, 1.0
-    while estimate(put(Fraction(low))) > target:
+    while goal.estimate(put(Fraction(low))) > goal.limit:
         high, low = low, low / 8
         if low < 1e-15:
-            raise NoSolution("rate", target, low, guarantee(put(Fraction(low))).epsilon)
+            raise NoSolution("rate", goal, low, goal.certified(put(Fraction(low))))
     ends = bracket_root(
-        lambda x: target - estimate(put(Fraction(math.exp(x)))), math.log(low), math.log(high), tolerance=1e-9
+        lambda x: goal.limit - goal.estimate(put(Fraction(math.exp(x)))), math.log(low), math.log(high), tolerance=1e-9
     )
     root, step = math.exp(ends[1]), FINEST
     value = Fraction(root * (1 - 4 * step))
-    while guarantee(put(value)).epsilon > target:
+    while goal.certified(put(value)) > goal.limit:
         step *= 2
         value = Fraction(root * (1 - 4 * step))
         if step > 0.1:
             raise _apart("rate", root)
     fails_at = Fraction(min(1.0, root))
-    while guarantee(put(fails_at)).epsilon <= target:
+    while goal.certified(put(fails_at)) <= goal.limit:
         fails_at = min(Fraction(1), fails_at * Fraction(1 + step))
-    return _solution(put(value), (value, fails_at), "rate", "rate", target)
+    return _solution(put(value), (value, fails_at), "rate", "rate", goal)
 
 
-def _solution(solved: Plan, ends: tuple[Value, Value | None], name: str, key: str, target: float) -> Solution:
-    """The result for (value that meets the target, neighbour that fails), with the guarantee of the solved plan."""
-    main = with_lower_end(solved, guarantee(solved))
+def _solve_group(plan: Plan, goal: Goal, phase: str | None) -> Solution:
+    """The largest group of units that is protected together."""
+    if phase is not None:
+        raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
+
+    def put(value: int) -> Plan:
+        return replace(plan, group_size=value)
+
+    hierarchies = [one.hierarchy for one in plan.phases]
+    most = max(1, most_together(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
+    if unbounded(most, hierarchies, unit=plan.unit):
+        sizes = range(1, LARGEST_PLACED + 1)
+        most = max(size for size in sizes if size <= most and not unbounded(size, hierarchies, unit=plan.unit))
+    value, fails_at = largest_whole(put, (1, most), goal, "group_size", growth=2)
+    return _solution(put(value), (value, fails_at), "group_size", "group_size", goal)
+
+
+def answered(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
+    """What a goal measures of a plan, an upper bound, and the guarantee with its lower end."""
+    main = with_lower_end(plan, guarantee(plan))
+    return (main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(plan)), main
+
+
+def _solution(solved: Plan, ends: tuple[Value, Value | None], name: str, key: str, goal: Goal) -> Solution:
+    """The result for (value that meets the goal, neighbour that fails), with the guarantee of the solved plan."""
+    reached, main = answered(solved, goal)
     return Solution(
         name=name,
         value=ends[0],
         key=key,
-        epsilon=main.epsilon,
-        target=target,
+        goal=goal,
+        reached=reached,
         fails_at=ends[1],
         guarantee=main,
         plan=solved,
     )
 
 
-SOLVABLES: dict[str, Callable[[Plan, float, str | None], Solution]] = {
+SOLVABLES: dict[str, Callable[[Plan, Goal, str | None], Solution]] = {
     "sigma": _solve_sigma,
     "steps": _solve_steps,
     "rate": _solve_rate,
+    "group": _solve_group,
 }

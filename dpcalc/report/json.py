@@ -22,6 +22,7 @@ from dpcalc.report.json_parts import (
     phase_fields,
     row_fields,
 )
+from dpcalc.report.solution_view import EPSILON, measure
 from dpcalc.report.statement import COVERED, NOT_COVERED
 from dpcalc.report.view import note_texts
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # these load numpy, which `validate` does without
     from dpcalc.config import Loaded
     from dpcalc.planner.evaluate import DeltaAnswer, Evaluation
     from dpcalc.planner.plan import Plan
-    from dpcalc.planner.search import NoSolution, Value
+    from dpcalc.planner.search import Goal, NoSolution, Value
     from dpcalc.planner.solve import Solution
     from dpcalc.planner.statement import Statement
 
@@ -114,25 +115,32 @@ def solution_json(command: str, solution: Solution, loaded: Loaded, *, written: 
     found = {
         "name": solution.name,
         "value": _number(solution.value),
-        "epsilon": solution.epsilon,
-        "target": solution.target,
+        "epsilon": solution.guarantee.epsilon,
+        "target": solution.goal.limit,
         "fails_at": None if solution.fails_at is None else _number(solution.fails_at),
         "key": solution.key,
+        "goal": _goal(solution.goal, solution.reached),
     }
     outcome = {"solution": found, "best": None, "guarantee": guarantee_fields(solution.guarantee)}
     return document(command, _solved(outcome, solution.plan, loaded, written))
 
 
-def no_solution_json(command: str, answer: NoSolution, loaded: Loaded, *, target: float) -> str:
+def no_solution_json(command: str, answer: NoSolution, loaded: Loaded) -> str:
     """The output of a solver with `--json` where there is no solution; `best` is what comes nearest."""
     best = {
         "name": answer.name,
         "value": _number(answer.best_value),
-        "epsilon": finite(answer.best_epsilon),
-        "target": target,
+        "epsilon": finite(answer.best_reached) if measure(answer.goal) == EPSILON else None,
+        "target": answer.goal.limit,
+        "goal": _goal(answer.goal, answer.best_reached),
     }
     outcome = {"solution": None, "best": best, "guarantee": None}
     return document(command, _solved(outcome, None, loaded, ()))
+
+
+def _goal(goal: Goal, reached: float) -> dict[str, object]:
+    """What was asked, and how far it is met: an upper bound."""
+    return {"measure": measure(goal), "words": goal.name, "limit": goal.limit, "reached": finite(reached)}
 
 
 def delta_json(answer: DeltaAnswer, loaded: Loaded) -> str:

@@ -15,10 +15,11 @@ from dpcalc.report.view import METHOD_NAMES, EvaluationView, guarantee_facts, pr
 if TYPE_CHECKING:  # these load numpy, which other reports do without
     from dpcalc.planner.evaluate import DeltaAnswer
     from dpcalc.planner.plan import Phase, Plan
-    from dpcalc.planner.search import NoSolution, Value
+    from dpcalc.planner.search import Goal, NoSolution, Value
     from dpcalc.planner.solve import Solution
 
 NOISE = "noise_multiplier"
+EPSILON = "epsilon"
 
 
 def solution_view(solution: Solution) -> EvaluationView:
@@ -31,50 +32,51 @@ def solution_view(solution: Solution) -> EvaluationView:
         The view; epsilon rounded up within the target, the value that fails away from the one that does not.
     """
     guarantee = solution.guarantee
-    epsilon = up_to(solution.epsilon, solution.target)
+    goal = solution.goal
+    reached = up_to(solution.reached, goal.limit)
     fails = _failing(solution)
     beyond = f"fails at {fails}" if fails else "nothing beyond it fails"
     bound = f"{label(solution)} {relation(solution.name)} {value_text(solution.value)}"
     return EvaluationView(
-        headline=f"{bound}   gives epsilon <= {epsilon} ({beyond})",
+        headline=f"{bound}   gives {goal.name} <= {reached} ({beyond})",
         sections=tuple(_sections(solution)),
         facts=(
             ("name", visible(solution.plan.name)),
             ("solution.name", solution.name),
             ("solution.key", solution.key),
             ("solution.value", value_text(solution.value)),
-            ("solution.epsilon", epsilon),
-            ("solution.target", as_given(solution.target)),
+            (f"solution.{measure(goal)}", reached),
+            ("solution.target", as_given(goal.limit)),
             ("solution.fails_at", fails),
-            *guarantee_facts(guarantee, epsilon),
+            *guarantee_facts(guarantee, reached if measure(goal) == EPSILON else rounded_up(guarantee.epsilon)),
             ("steps", str(solution.plan.steps)),
             *(("phases", f"{visible(phase.name)}: {_phase(phase)}") for phase in solution.plan.phases),
         ),
     )
 
 
-def no_solution_view(answer: NoSolution, plan: Plan, *, target: float) -> EvaluationView:
+def no_solution_view(answer: NoSolution, plan: Plan) -> EvaluationView:
     """The rows of the answer that there is no solution.
 
     Args:
-        answer: the best that there is instead.
+        answer: what was asked, and the best that there is instead.
         plan: the question.
-        target: the epsilon that was asked for.
     """
-    best, epsilon = value_text(answer.best_value), rounded_up(answer.best_epsilon, apart_from=target)
+    goal = answer.goal
+    best, reached = value_text(answer.best_value), rounded_up(answer.best_reached, apart_from=goal.limit)
     return EvaluationView(
-        headline=f"no {answer.name} gives epsilon <= {as_given(target)}   delta = {as_given(plan.delta)}",
+        headline=f"no {answer.name} gives {goal.name} <= {as_given(goal.limit)}   delta = {as_given(plan.delta)}",
         sections=(
-            ("best", f"{answer.name} {best} gives epsilon <= {epsilon}"),
+            ("best", f"{answer.name} {best} gives {goal.name} <= {reached}"),
             ("protects", f"one {visible(plan.unit_name)}, {plan.adjacency}"),
         ),
         facts=(
             ("name", visible(plan.name)),
             ("solution.name", answer.name),
             ("solution.value", "none"),
-            ("solution.target", as_given(target)),
+            ("solution.target", as_given(goal.limit)),
             ("best.value", best),
-            ("best.epsilon", epsilon),
+            (f"best.{measure(goal)}", reached),
         ),
     )
 
@@ -107,6 +109,11 @@ def delta_view(answer: DeltaAnswer, plan: Plan) -> EvaluationView:
             ("steps", str(plan.steps)),
         ),
     )
+
+
+def measure(goal: Goal) -> str:
+    """What a goal measures, as a key: "true positive rate at ..." is true_positive_rate."""
+    return goal.name.partition(" at ")[0].replace(" ", "_")
 
 
 def bare_value(solution: Solution) -> str:
@@ -156,7 +163,11 @@ def _sections(solution: Solution) -> Iterable[tuple[str, str]]:
     yield "accountant", METHOD_NAMES.get(guarantee.method, guarantee.method)
     if guarantee.epsilon_lower is not None:
         yield "lower end", f"an actual data set costs {rounded_down(guarantee.epsilon_lower)}"
-    yield "target", as_given(solution.target)
+    if measure(solution.goal) != EPSILON:
+        yield "guarantee", f"epsilon <= {rounded_up(guarantee.epsilon)}"
+        yield "target", f"{solution.goal.name} <= {as_given(solution.goal.limit)}"
+    else:
+        yield "target", as_given(solution.goal.limit)
 
 
 def _phase(phase: Phase) -> str:

@@ -21,13 +21,13 @@ FACTOR = "noise_multiplier factor"
 _FULL = 17  # digits that tell every float from its neighbours
 
 
-def usable(solution: Solution, before: Plan, ask: Callable[[Plan], Guarantee]) -> Solution:
+def usable(solution: Solution, before: Plan, ask: Callable[[Plan], tuple[float, Guarantee]]) -> Solution:
     """A solution whose value is short: noise rounded up, a rate down, whole numbers as they are.
 
     Args:
         solution: of the solver.
         before: the plan that was asked about; what a factor multiplies.
-        ask: the reporting accountant.
+        ask: what the goal measures, an upper bound, and the guarantee.
 
     Returns:
         The solution for exactly the rounded value, asked about again: six digits, more where those would miss the
@@ -38,9 +38,9 @@ def usable(solution: Solution, before: Plan, ask: Callable[[Plan], Guarantee]) -
     for digits in (BARE_DIGITS, BARE_DIGITS + 3, _FULL):
         value = _rounded(solution.value, digits)
         plan = _with_value(solution, before, value)
-        guarantee = solution.guarantee if plan == solution.plan else ask(plan)
-        if guarantee.epsilon <= solution.target:
-            return replace(solution, value=value, plan=plan, guarantee=guarantee, epsilon=guarantee.epsilon)
+        reached, guarantee = (solution.reached, solution.guarantee) if plan == solution.plan else ask(plan)
+        if reached <= solution.goal.limit:
+            return replace(solution, value=value, plan=plan, guarantee=guarantee, reached=reached)
     return solution
 
 

@@ -4,6 +4,7 @@ from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import LOWER, UPPER
 from dpcalc.accountants.pld import interval as ends
 from dpcalc.config import load_text
+from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.releases import releases
 from dpcalc.planner.solve import solve
 from dpcalc.release.tree import step_counts
@@ -52,7 +53,7 @@ def sigma(case, _):
     plan = plan_of(case)
 
     def ask():
-        solution = solve(plan, "sigma", target_epsilon=case.target)
+        solution = solve(plan, "sigma", goal=EpsilonGoal(limit=case.target))
         return solution.fails_at, solution.value
 
     return ask

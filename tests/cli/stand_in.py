@@ -78,11 +78,11 @@ def compare(plan):
     )
 
 
-def solve(plan, quantity, *, target_epsilon, phase=None):
+def solve(plan, quantity, *, goal, phase=None):
     del plan, phase
     if quantity != "steps":
         raise ConvergenceError("only steps cost anything here")
-    return SimpleNamespace(value=math.floor(1000 * target_epsilon))
+    return SimpleNamespace(value=math.floor(1000 * goal.limit))
 
 
 def install(patch):
@@ -92,7 +92,7 @@ def install(patch):
     patch(dpcalc.planner.compare, "compare", compare)
     patch(dpcalc.planner.solve, "solve", solve)
     patch(dpcalc.gate.costs, "cost_of", guarantee)
-    patch(dpcalc.gate.costs, "WORTH_WORKERS", math.inf)  # a process of its own would have the real accounting
+    patch(dpcalc.gate.costs, "PATIENCE", math.inf)  # a process of its own would have the real accounting
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from dpcalc.adjacency import Adjacency
 from dpcalc.mechanisms import Gaussian
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
+from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import NoSolution
 from dpcalc.planner.solve import solve
@@ -70,8 +71,8 @@ def test_delta_at_the_epsilon_of_a_delta_is_that_delta():
 @pytest.mark.parametrize("scheme", [HUNDREDTH, Fixed(size=600)])
 def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme):
     plan = plan_of(scheme)
-    found = solve(plan, quantity, target_epsilon=1.0)
-    assert guarantee(found.plan).epsilon == found.epsilon <= 1.0
+    found = solve(plan, quantity, goal=EpsilonGoal(limit=1.0))
+    assert guarantee(found.plan).epsilon == found.reached <= 1.0
     (phase,) = found.plan.phases
     match quantity:
         case "sigma":
@@ -89,4 +90,4 @@ def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme
 
 def test_no_size_is_small_enough_for_next_to_no_budget():
     with pytest.raises(NoSolution, match="no value gives epsilon <= 1e-06"):
-        solve(plan_of(Fixed(size=600), noise=0.5), "rate", target_epsilon=1e-6)
+        solve(plan_of(Fixed(size=600), noise=0.5), "rate", goal=EpsilonGoal(limit=1e-6))

@@ -20,6 +20,7 @@ from dpcalc.planner.compare import compare
 from dpcalc.planner.cross_check import cross_checks
 from dpcalc.planner.describe import sampling_text
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee, with_lower_end
+from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.lower import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, likeliest, releases
@@ -237,9 +238,9 @@ def test_the_other_questions():
     assert rows["inversion", "one-step bound"].epsilon == pytest.approx(found.guarantee.epsilon, rel=1e-4)
     assert likeliest(plan).bounds[0].inclusion == Fraction(1, 12)
     assert len(cross_checks(plan)) == 2
-    solved = solve(plan, "steps", target_epsilon=2 * found.guarantee.epsilon)
+    solved = solve(plan, "steps", goal=EpsilonGoal(limit=2 * found.guarantee.epsilon))
     assert solved.guarantee.epsilon <= 2 * found.guarantee.epsilon
-    drawn = solve(replace(plan, unit=1), "rate", target_epsilon=1000.0)
+    drawn = solve(replace(plan, unit=1), "rate", goal=EpsilonGoal(limit=1000.0))
     assert drawn.value == 1
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import DeltaAnswer
+from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.search import NoSolution
 from dpcalc.planner.solve import Solution
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -14,6 +15,7 @@ from dpcalc.sampling.schemes import Poisson
 from .samples import GUARANTEE, PLAN
 
 TARGET = 2.0
+GOAL = EpsilonGoal(limit=TARGET)
 MEETS = replace(GUARANTEE, epsilon=1.99996, epsilon_lower=1.99987)
 
 
@@ -37,8 +39,8 @@ def solution(name, value, fails_at, *, key=None, plan=PLAN, guarantee=MEETS):
         name=name,
         value=value,
         key=key or name,
-        epsilon=guarantee.epsilon,
-        target=TARGET,
+        goal=GOAL,
+        reached=guarantee.epsilon,
         fails_at=fails_at,
         guarantee=guarantee,
         plan=plan,
@@ -52,7 +54,7 @@ RATE = solution("rate", Fraction("0.00431"), Fraction("0.00431043215"), plan=sam
 EVERY_RATE = solution("rate", Fraction(1), None, plan=sampled("1"), guarantee=replace(MEETS, epsilon=0.5))
 TWO = replace(PLAN, phases=(replace(PLAN.phases[0], name="warm-up", steps=1000), PLAN.phases[0]))
 FACTOR = solution("noise_multiplier factor", 0.5, 0.49999, key="noise_multiplier", plan=with_noise(TWO, 3.0, 3.0))
-NONE = NoSolution("size", TARGET, 1, 2.0003)
-NEVER = NoSolution("noise_multiplier", TARGET, 1e9, math.inf)
+NONE = NoSolution("size", GOAL, 1, 2.0003)
+NEVER = NoSolution("noise_multiplier", GOAL, 1e9, math.inf)
 DELTA = DeltaAnswer(epsilon=1.0, delta=4.36123e-6, delta_lower=5.5399e-7, direction="D||D'")
 CERTAIN = DeltaAnswer(epsilon=1.0, delta=1.0, delta_lower=None, direction="")

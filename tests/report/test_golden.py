@@ -47,11 +47,9 @@ OUTPUTS = {
     "compare_plain.txt": lambda: comparison_lines(comparison_view(ROWS, PLAN)),
     "solve_terminal.txt": lambda: evaluation_text(solution_view(NOISE), width=80, styled=False),
     "solve_terminal_phases.txt": lambda: evaluation_text(solution_view(FACTOR), width=80, styled=False),
-    "solve_terminal_none.txt": lambda: evaluation_text(
-        no_solution_view(NONE, PLAN, target=2.0), width=80, styled=False
-    ),
+    "solve_terminal_none.txt": lambda: evaluation_text(no_solution_view(NONE, PLAN), width=80, styled=False),
     "solve_plain.txt": lambda: evaluation_lines(solution_view(NOISE)),
-    "solve_plain_none.txt": lambda: evaluation_lines(no_solution_view(NONE, PLAN, target=2.0)),
+    "solve_plain_none.txt": lambda: evaluation_lines(no_solution_view(NONE, PLAN)),
     "delta_terminal.txt": lambda: evaluation_text(delta_view(DELTA, PLAN), width=80, styled=False),
     "delta_plain.txt": lambda: evaluation_lines(delta_view(DELTA, PLAN)),
     "statement_text.txt": lambda: statement_text(statement_view(STATEMENT, loaded())),

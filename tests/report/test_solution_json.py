@@ -7,7 +7,7 @@ from dpcalc.config.fingerprint import fingerprint
 from dpcalc.report.json import delta_json, no_solution_json, solution_json
 
 from .samples import PLAN
-from .solutions import CERTAIN, DELTA, EVERY_RATE, FACTOR, NEVER, NOISE, NONE, RATE, SIZE, STEPS, TARGET
+from .solutions import CERTAIN, DELTA, EVERY_RATE, FACTOR, NEVER, NOISE, NONE, RATE, SIZE, STEPS
 
 LOADED = SimpleNamespace(plan=PLAN, path="a.yaml", diagnostics=(), config_hash="0123abcd")
 GUARANTEE = {
@@ -44,6 +44,7 @@ def test_a_solution_has_the_fields_of_the_contract():
             "target": 2.0,
             "fails_at": 3.479061234,
             "key": "noise_multiplier",
+            "goal": {"measure": "epsilon", "words": "epsilon", "limit": 2.0, "reached": 1.99996},
         },
         "best": None,
         "guarantee": GUARANTEE,
@@ -82,10 +83,11 @@ def test_a_factor_comes_with_the_noise_of_each_phase():
 
 @pytest.mark.parametrize(("answer", "epsilon"), [(NONE, 2.0003), (NEVER, None)])
 def test_no_solution_has_the_same_fields(answer, epsilon):
-    document = parsed(no_solution_json("solve-rate", answer, LOADED, target=TARGET))
+    document = parsed(no_solution_json("solve-rate", answer, LOADED))
     assert set(document) == set(parsed(solution_json("solve-rate", SIZE, LOADED, written=())))
     assert (document["solution"], document["guarantee"], document["steps"]) == (None, None, None)
     best = {"name": answer.name, "value": answer.best_value, "epsilon": epsilon, "target": 2.0}
+    best["goal"] = {"measure": "epsilon", "words": "epsilon", "limit": 2.0, "reached": epsilon}
     assert document["best"] == best
 
 

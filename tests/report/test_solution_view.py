@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.report.rounding import rational_down, rational_up, up_to
 from dpcalc.report.solution_view import bare_delta, bare_value, delta_view, no_solution_view, solution_view
 from dpcalc.report.usable import usable
@@ -23,7 +24,6 @@ from .solutions import (
     RATE,
     SIZE,
     STEPS,
-    TARGET,
     TWO,
     sampled,
     solution,
@@ -47,7 +47,7 @@ def test_headlines(found, headline):
 
 
 def test_an_epsilon_within_an_odd_target_is_not_shown_above_it():
-    found = replace(NOISE, epsilon=1.9968, target=1.997)
+    found = replace(NOISE, reached=1.9968, goal=EpsilonGoal(limit=1.997))
     facts = dict(solution_view(found).facts)
     assert (facts["solution.epsilon"], facts["epsilon"]) == ("1.997", "1.997")
 
@@ -72,7 +72,8 @@ def asked(answers):
 
     def ask(plan):
         plans.append(plan)
-        return replace(GUARANTEE, epsilon=answers.pop(0))
+        epsilon = answers.pop(0)
+        return epsilon, replace(GUARANTEE, epsilon=epsilon)
 
     return ask, plans
 
@@ -81,7 +82,7 @@ def test_noise_is_rounded_up_and_asked_about_again():
     raw = solution("noise_multiplier", 3.4791234567, 3.479, plan=with_noise(PLAN, 3.4791234567))
     ask, plans = asked([1.9999])
     found = usable(raw, PLAN, ask)
-    assert (found.value, found.epsilon, found.guarantee.epsilon) == (3.47913, 1.9999, 1.9999)
+    assert (found.value, found.reached, found.guarantee.epsilon) == (3.47913, 1.9999, 1.9999)
     assert plans == [found.plan] == [with_noise(PLAN, 3.47913)]
 
 
@@ -121,7 +122,7 @@ def test_whole_numbers_stay(found):
 
 
 def test_a_short_value_is_not_asked_about_again():
-    assert usable(NOISE, PLAN, None) == replace(NOISE, epsilon=MEETS.epsilon)
+    assert usable(NOISE, PLAN, None) == replace(NOISE, reached=MEETS.epsilon)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +134,10 @@ def test_the_bare_value_is_the_one_of_the_headline(found, text):
 
 
 def test_no_solution():
-    view = no_solution_view(NONE, PLAN, target=TARGET)
+    view = no_solution_view(NONE, PLAN)
     assert view.headline == "no size gives epsilon <= 2.0   delta = 1e-05"
     assert dict(view.sections)["best"] == "size 1 gives epsilon <= 2.0003"
-    assert dict(no_solution_view(NEVER, PLAN, target=TARGET).facts)["best.epsilon"] == "inf"
+    assert dict(no_solution_view(NEVER, PLAN).facts)["best.epsilon"] == "inf"
 
 
 def test_delta_is_rounded_up_and_its_lower_end_down():

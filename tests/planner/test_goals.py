@@ -1,0 +1,115 @@
+"""Solving for what an attacker may gain and for the size of a group, against runs whose answer is known exactly."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from statistics import NormalDist
+
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.planner.goals import AdvantageGoal, DetectionGoal, EpsilonGoal
+from dpcalc.planner.search import NoSolution
+from dpcalc.planner.solve import solve
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+from .test_edges import plan_of
+
+NORMAL = NormalDist()
+DETECTION = DetectionGoal(limit=0.05, false_positive_rate=0.01)
+ADVANTAGE = AdvantageGoal(limit=0.2)
+MU = {  # of the Gaussian mechanism that just meets the goal
+    DETECTION: NORMAL.inv_cdf(0.05) - NORMAL.inv_cdf(0.01),
+    ADVANTAGE: 2 * NORMAL.inv_cdf(0.6),
+}
+GOALS = [DETECTION, ADVANTAGE]
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_noise_of_the_gaussian_mechanism(goal):
+    found = solve(plan_of(All(), steps=100), "sigma", goal=goal)
+    exact = 10 / MU[goal]
+    assert exact <= found.value <= exact * (1 + 3e-4)
+    assert found.fails_at < found.value
+    assert goal.certified(found.plan) == found.reached <= goal.limit
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_steps_of_the_gaussian_mechanism(goal):
+    found = solve(plan_of(All(), noise=200.0), "steps", goal=goal)
+    exact = math.floor((200 * MU[goal]) ** 2)
+    assert exact * (1 - 1e-3) <= found.value <= exact
+    assert found.fails_at == found.value + 1
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_the_rate_of_a_single_step_is_that_of_the_mixture(goal):
+    found = solve(plan_of(Poisson(probability=Fraction(1, 2)), noise=0.5, steps=1), "rate", goal=goal)
+    (level,) = found.plan.phases[0].hierarchy.levels
+    assert level.scheme.probability == found.value < found.fails_at
+    if goal is ADVANTAGE:  # rate times that of the step that draws
+        exact = 0.2 / (2 * NORMAL.cdf(1) - 1)
+        assert exact * 0.99 <= found.value <= exact
+
+
+@pytest.mark.parametrize(
+    ("goal", "mu"),
+    [(EpsilonGoal(limit=2.0), None), (DETECTION, MU[DETECTION]), (ADVANTAGE, MU[ADVANTAGE])],
+)
+def test_the_largest_group_has_so_many_times_the_sensitivity(goal, mu):
+    found = solve(plan_of(All(), noise=100.0, steps=100), "group", goal=goal)
+    assert (found.key, found.fails_at, found.plan.group_size) == ("group_size", found.value + 1, found.value)
+    if mu is None:  # delta of the Gaussian mechanism at epsilon 2 (Balle and Wang 2018, Theorem 8)
+        below, above = (spent(size / 10, 2.0) for size in (found.value, found.fails_at))
+        assert below <= 1e-5 < above
+    else:
+        assert found.value == math.floor(10 * mu)
+
+
+def spent(mu, epsilon):
+    return NORMAL.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu)
+
+
+def test_a_group_ends_where_no_more_can_be_removed():
+    found = solve(plan_of(Fixed(size=59_990), noise=1e5, steps=1), "group", goal=EpsilonGoal(limit=2.0))
+    assert (found.value, found.fails_at) == (10, None)
+
+
+def test_a_group_is_the_same_in_every_phase():
+    with pytest.raises(InputError, match="--phase"):
+        solve(plan_of(All()), "group", goal=ADVANTAGE, phase="training")
+
+
+def test_not_even_one():
+    with pytest.raises(NoSolution, match=r"no value gives advantage <= 0.01; the best, group_size 1"):
+        solve(plan_of(All(), steps=100), "group", goal=AdvantageGoal(limit=0.01))
+
+
+@pytest.mark.parametrize("limit", [0.0, 1.0, math.nan])
+def test_an_advantage_is_a_difference_of_rates(limit):
+    with pytest.raises(InputError, match="advantage"):
+        AdvantageGoal(limit=limit)
+
+
+@pytest.mark.parametrize(("limit", "rate"), [(0.01, 0.01), (1.0, 0.01), (0.5, 0.0), (0.5, math.nan), (math.nan, 0.1)])
+def test_who_guesses_cannot_be_stopped(limit, rate):
+    with pytest.raises(InputError, match="expected a number between"):
+        DetectionGoal(limit=limit, false_positive_rate=rate)
+
+
+@pytest.mark.parametrize("limit", [0.0, math.inf, math.nan])
+def test_an_epsilon_is_finite(limit):
+    with pytest.raises(InputError, match="target epsilon"):
+        EpsilonGoal(limit=limit)
+
+
+def test_attackers_are_bounded_by_composed_losses_alone():
+    with pytest.raises(UnsupportedError, match="leave --method out"):
+        ADVANTAGE.certified(replace(plan_of(All()), method="rdp"))
+
+
+def test_both_relations_cost_alike_for_poisson_draws_of_all():
+    plan = plan_of(All(), noise=50.0, steps=10)
+    changed = replace(plan, adjacency=Adjacency.REPLACE_ONE)
+    assert solve(changed, "group", goal=ADVANTAGE).value == solve(plan, "group", goal=ADVANTAGE).value // 2
