@@ -23,7 +23,7 @@ from dpcalc.cli import (
     statement,
     validate,
 )
-from dpcalc.cli.sources import ManyCommand, SourceCommand
+from dpcalc.cli.sources import AsWrittenCommand, ManyCommand, SourceCommand
 from dpcalc.cli.terminal import styled
 
 
@@ -47,7 +47,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(cls=ManyCommand, epilog=check.EXAMPLE)(check.check)
     commands.command(cls=ManyCommand, epilog=diff.EXAMPLE)(diff.diff)
-    commands.command(cls=ManyCommand, epilog=lock.EXAMPLE)(lock.lock)
+    commands.command(cls=AsWrittenCommand, epilog=lock.EXAMPLE)(lock.lock)
     commands.add_typer(ledger.application())
     commands.command(cls=SourceCommand, epilog=statement.EXAMPLE)(statement.statement)
     commands.command(cls=ManyCommand, epilog=validate.EXAMPLE)(validate.validate)

@@ -88,6 +88,15 @@ class ManyCommand(SourceCommand):
         return [param for param in _shared().params if param.name not in {"config", "no_config", "method"}]
 
 
+class AsWrittenCommand(ManyCommand):
+    """A command on many configs as their files say, nothing changed in them."""
+
+    @property
+    def shared(self) -> list[Any]:
+        """Only what tells the config in a file."""
+        return [param for param in super().shared if param.name == "key"]
+
+
 def reading_of(context: typer.Context, *, base: str = "") -> Reading:
     """How a `ManyCommand` reads its configs.
 

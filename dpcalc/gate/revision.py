@@ -13,7 +13,7 @@ from dpcalc.config.source import MAX_BYTES, Source, decode
 from dpcalc.errors import InputError
 
 _PATIENCE = 60.0  # seconds for one question to git, which may have to fetch
-_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, kw_only=True)

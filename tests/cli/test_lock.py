@@ -173,6 +173,13 @@ def test_a_lock_that_leads_out_of_the_repository_is_not_followed(dpcalc, config,
     assert outside.read_text(encoding="utf-8") == "precious"
 
 
+@pytest.mark.usefixtures("here")
+def test_a_lock_is_of_files_as_they_are(dpcalc, config):
+    ended = dpcalc("lock", config(), "--steps", "1")
+    assert ended.code == 2
+    assert "No such option" in ended.err
+
+
 def test_nothing_to_lock(dpcalc, here):
     assert dpcalc("lock").code == 2
     assert list(here.iterdir()) == []
