@@ -1,6 +1,7 @@
 """The reports of a gate as their readers take them."""
 
 import json
+import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -17,6 +18,7 @@ from dpcalc.gate.verdict import Change, Problem, Verdict
 from dpcalc.report import FORMATS
 from dpcalc.report.gate_view import gate_view
 from dpcalc.report.rules import RULES
+from dpcalc.report.sentences import sentence
 
 from .gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, stopped
 
@@ -241,3 +243,27 @@ def test_every_code_that_is_used_has_a_rule():
     used = {code for path in sources for code in re.findall(r'"(DPC\d{3})"', path.read_text(encoding="utf-8"))}
     assert used <= RULES.keys()
     assert len(used) > 20
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (("DPC402", (0.0, 0.5, 10.0)), "epsilon rises, 0 -> 0.500; budget.max_increase_pct allows 10.0"),
+        (("DPC402", (0.5, math.inf, 10.0)), "epsilon rises, 0.500 -> inf; budget.max_increase_pct allows 10.0"),
+        (
+            ("DPC402", (1.0, 1.10001, 10.0)),
+            "epsilon rises by 10.1 %, 1.00 -> 1.11; budget.max_increase_pct allows 10.0",
+        ),
+        (("DPC401", (1.0, 1.0000001)), "epsilon rises, 1.00 -> 1.0000001"),
+        (("DPC303", (2.0, math.inf)), "budget.max_increase_pct was 2.0 and is gone"),
+        (("DPC403", (0.5, 0.500001)), "budget.max_increase_pct: epsilon 0.500 -> 0.500001"),
+        (
+            ("DPC405", ()),
+            "budget.max_increase_pct is another claim, its effect is not known; does the training code do so?",
+        ),
+    ],
+)
+def test_sentences_at_the_edges(problem, said):
+    code, numbers = problem
+    found = Problem(code=code, severity=Severity.ERROR, detail="budget.max_increase_pct", numbers=numbers)
+    assert sentence(found, replace(NEAR, problems=(found,))) == said
