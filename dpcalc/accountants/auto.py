@@ -4,11 +4,11 @@ from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import rdp
 from dpcalc.curves.loss_moments import Curve
-from dpcalc.errors import ConvergenceError
+from dpcalc.errors import ConvergenceError, UnsupportedError
 
 
 def auto(counts: dict[Curve, int], *, delta: float) -> Answer:
-    """The certified upper end, or the moment bound where that would not fit in memory.
+    """The certified upper end, or the moment bound where that would not fit in memory or nothing else is known.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -19,5 +19,5 @@ def auto(counts: dict[Curve, int], *, delta: float) -> Answer:
     """
     try:
         return Answer(epsilon=pld(counts, delta=delta).epsilon, note="pld")
-    except ConvergenceError:
+    except (ConvergenceError, UnsupportedError):
         return Answer(epsilon=rdp(counts, delta=delta).epsilon, note="rdp")

@@ -14,7 +14,8 @@ from dpcalc.curves.discretize import lattice_down, lattice_up
 from dpcalc.curves.held import Held, HeldMoments, LogMoments
 from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.loss_pmf import LossPmf, told_apart
-from dpcalc.errors import ConvergenceError
+from dpcalc.curves.rdp_curve import RdpCurve
+from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
 Step = tuple[Curve, LogMoments, int]  # its log moments, and how often it occurs
@@ -102,6 +103,10 @@ def _start(step: Step, fineness: Fineness, side: Side) -> tuple[Loss, float]:
     """One step on its first lattice, and its slack."""
     curve, moments, copies = step
     tilt = fineness.tilt
+    if isinstance(curve, RdpCurve):
+        raise UnsupportedError(
+            f"pld: expected a loss distribution, of {curve.name} only Renyi divergences are known; use rdp"
+        )
     log_norm = float(moments.cumulants(np.array([tilt]))[0][0])
     if isinstance(curve, Held):
         return _held(curve, moments, replace(fineness, budget=fineness.budget / (2 * copies)), side)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpcalc.accountants.conversion import best_epsilon, composed_moments
 from dpcalc.curves.held import Held
 from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
+from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.errors import ConvergenceError
 
 Array = NDArray[np.float64]
@@ -94,7 +95,7 @@ def _is_coarse(curve: Curve) -> bool:
     """Whether a loss takes few values only, so that its transform does not fall off."""
     if isinstance(curve, Held):
         return all(_is_coarse(one) for one, _ in curve.counts)
-    return not curve.segments and 0 < len(curve.atoms[0]) < _FEW
+    return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _FEW)
 
 
 def _extent(counts: dict[Curve, int], order: float, bound: float, delta: float, neglect: float) -> tuple[float, float]:

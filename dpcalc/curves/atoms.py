@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,15 +91,16 @@ def of_profile(delta: Callable[[float], float], losses: Array, infinite: float) 
     loss must be at least the first point wherever P has mass; losses above the last point are called infinite.
 
     Args:
-        delta: a valid profile, at every real epsilon.
+        delta: an upper bound on a profile, at every real epsilon.
         losses: points, increasing, shape (n,), n >= 2.
         infinite: what delta does not fall below however large epsilon is.
 
     Returns:
-        A pair whose profile is at least delta everywhere.
+        A pair whose profile is above the bounded one everywhere.
     """
     log_x = [-math.inf, *losses.tolist()]  # at e^epsilon = 0 every profile is 1
     values = [1.0, *(delta(loss) for loss in log_x[1:-1]), max(delta(log_x[-1]), infinite)]
+    values = list(accumulate(values, min))  # no profile rises
     x = [math.exp(one) for one in log_x]
     hull: list[int] = []
     for at in range(len(x)):

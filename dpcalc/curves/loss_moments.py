@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpcalc.curves.dominating_pair import Segment
 from dpcalc.curves.held import Held, HeldMoments, LogMoments
 from dpcalc.curves.local_scale import rough_points, scales, subdivided
+from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
 
@@ -49,23 +50,37 @@ class LossCurve(Protocol):
         ...
 
 
-Curve = LossCurve | Held
+Curve = LossCurve | Held | RdpCurve
 """What an accountant composes."""
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
     """At how many ends of segments mass may be left out, over all copies."""
-    return sum(
-        count * (segment_ends(curve.counts) if isinstance(curve, Held) else max(1, 2 * len(curve.segments)))
-        for curve, count in counts
-    )
+    return sum(count * _ends(curve) for curve, count in counts)
+
+
+def _ends(curve: Curve) -> int:
+    """The same of one copy; at least 1."""
+    match curve:
+        case Held():
+            return segment_ends(curve.counts)
+        case RdpCurve():
+            return 1
+        case _:
+            return max(1, 2 * len(curve.segments))
 
 
 def infinite_mass(counts: Iterable[tuple[Curve, int]]) -> float:
     """Probability that any loss of a composition is infinite."""
     log_finite = 0.0
     for curve, count in counts:
-        one = curve.rate * infinite_mass(curve.counts) if isinstance(curve, Held) else curve.infinite
+        match curve:
+            case Held():
+                one = curve.rate * infinite_mass(curve.counts)
+            case RdpCurve():
+                one = 0.0
+            case _:
+                one = curve.infinite
         if one:
             log_finite += count * math.log1p(-one) if one < 1 else -math.inf
     return -math.expm1(log_finite)
@@ -77,7 +92,7 @@ def rarest(counts: Iterable[tuple[Curve, int]]) -> float:
     for curve, _ in counts:
         if isinstance(curve, Held):
             found = min(found, rarest(curve.counts))
-        else:
+        elif not isinstance(curve, RdpCurve):
             found = min([found, *(one.weight * min(w for w in one.pair.weights_p if w) for one in curve.segments)])
     return found
 
@@ -183,6 +198,8 @@ def _second_order(z: Array, loss: Array) -> Array:
 
 def log_moments(curve: Curve, *, max_order: float, neglect: float = 0.0, frequency: float = 0.0) -> LogMoments:
     """The log moments of a curve; arguments as for `loss_moments`."""
+    if isinstance(curve, RdpCurve):
+        return curve
     if not isinstance(curve, Held):
         return loss_moments(curve, max_order=max_order, neglect=neglect, frequency=frequency)
     inside = (

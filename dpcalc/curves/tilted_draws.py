@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from dpcalc.curves.dominating_pair import MixturePair, Segment
 from dpcalc.curves.held import Held
 from dpcalc.curves.loss_moments import Curve, LossCurve
+from dpcalc.curves.rdp_curve import RdpCurve
+from dpcalc.errors import UnsupportedError
 from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
@@ -109,7 +111,13 @@ class TiltedHeld:
 
 
 def tilted(curve: Curve, *, tilt: float) -> TiltedStep | TiltedHeld:
-    """A step under a tilt z > 0."""
+    """A step under a tilt z > 0.
+
+    Raises:
+        UnsupportedError: for a step that is not made of Gaussian mixtures.
+    """
+    if isinstance(curve, RdpCurve) or (not isinstance(curve, Held) and curve.atoms[0]):
+        raise UnsupportedError("losses: expected steps with Gaussian noise to be drawn from, got another mechanism")
     if not isinstance(curve, Held):
         return _tilted_step(curve, tilt)
     steps = tuple((tilted(inner, tilt=tilt), count) for inner, count in curve.counts)

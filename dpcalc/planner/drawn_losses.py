@@ -8,6 +8,7 @@ from dpcalc.accountants.conversion import best_delta
 from dpcalc.accountants.pld import LOWER, UPPER, delta_interval, pld
 from dpcalc.curves.held import Held
 from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.curves.tilted_draws import tilted
 from dpcalc.numerics.confidence import mean_interval
 from dpcalc.planner.chance import DOUBT, Chance, Check
@@ -87,4 +88,6 @@ def _work(curve: Curve) -> float:
     """About how long it takes to draw one loss, in losses of a pair of two components."""
     if isinstance(curve, Held):
         return 1 + curve.rate * math.fsum(count * _work(one) for one, count in curve.counts)
-    return max(len(segment.pair.centers) for segment in curve.segments) / 2
+    if isinstance(curve, RdpCurve):
+        return 1.0
+    return max((len(segment.pair.centers) for segment in curve.segments), default=2) / 2

@@ -1,0 +1,83 @@
+"""Noise on whole numbers: the discrete Gaussian and the discrete Laplace distribution."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from dpcalc.curves.atoms import Atoms
+from dpcalc.errors import InputError
+
+_LARGEST = 100_000  # values of the loss
+_FAR = 39.0  # deviations beyond which a discrete Gaussian has less than 1e-330
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteGaussian:
+    """Noise on a whole number with Pr[x] proportional to e^(-x^2 / (2 noise_multiplier^2)).
+
+    Attributes:
+        noise_multiplier: sigma, in units of the largest change of the number by one contribution, > 0, at most 1,000.
+    """
+
+    name: ClassVar[str] = "discrete-gaussian"
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is not positive, or has too many values to be told apart."""
+        most = _LARGEST / (2 * _FAR)
+        if not 0 < self.noise_multiplier <= most:
+            raise InputError(
+                f"noise_multiplier: expected a number above 0 and at most {most:g}, got {self.noise_multiplier!r}"
+            )
+
+    def pair(self, shift: int) -> Atoms:
+        """The mechanism where the number differs by `shift` >= 1; exact but for mass below 1e-300, which is infinite.
+
+        References:
+            Canonne, Kamath, Steinke 2020 (2004.00010v4), Definition 1.
+        """
+        return _discrete_gaussian(self.noise_multiplier, shift)
+
+
+@lru_cache(maxsize=64)
+def _discrete_gaussian(sigma: float, shift: int) -> Atoms:
+    """The losses (shift^2 - 2 shift x) / (2 sigma^2) of x, from the largest x down."""
+    far = math.ceil(_FAR * sigma)
+    weights = {x: math.exp(-x * x / (2 * sigma * sigma)) for x in range(-far, far + 1)}
+    total = math.fsum(weights.values())
+    kept = [(x, weight / total) for x, weight in sorted(weights.items(), reverse=True) if weight / total > 1e-290]
+    losses = tuple(shift * (shift - 2 * x) / (2 * sigma * sigma) for x, _ in kept)
+    masses = tuple(mass * (1 - 1e-15) for _, mass in kept)
+    return Atoms(losses=losses, masses=masses, infinite=1e-290)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace:
+    """Noise on a whole number with Pr[x] proportional to e^(-|x| / noise_multiplier).
+
+    Attributes:
+        noise_multiplier: scale, in units of the largest change of the number by one contribution, > 0.
+    """
+
+    name: ClassVar[str] = "discrete-laplace"
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is not positive and finite."""
+        if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0):
+            raise InputError(f"noise_multiplier: expected a finite number > 0, got {self.noise_multiplier!r}")
+
+    def pair(self, shift: int) -> Atoms:
+        """The mechanism where the number differs by `shift` >= 1; exact.
+
+        References:
+            Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2.
+        """
+        decay = math.exp(-1 / self.noise_multiplier)  # Pr[x] = (1 - decay) / (1 + decay) decay^|x|
+        below = 1 / (1 + decay)  # x <= 0
+        inside = [-math.expm1(-1 / self.noise_multiplier) / (1 + decay) * decay**x for x in range(1, shift)]
+        above = decay**shift / (1 + decay)  # x >= shift
+        masses = (above, *reversed(inside), below)
+        losses = tuple((shift - 2 * x) / self.noise_multiplier for x in range(shift, -1, -1))
+        return Atoms(losses=losses, masses=masses)
