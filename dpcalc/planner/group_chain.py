@@ -8,7 +8,8 @@ Change the units one after the other: D = D_0, D_1, ..., D_k = D'. With delta(e)
 link must keep to the bound of one unit. Replacing and zeroing leave all sizes alone. Removing lets the later links
 begin with fewer units: if those are drawn each by itself, or all, rates stay and distances shrink; if a fixed number is
 drawn, distances stay and the rate is at most size / (count - k + 1), with which all links are computed: (K) grows with
-each of them (release/bounds).
+each of them (release/bounds). Other draws of the unit, fixed ones that are held, and tasks constructed from classes are
+not claimed.
 """
 
 import math
@@ -19,23 +20,24 @@ from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import estimate
-from dpcalc.sampling.schemes import Fixed
+from dpcalc.sampling.schemes import All, Fixed, Poisson
 
 _CLOSE = 1e-3  # how near the whole delta is used up, in its log
 _SAFE = 1e-6  # what the estimate may be too low by
 
 
-def group_epsilon(plan: Plan, size: int) -> float | None:
+def chain_epsilon(plan: Plan, size: int) -> float | None:
     """Epsilon for any `size` units of a plan together, at the plan's delta.
 
     Args:
-        plan: a training run with a finite guarantee.
+        plan: a training run with a finite guarantee for one unit; what it says of groups does not matter.
         size: k >= 1.
 
     Returns:
         An upper bound, `inf` where none was found; None where the chain proves nothing: fewer units than the group
-        removes, removal from frames of unequal sizes, or fixed and other draws of the unit in one run.
+        removes, removal from frames of unequal sizes, or draws of the unit that are not all fixed or all not.
     """
+    plan = replace(plan, group_size=1)
     if size == 1:
         return guarantee(plan, method="auto").epsilon
     link = _link(plan, size)
@@ -80,14 +82,18 @@ def _link(plan: Plan, size: int) -> Plan | None:
     """The plan whose bound every link of the chain keeps to, or None."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
-    schemes = [phase.hierarchy.level(plan.unit).scheme for phase in plan.phases]
-    fixed = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
-    if not fixed:
-        return plan
-    level = plan.phases[0].hierarchy.level(plan.unit)
-    if len(fixed) < len(schemes) or not level.is_equal or plan.phases[0].hierarchy.tree is not None:
+    hierarchies = [phase.hierarchy for phase in plan.phases]
+    schemes = [hierarchy.level(plan.unit).scheme for hierarchy in hierarchies]
+    if any(hierarchy.episodes is not None for hierarchy in hierarchies):
         return None
-    if max(fixed) > level.count - size:
+    if all(isinstance(scheme, Poisson | All) for scheme in schemes):
+        return plan
+    if any(level.redraw_every > 1 for hierarchy in hierarchies for level in hierarchy.levels):
+        return None
+    sizes = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
+    level = hierarchies[0].level(plan.unit)
+    alike = len(sizes) == len(schemes) and level.is_equal and hierarchies[0].tree is None
+    if not alike or max(sizes) > level.count - size:
         return None
     return replace(plan, phases=tuple(_smaller(phase, plan.unit, size - 1) for phase in plan.phases))
 

@@ -1,12 +1,14 @@
 """All that a reviewer asks about a run: the guarantee, what it means for an attacker, and what sampling contributes."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 
 from dpcalc.accountants import worst
 from dpcalc.accountants.auto import auto
-from dpcalc.planner.evaluate import Evaluation, evaluate
-from dpcalc.planner.group_chain import group_epsilon
+from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee
+from dpcalc.planner.group_chain import chain_epsilon
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, is_noiseless, releasing_phases
 from dpcalc.planner.risk import Attack, attack
@@ -15,6 +17,7 @@ from dpcalc.release.timed import phase_release
 from dpcalc.release.tree import Release, Sequence, WorstOf
 
 GROUP_SIZES = (2, 5, 10)
+MOST_PLACED = 5  # members of a group whose placements below drawn parents are gone through; more take minutes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,23 @@ def statement(plan: Plan) -> Statement:
         groups=tuple((size, group_epsilon(plan, size) if finite else math.inf) for size in GROUP_SIZES),
         attack=attack(plan),
     )
+
+
+def group_epsilon(plan: Plan, size: int) -> float | None:
+    """Epsilon for any `size` units of a plan together, at the plan's delta.
+
+    Args:
+        plan: a training run with a finite guarantee.
+        size: >= 1.
+
+    Returns:
+        The smaller of the bound for the group and the chain of its members; None where neither is to be had.
+    """
+    bounds = [chain_epsilon(plan, size)]
+    if plan.unit == 1 or size <= MOST_PLACED:
+        with contextlib.suppress(InputError, ConvergenceError):  # a group that does not fit, or no certified answer
+            bounds.append(guarantee(replace(plan, group_size=size), method="auto").epsilon)
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def unsampled_epsilon(plan: Plan) -> float:

@@ -167,7 +167,7 @@ def _comparison(statement: Statement) -> Section:
     prose = (
         "Much of the guarantee comes from the chance that a step leaves the unit out; it is lost if batches are not "
         "drawn as stated. Somebody whose data are several units has the weaker guarantee of the group; its values "
-        "follow from that of one unit by the general rule, and are rarely tight."
+        "are upper bounds, and rarely tight."
     )
     return Section(heading="For comparison", prose=(prose,), rows=tuple(rows))
 

@@ -13,10 +13,10 @@ from dpcalc.accountants.pld import LOWER, interval
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.planner.evaluate import guarantee
-from dpcalc.planner.group_chain import group_epsilon
-from dpcalc.planner.statement import statement, unsampled_epsilon
-from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.planner.group_chain import chain_epsilon
+from dpcalc.planner.statement import group_epsilon, statement, unsampled_epsilon
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
 
 from .test_edges import plan_of
@@ -35,7 +35,7 @@ def sized(plan, count):
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT])
 def test_the_chain_of_gaussians_needs_just_its_delta(size, adjacency):
     plan = plan_of(All(), noise=40.0, steps=100, adjacency=adjacency)
-    link = mpmath.mpf(group_epsilon(plan, size)) / size
+    link = mpmath.mpf(chain_epsilon(plan, size)) / size
     chain = sum(mpmath.exp(number * link) for number in range(size))
     spent = exact_delta(mpmath.mpf("0.25"), link) * chain
     assert 0.97 * plan.delta < spent <= plan.delta
@@ -44,12 +44,12 @@ def test_the_chain_of_gaussians_needs_just_its_delta(size, adjacency):
 
 def test_a_group_of_one_is_no_group():
     plan = plan_of(Poisson(probability=Fraction(1, 100)))
-    assert group_epsilon(plan, 1) == guarantee(plan).epsilon
+    assert chain_epsilon(plan, 1) == guarantee(plan).epsilon
 
 
 def test_the_chain_lies_above_the_exact_value_of_a_group_under_poisson_draws():
     plan = plan_of(Poisson(probability=Fraction(256, 60000)), noise=3.0, steps=4000, adjacency=Adjacency.ZERO_OUT)
-    assert 1.848027 < group_epsilon(plan, 5) < 5
+    assert 1.848027 < chain_epsilon(plan, 5) < 5
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -63,14 +63,14 @@ def test_the_chain_lies_above_a_data_set_where_fixed_batches_lose_units(size):
     }
     pair = MixturePair.of(held, {0: Fraction(1)}, deviation=sigma)
     costs = [interval(Counter({one: steps}), delta=1e-5, sides=(LOWER,))[0] for one in (pair, pair.swapped)]
-    assert max(costs) <= group_epsilon(plan, size)
+    assert max(costs) <= chain_epsilon(plan, size)
 
 
 def test_links_of_removal_are_computed_with_the_largest_rate():
     """The last link removes one of 38: its rate is 8/38, not 8/40."""
     plan = sized(plan_of(Fixed(size=8), noise=6.0, steps=20), 40)
     last = sized(plan, 38)
-    link = group_epsilon(plan, 3) / 3
+    link = chain_epsilon(plan, 3) / 3
     asked = replace(last, delta=plan.delta / sum(math.exp(number * link) for number in range(3)))
     assert guarantee(asked).epsilon == pytest.approx(link, rel=2e-3)
     assert guarantee(asked).epsilon <= link * (1 + 1e-9)
@@ -78,17 +78,17 @@ def test_links_of_removal_are_computed_with_the_largest_rate():
 
 def test_no_chain_is_claimed_where_it_proves_nothing():
     plan = sized(plan_of(Fixed(size=8)), 10)
-    assert group_epsilon(plan, 2) is not None
-    assert group_epsilon(plan, 3) is None  # a draw of 8 of 7
-    assert group_epsilon(replace(plan, adjacency=Adjacency.ZERO_OUT), 3) is not None
+    assert chain_epsilon(plan, 2) is not None
+    assert chain_epsilon(plan, 3) is None  # a draw of 8 of 7
+    assert chain_epsilon(replace(plan, adjacency=Adjacency.ZERO_OUT), 3) is not None
     (phase,) = plan.phases
     (level,) = phase.hierarchy.levels
     mixed = replace(level, scheme=Poisson(probability=Fraction(1, 2)))
     other = replace(phase, name="other", hierarchy=Hierarchy(levels=(mixed,)))
-    assert group_epsilon(replace(plan, phases=(phase, other)), 2) is None
+    assert chain_epsilon(replace(plan, phases=(phase, other)), 2) is None
     tree = Hierarchy.of_tree(tree_of([9, 12], ("user", "example")), ("user", "example"), (All(), Fixed(size=4)))
     unequal = replace(plan, unit=2, phases=(replace(phase, hierarchy=tree, clip=2),))
-    assert group_epsilon(unequal, 2) is None
+    assert chain_epsilon(unequal, 2) is None
 
 
 def test_without_sampling_every_step_is_a_gaussian_release():
@@ -110,3 +110,32 @@ def test_nothing_is_spent_where_nothing_is_released():
     found = statement(plan_of(Poisson(probability=Fraction(0))))
     assert (found.unsampled, found.attack.advantage) == (0.0, 0.0)
     assert {epsilon for _, epsilon in found.groups} == {0.0}
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT])
+def test_draws_that_a_removal_changes_in_other_ways_are_not_chained(adjacency):
+    claimed = adjacency is Adjacency.ZERO_OUT  # nothing is removed
+    for scheme in (WithReplacement(size=8), Shuffle(size=8)):
+        plan = sized(plan_of(scheme, noise=20.0, steps=4, adjacency=adjacency), 40)
+        assert (chain_epsilon(plan, 2) is not None) == claimed
+    (phase,) = sized(plan_of(Fixed(size=8), noise=20.0, steps=4, adjacency=adjacency), 40).phases
+    (level,) = phase.hierarchy.levels
+    held = replace(phase, hierarchy=Hierarchy(levels=(replace(level, redraw_every=2),)))
+    assert (chain_epsilon(replace(plan, phases=(held,)), 2) is not None) == claimed
+
+
+def test_a_group_takes_the_smaller_of_both_bounds():
+    flat = plan_of(Poisson(probability=Fraction(256, 60000)), noise=3.0, steps=4000, adjacency=Adjacency.ZERO_OUT)
+    assert 1.848026 <= group_epsilon(flat, 5) <= 1.8482 < chain_epsilon(flat, 5)
+    levels = (
+        Level(name="task", count=200, scheme=Fixed(size=4)),
+        Level(name="example", count=20, scheme=Fixed(size=5)),
+    )
+    phase = replace(flat.phases[0], hierarchy=Hierarchy(levels=levels), clip=1, steps=500)
+    nested = replace(flat, phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE)
+    assert group_epsilon(nested, 2) == chain_epsilon(nested, 2) < guarantee(replace(nested, group_size=2)).epsilon
+
+
+def test_what_a_plan_says_of_groups_does_not_change_the_values_of_others():
+    plan = plan_of(All(), noise=40.0, steps=100)
+    assert group_epsilon(replace(plan, group_size=4), 3) == group_epsilon(plan, 3)
