@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcalc.cli import options
+from dpcalc.cli import goals, options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
 from dpcalc.cli.sources import loaded_plan
@@ -20,7 +20,7 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config import Loaded
     from dpcalc.planner.plan import Phase, Plan
-    from dpcalc.planner.search import Goal, NoSolution
+    from dpcalc.planner.search import NoSolution
     from dpcalc.planner.solve import Solution
 
 SIGMA_EXAMPLE = "Example: dpcalc solve-sigma --target-eps 2 --sample-rate 0.004 --steps 14000 --delta 1e-5"
@@ -38,29 +38,6 @@ ASSUMED = {
     "group": (),
 }
 
-Target = Annotated[
-    str | None,
-    typer.Option("--target-eps", "--target-epsilon", metavar="E", help="The epsilon to meet.", show_default="budget"),
-]
-TargetRate = Annotated[
-    str | None,
-    typer.Option(
-        "--target-tpr",
-        metavar="X",
-        help="The true positive rate to allow the best attacker who has the false positive rate of --at-fpr.",
-        show_default=False,
-    ),
-]
-AtRate = Annotated[str | None, typer.Option("--at-fpr", metavar="Y", help="The false positive rate of that attacker.")]
-TargetAdvantage = Annotated[
-    str | None,
-    typer.Option(
-        "--target-advantage",
-        metavar="A",
-        help="The difference of true and false positive rate to allow any attacker.",
-        show_default=False,
-    ),
-]
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="NAME", help="The only phase to change.", show_default=False)
 ]
@@ -97,10 +74,10 @@ class Wish:
 def solve_sigma(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     *,
-    target: Target = None,
-    target_tpr: TargetRate = None,
-    at_fpr: AtRate = None,
-    target_advantage: TargetAdvantage = None,
+    target: goals.TargetEpsilon = None,
+    target_tpr: goals.TargetRate = None,
+    at_fpr: goals.AtRate = None,
+    target_advantage: goals.TargetAdvantage = None,
     phase: PhaseName = None,
     write: Write = False,
     as_json: options.Json = False,
@@ -110,7 +87,7 @@ def solve_sigma(  # noqa: PLR0913  one parameter an option
 
     Of several phases all are scaled by one factor, unless --phase names one. Exit code 1: there is none.
     """
-    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
     wish = Wish(quantity="sigma", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
     return _answer(context, wish)
 
@@ -118,10 +95,10 @@ def solve_sigma(  # noqa: PLR0913  one parameter an option
 def solve_steps(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     *,
-    target: Target = None,
-    target_tpr: TargetRate = None,
-    at_fpr: AtRate = None,
-    target_advantage: TargetAdvantage = None,
+    target: goals.TargetEpsilon = None,
+    target_tpr: goals.TargetRate = None,
+    at_fpr: goals.AtRate = None,
+    target_advantage: goals.TargetAdvantage = None,
     phase: PhaseName = None,
     write: Write = False,
     as_json: options.Json = False,
@@ -131,7 +108,7 @@ def solve_steps(  # noqa: PLR0913  one parameter an option
 
     Exit code 1: there are none.
     """
-    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
     wish = Wish(quantity="steps", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
     return _answer(context, wish)
 
@@ -139,10 +116,10 @@ def solve_steps(  # noqa: PLR0913  one parameter an option
 def solve_rate(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     *,
-    target: Target = None,
-    target_tpr: TargetRate = None,
-    at_fpr: AtRate = None,
-    target_advantage: TargetAdvantage = None,
+    target: goals.TargetEpsilon = None,
+    target_tpr: goals.TargetRate = None,
+    at_fpr: goals.AtRate = None,
+    target_advantage: goals.TargetAdvantage = None,
     phase: PhaseName = None,
     write: Write = False,
     as_json: options.Json = False,
@@ -152,7 +129,7 @@ def solve_rate(  # noqa: PLR0913  one parameter an option
 
     It is that of the outermost level that is not drawn as a whole; the steps stay. Exit code 1: there is none.
     """
-    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
     wish = Wish(quantity="rate", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
     return _answer(context, wish)
 
@@ -160,10 +137,10 @@ def solve_rate(  # noqa: PLR0913  one parameter an option
 def solve_group(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     *,
-    target: Target = None,
-    target_tpr: TargetRate = None,
-    at_fpr: AtRate = None,
-    target_advantage: TargetAdvantage = None,
+    target: goals.TargetEpsilon = None,
+    target_tpr: goals.TargetRate = None,
+    at_fpr: goals.AtRate = None,
+    target_advantage: goals.TargetAdvantage = None,
     as_json: options.Json = False,
     quiet: Quiet = False,
 ) -> Answer:
@@ -171,21 +148,15 @@ def solve_group(  # noqa: PLR0913  one parameter an option
 
     The run stays as it is. Exit code 1: not even one.
     """
-    targets = _targets(target, target_tpr, at_fpr, target_advantage)
+    targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
     return _answer(context, Wish(quantity="group", targets=targets, as_json=as_json, quiet=quiet))
-
-
-def _targets(epsilon: str | None, rate: str | None, at: str | None, advantage: str | None) -> dict[str, str | None]:
-    """The options that state a goal."""
-    return {"--target-eps": epsilon, "--target-tpr": rate, "--at-fpr": at, "--target-advantage": advantage}
 
 
 def _answer(context: typer.Context, wish: Wish) -> Answer:
     """Load, solve, make the value usable, write it."""
-    goals = {option: options.number(option, text) for option, text in wish.targets.items()}
-    _consistent(goals)
+    asked = goals.consistent(wish.targets)
     loaded = loaded_plan(context, assumed=ASSUMED[wish.quantity])
-    goal = _goal(goals, loaded)
+    goal = goals.goal(asked, loaded.plan)
     if wish.write and not Path(loaded.path).is_file():
         raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
 
@@ -202,31 +173,6 @@ def _answer(context: typer.Context, wish: Wish) -> Answer:
     if solution.name.startswith("noise_multiplier") and all(map(_lacks_noise, loaded.plan.phases)):
         solution = replace(solution, name="noise_multiplier")  # a factor on nothing is the noise itself
     return _with(solution, loaded, wish)
-
-
-def _consistent(goals: Mapping[str, float | None]) -> None:
-    """Refuse options that do not state one goal."""
-    if (goals["--target-tpr"] is None) != (goals["--at-fpr"] is None):
-        raise InputError("--target-tpr and --at-fpr: expected both or none, got one; a rate needs the other beside it")
-    given = [option for option, value in goals.items() if value is not None and option != "--at-fpr"]
-    if len(given) > 1:
-        raise InputError(f"target: expected one, got {' and '.join(given)}; leave out all but one")
-
-
-def _goal(goals: Mapping[str, float | None], loaded: Loaded) -> Goal:
-    """What is to be met."""
-    from dpcalc.planner.goals import AdvantageGoal, DetectionGoal, EpsilonGoal
-
-    epsilon, rate, at, advantage = (goals[option] for option in _targets(None, None, None, None))
-    if rate is not None and at is not None:
-        return DetectionGoal(limit=rate, false_positive_rate=at)
-    if advantage is not None:
-        return AdvantageGoal(limit=advantage)
-    if epsilon is not None:
-        return EpsilonGoal(limit=epsilon)
-    if loaded.plan.budget is not None:
-        return EpsilonGoal(limit=loaded.plan.budget.epsilon)
-    raise InputError("no target: expected --target-eps E, or `budget: {epsilon: E}` in the config, got neither")
 
 
 def _lacks_noise(phase: Phase) -> bool:

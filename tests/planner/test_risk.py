@@ -2,12 +2,18 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from statistics import NormalDist
 
+import numpy as np
 import pytest
 
+from dpcalc.config import load
 from dpcalc.errors import InputError
-from dpcalc.planner.risk import advantage, attack, true_positive_rate
+from dpcalc.planner.releases import alternatives
+from dpcalc.planner.risk import advantage, attack, risk, true_positive_rate
+from dpcalc.planner.tradeoff import detected as rates_detected
+from dpcalc.planner.tradeoff import profiles
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 
 from .test_edges import plan_of
@@ -70,3 +76,54 @@ def test_without_noise_everything_is_detected_and_without_draws_nothing():
 def test_a_false_positive_rate_lies_between_0_and_1(rate):
     with pytest.raises(InputError, match="false positive rate: expected a number between 0 and 1"):
         true_positive_rate(plan_of(All()), rate)
+
+
+@pytest.mark.parametrize("mu", [0.5, 2.0])
+def test_what_is_fitted_to_the_gaussian_mechanism_is_that_mechanism(mu):
+    found = risk(plan_of(All(), noise=10 / mu, steps=100), prior=0.2)
+    assert mu * (1 - 1e-9) <= found.mu <= mu * (1 + 1e-3)
+    assert found.misfit <= 1e-3
+    for one in found.detections:
+        exact = NORMAL.cdf(NORMAL.inv_cdf(one.false_positive_rate) + mu)
+        assert one.present == pytest.approx(exact, rel=1e-3)
+        assert one.absent == pytest.approx(exact, rel=1e-3)
+        assert one.posterior == pytest.approx(0.2 * exact / (0.2 * exact + 0.8 * one.false_positive_rate), rel=1e-3)
+    # The loss is N(mu^2 / 2, mu^2); odds of 1 to 4 grow by e^loss.
+    growth = mu**2 / 2 + mu * NORMAL.inv_cdf(1 - 1e-5)
+    certain = 1 / (1 + 4 * math.exp(-growth))
+    assert certain <= found.belief <= 1 / (1 + 4 * math.exp(-1.25 * growth))
+
+
+@pytest.mark.parametrize(("share", "sigma"), [(0.3, 1.0), (0.05, 0.5)])
+def test_the_two_orientations_are_told_apart(share, sigma):
+    found = risk(plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1))
+    for one in found.detections[1:]:
+        both = (detected(one.false_positive_rate, share, sigma), undetected(one.false_positive_rate, share, sigma))
+        for bound, exact in zip((one.present, one.absent), both, strict=True):
+            assert exact * (1 - 1e-9) <= bound <= exact * 1.03
+
+
+def test_many_rates_give_the_bounds_of_each():
+    plan = plan_of(Poisson(probability=Fraction(1, 100)), noise=2.0, steps=500)
+    rates = tuple(float(rate) for rate in np.geomspace(1e-4, 0.5, 20))
+    together = np.maximum(*rates_detected(plan, rates))
+    for rate, bound in list(zip(rates, together, strict=True))[::6]:
+        assert bound == pytest.approx(true_positive_rate(plan, rate), rel=2e-3)
+
+
+def test_without_noise_nothing_is_hidden():
+    found = risk(plan_of(All(), noise=0.0))
+    assert (found.advantage, found.belief, found.mu) == (1.0, 1.0, math.inf)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, math.nan])
+def test_a_prior_leaves_something_open(prior):
+    with pytest.raises(InputError, match="prior: expected a probability between 0 and 1"):
+        risk(plan_of(All()), prior=prior)
+
+
+def test_the_costliest_of_several_units_decides():
+    unequal = load(str(Path(__file__).parents[2] / "sample_configs" / "clinics_unequal.yaml")).plan
+    assert len(alternatives(unequal)) > 1
+    by_one = np.max([np.max(one.detected(np.array([0.01]))) for one in profiles(unequal, (0.01,), (0.5,))])
+    assert true_positive_rate(unequal, 0.01) == pytest.approx(by_one, rel=2e-3)

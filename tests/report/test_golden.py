@@ -12,6 +12,8 @@ from dpcalc.report import FORMATS
 from dpcalc.report.comparison_view import comparison_view
 from dpcalc.report.gate_view import gate_view
 from dpcalc.report.json import statement_json
+from dpcalc.report.risk_json import risk_json
+from dpcalc.report.risk_view import risk_view
 from dpcalc.report.solution_view import delta_view, no_solution_view, solution_view
 from dpcalc.report.statement import statement_view
 from dpcalc.report.statement_text import statement_markdown, statement_text
@@ -20,6 +22,7 @@ from dpcalc.report.text import comparison_lines, evaluation_lines
 from dpcalc.report.view import evaluation_view
 
 from .gate_samples import EVERYTHING, RESULTS, RISEN
+from .risks import RISK
 from .samples import EVALUATION, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
 from .solutions import DELTA, FACTOR, NOISE, NONE
 from .statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
@@ -52,6 +55,9 @@ OUTPUTS = {
     "solve_plain_none.txt": lambda: evaluation_lines(no_solution_view(NONE, PLAN)),
     "delta_terminal.txt": lambda: evaluation_text(delta_view(DELTA, PLAN), width=80, styled=False),
     "delta_plain.txt": lambda: evaluation_lines(delta_view(DELTA, PLAN)),
+    "risk_terminal.txt": lambda: evaluation_text(risk_view(RISK, PLAN), width=80, styled=False),
+    "risk_plain.txt": lambda: evaluation_lines(risk_view(RISK, PLAN)),
+    "risk_json.txt": lambda: risk_json(RISK, loaded()),
     "statement_text.txt": lambda: statement_text(statement_view(STATEMENT, loaded())),
     "statement_text_infinite.txt": lambda: statement_text(statement_view(NOTHING, loaded())),
     "statement_markdown.txt": lambda: statement_markdown(statement_view(STATEMENT, loaded(section="dpcalc"))),

@@ -1,0 +1,53 @@
+"""`dpcalc risk`: what the best attacker gains."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from typing import Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import loaded_plan
+from dpcalc.cli.terminal import drawn
+
+EXAMPLE = "Example: dpcalc risk clinic.yaml --prior 0.1 --fpr 1e-4"
+
+
+def risk(
+    context: typer.Context,
+    *,
+    prior: Annotated[
+        str, typer.Option(metavar="P", help="Probability that the unit is in the data, as the attacker sees it before.")
+    ] = "0.5",
+    rates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fpr",
+            metavar="Y",
+            help="A false positive rate. May be repeated.",
+            show_default="0.001, 0.01 and 0.1",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> Answer:
+    """Tell what an attacker gains who must find out whether a unit is in the data.
+
+    The bounds hold for every attacker and every data set.
+    """
+    chance = options.number("--prior", prior) or 0.0
+    asked = tuple(options.number("--fpr", rate) or 0.0 for rate in rates or ())
+    loaded = loaded_plan(context)
+
+    from dpcalc.planner.goals import by_composition
+    from dpcalc.planner.risk import FALSE_POSITIVE_RATES
+    from dpcalc.planner.risk import risk as risk_of
+    from dpcalc.report.risk_json import risk_json
+    from dpcalc.report.risk_view import risk_view
+
+    wanted = tuple(sorted(set(asked))) or FALSE_POSITIVE_RATES
+    found = risk_of(by_composition(loaded.plan), prior=chance, false_positive_rates=wanted)
+    asides = remarks(loaded.diagnostics)
+    if as_json:
+        return Answer(text=risk_json(found, loaded), asides=asides)
+    return Answer(text=drawn(risk_view(found, loaded.plan)), asides=asides)

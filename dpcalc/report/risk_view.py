@@ -1,0 +1,90 @@
+"""What an attacker gains, as rows of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.report.rounding import as_given, percent_up, rounded_up
+from dpcalc.report.view import EvaluationView
+
+if TYPE_CHECKING:  # these load numpy, which other reports do without
+    from dpcalc.planner.plan import Plan
+    from dpcalc.planner.risk import Detection, Risk
+
+FITTED = "approximation"
+
+
+def risk_view(found: Risk, plan: Plan) -> EvaluationView:
+    """The rows of a risk; upper bounds rounded up.
+
+    Args:
+        found: the bounds.
+        plan: the question.
+    """
+    return EvaluationView(
+        headline=f"advantage <= {rounded_up(found.advantage)}   (detections minus false alarms of the best attacker)",
+        sections=tuple(_sections(found, plan)),
+        facts=tuple(_facts(found, plan)),
+    )
+
+
+def _sections(found: Risk, plan: Plan) -> Iterable[tuple[str, str]]:
+    """The labelled rows below the headline."""
+    if plan.name:
+        yield "run", visible(plan.name)
+    yield "protects", f"{_protected(plan)}, {plan.adjacency}"
+    yield "guessing", f"right in at most {_percent((1 + found.advantage) / 2)} of cases, where a coin has 50%"
+    for one in found.detections:
+        sides = f'{_percent(one.present)} of those in the data ("absent": {_percent(one.absent)} of those not in it)'
+        yield f"{100 * one.false_positive_rate:g}% false alarms", f"detect at most {sides}"
+    prior = f"{100 * found.prior:g}%"
+    for one in found.detections:
+        yield (
+            f"alarm at {100 * one.false_positive_rate:g}%",
+            f"is right with probability at most {_percent(one.posterior)}, where {prior} are in the data",
+        )
+    certain = f"but with probability {as_given(found.exception)}"
+    yield "belief", f"in the truth rises from {prior} to at most {_percent(found.belief)}, {certain}"
+    yield "mu-GDP", _gaussian(found)
+    yield "assumes", "an attacker who knows all other data, sees every step, and spends what it takes"
+
+
+def _facts(found: Risk, plan: Plan) -> Iterable[tuple[str, str]]:
+    """The same as `key: value` pairs."""
+    yield "name", visible(plan.name)
+    yield "advantage", rounded_up(found.advantage)
+    yield "kind", "upper"
+    yield "unit", visible(plan.unit_name)
+    yield "adjacency", str(plan.adjacency)
+    yield "group_size", str(plan.group_size)
+    yield "prior", as_given(found.prior)
+    for one in found.detections:
+        yield "detections", _detection(one)
+    yield "belief", f"{rounded_up(found.belief)}, exception {as_given(found.exception)}"
+    yield "gdp", f"mu {rounded_up(found.mu)} ({FITTED}), misfit {rounded_up(found.misfit)}"
+
+
+def _detection(one: Detection) -> str:
+    """One false positive rate."""
+    present, absent, posterior = map(rounded_up, (one.present, one.absent, one.posterior))
+    return f"fpr {as_given(one.false_positive_rate)}: tpr {present} (absent {absent}), posterior {posterior}"
+
+
+def _gaussian(found: Risk) -> str:
+    """The fitted Gaussian and how well it fits."""
+    mu, misfit = rounded_up(found.mu), _percent(found.misfit)
+    fit = f"fitted at deltas from {as_given(found.exception)} on; its detections are at most {misfit} higher"
+    return f"mu ~ {mu} ({FITTED}, {fit})" if found.mu < float("inf") else "mu is infinite: nothing is hidden"
+
+
+def _protected(plan: Plan) -> str:
+    """Who is protected."""
+    name = visible(plan.unit_name)
+    return f"one {name}" if plan.group_size == 1 else f"any {plan.group_size} {name} units together"
+
+
+def _percent(share: float) -> str:
+    """A probability in percent, rounded up."""
+    return f"{percent_up(share, 1.0)}%"
