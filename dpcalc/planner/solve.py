@@ -19,7 +19,7 @@ from dpcalc.planner.releases import releasing_phases
 from dpcalc.planner.search import Goal, NoSolution, Value, largest_whole
 from dpcalc.sampling.groups import LARGEST_PLACED, most_together, unbounded
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
@@ -179,17 +179,18 @@ def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
 
 
 def _solve_rate(plan: Plan, goal: Goal, phase: str | None) -> Solution:
-    """The largest rate (poisson) or size (fixed) of the outermost level that is sampled."""
+    """The largest rate (poisson) or size (otherwise) of the outermost level that is sampled."""
     chosen = _chosen(plan, phase, "rate")
     for place, level in enumerate(chosen.hierarchy.levels):
         match level.scheme:
-            case Fixed():
-                return _solve_size(plan, chosen, place, goal)
+            case Fixed() | WithReplacement() | Shuffle() as drawn:
+                return _solve_size(plan, chosen, place, drawn, goal)
             case Poisson():
                 return _solve_probability(plan, chosen, place, goal)
             case All():
                 continue
-    raise InputError("rate: expected a level that is sampled, got only `all`; there is no rate to choose")
+    what = "only `all`" if chosen.hierarchy.episodes is None else "constructed tasks"
+    raise InputError(f"rate: expected a level that is sampled, got {what}; there is no rate to choose")
 
 
 def _with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
@@ -198,12 +199,14 @@ def _with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
     return _exchanged(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
 
 
-def _solve_size(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Solution:
-    """The largest fixed size below the count (the whole is `all`, another scheme)."""
+def _solve_size(
+    plan: Plan, chosen: Phase, place: int, drawn: Fixed | WithReplacement | Shuffle, goal: Goal
+) -> Solution:
+    """The largest size below the count (the whole is `all`, another scheme)."""
     level = chosen.hierarchy.levels[place]
 
     def put(value: int) -> Plan:
-        return _with_level(plan, chosen, place, replace(level, scheme=Fixed(size=value)))
+        return _with_level(plan, chosen, place, replace(level, scheme=replace(drawn, size=value)))
 
     value, fails_at = largest_whole(put, (1, max(1, level.least - 1)), goal, "size")
     return _solution(put(value), (value, fails_at), "rate", "size", goal)
