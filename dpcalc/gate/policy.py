@@ -15,6 +15,7 @@ from dpcalc.gate.revision import revision
 from dpcalc.gate.verdict import Limit
 
 TABLE = "[tool.dpcalc.policy]"
+_OURS = ("configs", "policy")  # keys of [tool.dpcalc]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +136,13 @@ def policy_of(data: bytes, path: str) -> Policy:
 
 
 def _table(data: bytes, path: str) -> dict[str, object] | None:
-    """The policy's table, None where the file has none."""
+    """The policy's table, None where the file has none; a misspelt name of it is not taken for its absence."""
     found: object = _content(data, path)
     for name in ("tool", "dpcalc", "policy"):
+        strange = [key for key in found if key not in _OURS] if name == "policy" and isinstance(found, dict) else []
+        if strange:
+            known = ", ".join(_OURS)
+            raise InputError(f"{visible(path)}: expected keys of [tool.dpcalc] ({known}), got `{visible(strange[0])}`")
         found = found.get(name) if isinstance(found, dict) else None
     if found is not None and not isinstance(found, dict):
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got a value")

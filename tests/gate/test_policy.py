@@ -81,6 +81,12 @@ def test_the_nearest_pyproject_with_a_policy_holds(tmp_path):
     assert standing_policy(None, inner, "").max_epsilon.value == 2.0
 
 
+def test_a_misspelt_policy_is_not_the_absence_of_one(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.dpcalc.polciy]\nmax_epsilon = 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"expected keys of \[tool.dpcalc\] \(configs, policy\), got `polciy`"):
+        standing_policy(None, tmp_path, "")
+
+
 def test_a_policy_that_was_named_is_there(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         standing_policy(str(tmp_path / "none.toml"), tmp_path, "")
