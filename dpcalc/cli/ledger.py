@@ -1,8 +1,11 @@
 """`dpcalc ledger`: what all runs on one data set cost together."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from pathlib import PurePath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +14,9 @@ from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
 from dpcalc.cli.terminal import drawn, styled
 from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.planner.plan import Plan
 
 ADD_EXAMPLE = "Example: dpcalc ledger add clinics.ledger.yaml clinic.yaml --budget 8"
 SHOW_EXAMPLE = "Example: dpcalc ledger show clinics.ledger.yaml"
@@ -50,7 +56,8 @@ def add(  # noqa: PLR0913  one parameter an option
         pretend=dry_run,
     )
     account, written = added_to(ledger, entry)
-    asides = [*remarks(run.diagnostics), *_remarks(account.keeps_budget, written, dry_run)]
+    asides = [*remarks(run.diagnostics), *_promises(run.plan, account.loaded.plan)]
+    asides += _remarks(account.keeps_budget, written, dry_run)
     code = 0 if written or (dry_run and account.keeps_budget) else 1
     text = ledger_json("ledger add", account, added=written) if as_json else drawn(ledger_view(account, added=written))
     return Answer(text=text, code=code, asides=tuple(asides))
@@ -119,6 +126,15 @@ def _stem(config: str) -> str:
     if config == "-":
         raise InputError("--name: expected a name for a run that is read from standard input, got none")
     return PurePath(config).stem
+
+
+def _promises(run: Plan, ledger: Plan) -> Iterator[str]:
+    """That a run promises something else than the ledger, where it does: the ledger tells its own promise of all."""
+    from dpcalc.config.diagnostics import visible
+
+    ours, theirs = (f"unit {one.unit_name}, {one.adjacency}, groups of {one.group_size}" for one in (ledger, run))
+    if ours != theirs:
+        yield f"note: the ledger tells {visible(ours)}; the config of the run states {visible(theirs)}"
 
 
 def _remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do

@@ -1,0 +1,58 @@
+"""A ledger in words and as JSON: safe sides, infinities, names without power."""
+
+import json
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+from dpcalc.gate.ledger import Account, Run
+from dpcalc.report.ledger import ledger_json, ledger_view
+from dpcalc.report.text import evaluation_lines
+
+from .samples import GUARANTEE, HOSTILE, PLAN
+
+LOADED = SimpleNamespace(plan=PLAN, path="all.yaml", config_hash="0123")
+RUNS = (
+    Run(name="first", steps=10, guarantee=replace(GUARANTEE, epsilon=0.5001)),
+    Run(name="second", steps=20, guarantee=replace(GUARANTEE, epsilon=0.7001)),
+)
+ACCOUNT = Account(loaded=LOADED, runs=RUNS, guarantee=GUARANTEE)
+OPEN_ENDED = replace(
+    ACCOUNT,
+    runs=(replace(RUNS[0], name=HOSTILE, guarantee=replace(GUARANTEE, epsilon=math.inf)),),
+    guarantee=replace(GUARANTEE, epsilon=math.inf, epsilon_lower=None),
+)
+
+
+def test_what_is_told_of_a_ledger():
+    view = ledger_view(ACCOUNT)
+    assert view.headline == "epsilon <= 0.947   (an actual data set costs 0.946)   delta = 1e-05"
+    assert view.sections[:3] == (
+        ("run", "first: 10 steps, epsilon 0.501 alone"),
+        ("run", "second: 20 steps, epsilon 0.701 alone"),
+        ("sum", "1.21, if epsilons were added up"),
+    )
+    assert dict(view.facts)["budget.used"] == "47.4%"
+    assert ACCOUNT.keeps_budget
+
+
+def test_of_an_addition_only_the_new_run_is_told():
+    view = ledger_view(replace(ACCOUNT, runs=RUNS[1:]), added=False)
+    assert view.sections[0] == ("not added", "second: 20 steps, epsilon 0.701 alone")
+    assert dict(view.facts)["added"] == "no"
+    assert "sum_of_epsilons" not in dict(view.facts)
+
+
+def test_no_guarantee():
+    assert not OPEN_ENDED.keeps_budget
+    assert ledger_view(OPEN_ENDED).headline == "epsilon is infinite: no guarantee at delta = 1e-05"
+    document = json.loads(ledger_json("ledger show", OPEN_ENDED))
+    assert document["guarantee"]["epsilon"] is None
+    assert document["sum_of_epsilons"] is None
+    assert document["budget"] == {"epsilon": 2.0, "used": None, "ok": False}
+
+
+def test_names_steer_nothing():
+    text = evaluation_lines(ledger_view(OPEN_ENDED))
+    assert all(line.isprintable() for line in text.splitlines())
+    assert json.loads(ledger_json("ledger show", OPEN_ENDED))["runs"][0]["name"] == HOSTILE
