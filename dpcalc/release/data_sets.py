@@ -149,7 +149,8 @@ def episode_pair(
         in_task = {0: 1 - rate, 1: rate}
     if clip == 2:
         held = built.records if unit == 1 else 1
-        drawn = built.tasks * built.ways * (1 if unit == 1 else built.records)
+        whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count  # nobody is left to stand in
+        drawn = 0 if whole else built.tasks * built.ways * (1 if unit == 1 else built.records)
         law = without_rare(times(in_task, built.tasks))
         return counted_pair(law, {held: Fraction(1)}, sign * held, adjacency, drawn=drawn)
     law = without_rare(binomial(built.tasks, at_least_one(in_task)))

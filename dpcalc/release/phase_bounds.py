@@ -286,5 +286,6 @@ def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjac
         member = Member(own=1, stand_in=1, adjacency=Adjacency.REPLACE_ONE)
     else:
         held = built.records if len(path.counts) == 1 else 1
-        member = Member(own=held, stand_in=held, adjacency=adjacency)
+        whole = (built.ways, built.records)[len(path.counts) - 1] == hierarchy.level(len(path.counts)).count
+        member = Member(own=held, stand_in=None if whole else held, adjacency=adjacency)
     return member.bound([(chance, _at_most(law, clip)) for chance, law in touched])
