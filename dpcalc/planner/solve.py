@@ -17,8 +17,7 @@ from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import releasing_phases
 from dpcalc.planner.search import Goal, NoSolution, Value, largest_whole
-from dpcalc.sampling.groups import LARGEST_PLACED, most_together, unbounded
-from dpcalc.sampling.hierarchy import Level
+from dpcalc.planner.vary import chosen_phase, exchanged, largest_group, noise_put, noise_scaled, with_level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
@@ -75,32 +74,14 @@ def solve(plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None) ->
     return SOLVABLES[quantity](plan, goal, phase)
 
 
-def _chosen(plan: Plan, name: str | None, what: str) -> Phase:
-    """The phase to change."""
-    if name is None:
-        if len(plan.phases) > 1:
-            names = ", ".join(phase.name for phase in plan.phases)
-            raise InputError(f"{what}: expected --phase with one of {names}; the phases differ")
-        return plan.phases[0]
-    for phase in plan.phases:
-        if phase.name == name:
-            return phase
-    raise InputError(f"phase: expected one of {', '.join(p.name for p in plan.phases)}, got {name!r}")
-
-
-def _exchanged(plan: Plan, old: Phase, new: Phase) -> Plan:
-    """The plan with one phase exchanged."""
-    return replace(plan, phases=tuple(new if phase is old else phase for phase in plan.phases))
-
-
 def _solve_sigma(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     """The smallest noise multiplier, of one phase or as a common factor."""
     if phase is None and len(plan.phases) > 1:
-        name, put = "noise_multiplier factor", _scaled(plan)
+        name, put = "noise_multiplier factor", noise_scaled(plan)
         start = 1.0
     else:
-        chosen = _chosen(plan, phase, "noise_multiplier")
-        name, put = "noise_multiplier", _noise_put(plan, chosen)
+        chosen = chosen_phase(plan, phase, "noise_multiplier")
+        name, put = "noise_multiplier", noise_put(plan, chosen)
         start = chosen.mechanism.noise_multiplier or 1.0
     if not releasing_phases(plan):
         return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), name, "noise_multiplier", goal)
@@ -130,28 +111,6 @@ def _apart(name: str, root: float) -> ConvergenceError:
     )
 
 
-def _noise_put(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
-    """Puts a noise multiplier into one phase."""
-
-    def put(value: float) -> Plan:
-        return _exchanged(plan, chosen, replace(chosen, mechanism=replace(chosen.mechanism, noise_multiplier=value)))
-
-    return put
-
-
-def _scaled(plan: Plan) -> Callable[[float], Plan]:
-    """Scales the noise of every phase."""
-
-    def put(factor: float) -> Plan:
-        phases = (
-            replace(p, mechanism=replace(p.mechanism, noise_multiplier=p.mechanism.noise_multiplier * factor))
-            for p in plan.phases
-        )
-        return replace(plan, phases=tuple(phases))
-
-    return put
-
-
 def _noise_bracket(put: Callable[[float], Plan], start: float, goal: Goal, name: str) -> tuple[float, float]:
     """(noise whose estimate is above the target, noise whose estimate is not), around a start."""
     high = start
@@ -169,10 +128,10 @@ def _noise_bracket(put: Callable[[float], Plan], start: float, goal: Goal, name:
 
 def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     """The most steps of one phase."""
-    chosen = _chosen(plan, phase, "steps")
+    chosen = chosen_phase(plan, phase, "steps")
 
     def put(value: int) -> Plan:
-        return _exchanged(plan, chosen, replace(chosen, steps=value))
+        return exchanged(plan, chosen, replace(chosen, steps=value))
 
     value, fails_at = largest_whole(put, (0, _MOST_STEPS), goal, "steps")
     return _solution(put(value), (value, fails_at), "steps", "steps", goal)
@@ -180,7 +139,7 @@ def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
 
 def _solve_rate(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     """The largest rate (poisson) or size (otherwise) of the outermost level that is sampled."""
-    chosen = _chosen(plan, phase, "rate")
+    chosen = chosen_phase(plan, phase, "rate")
     for place, level in enumerate(chosen.hierarchy.levels):
         match level.scheme:
             case Fixed() | WithReplacement() | Shuffle() as drawn:
@@ -193,12 +152,6 @@ def _solve_rate(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     raise InputError(f"rate: expected a level that is sampled, got {what}; there is no rate to choose")
 
 
-def _with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
-    """The plan with one level of one phase exchanged."""
-    levels = (*chosen.hierarchy.levels[:place], level, *chosen.hierarchy.levels[place + 1 :])
-    return _exchanged(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
-
-
 def _solve_size(
     plan: Plan, chosen: Phase, place: int, drawn: Fixed | WithReplacement | Shuffle, goal: Goal
 ) -> Solution:
@@ -206,7 +159,7 @@ def _solve_size(
     level = chosen.hierarchy.levels[place]
 
     def put(value: int) -> Plan:
-        return _with_level(plan, chosen, place, replace(level, scheme=replace(drawn, size=value)))
+        return with_level(plan, chosen, place, replace(level, scheme=replace(drawn, size=value)))
 
     value, fails_at = largest_whole(put, (1, max(1, level.least - 1)), goal, "size")
     return _solution(put(value), (value, fails_at), "rate", "size", goal)
@@ -217,7 +170,7 @@ def _solve_probability(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Sol
     level = chosen.hierarchy.levels[place]
 
     def put(value: Fraction) -> Plan:
-        return _with_level(plan, chosen, place, replace(level, scheme=Poisson(probability=value)))
+        return with_level(plan, chosen, place, replace(level, scheme=Poisson(probability=value)))
 
     if goal.certified(put(Fraction(1))) <= goal.limit:
         return _solution(put(Fraction(1)), (Fraction(1), None), "rate", "rate", goal)
@@ -250,12 +203,7 @@ def _solve_group(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     def put(value: int) -> Plan:
         return replace(plan, group_size=value)
 
-    hierarchies = [one.hierarchy for one in plan.phases]
-    most = max(1, most_together(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
-    if unbounded(most, hierarchies, unit=plan.unit):
-        sizes = range(1, LARGEST_PLACED + 1)
-        most = max(size for size in sizes if size <= most and not unbounded(size, hierarchies, unit=plan.unit))
-    value, fails_at = largest_whole(put, (1, most), goal, "group_size", growth=2)
+    value, fails_at = largest_whole(put, (1, largest_group(plan)), goal, "group_size", growth=2)
     return _solution(put(value), (value, fails_at), "group_size", "group_size", goal)
 
 

@@ -1,0 +1,65 @@
+"""Plans that differ in one quantity: what solvers search and curves draw."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dpcalc.errors import InputError
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.groups import LARGEST_PLACED, most_together, unbounded
+from dpcalc.sampling.hierarchy import Level
+
+
+def chosen_phase(plan: Plan, name: str | None, what: str) -> Phase:
+    """The phase to change."""
+    if name is None:
+        if len(plan.phases) > 1:
+            names = ", ".join(phase.name for phase in plan.phases)
+            raise InputError(f"{what}: expected --phase with one of {names}; the phases differ")
+        return plan.phases[0]
+    for phase in plan.phases:
+        if phase.name == name:
+            return phase
+    raise InputError(f"phase: expected one of {', '.join(p.name for p in plan.phases)}, got {name!r}")
+
+
+def exchanged(plan: Plan, old: Phase, new: Phase) -> Plan:
+    """The plan with one phase exchanged."""
+    return replace(plan, phases=tuple(new if phase is old else phase for phase in plan.phases))
+
+
+def noise_put(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
+    """Puts a noise multiplier into one phase."""
+
+    def put(value: float) -> Plan:
+        return exchanged(plan, chosen, replace(chosen, mechanism=replace(chosen.mechanism, noise_multiplier=value)))
+
+    return put
+
+
+def noise_scaled(plan: Plan) -> Callable[[float], Plan]:
+    """Scales the noise of every phase."""
+
+    def put(factor: float) -> Plan:
+        phases = (
+            replace(p, mechanism=replace(p.mechanism, noise_multiplier=p.mechanism.noise_multiplier * factor))
+            for p in plan.phases
+        )
+        return replace(plan, phases=tuple(phases))
+
+    return put
+
+
+def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
+    """The plan with one level of one phase exchanged."""
+    levels = (*chosen.hierarchy.levels[:place], level, *chosen.hierarchy.levels[place + 1 :])
+    return exchanged(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
+
+
+def largest_group(plan: Plan) -> int:
+    """The most units for which something is proved together."""
+    hierarchies = [one.hierarchy for one in plan.phases]
+    most = max(1, most_together(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
+    if not unbounded(most, hierarchies, unit=plan.unit):
+        return most
+    sizes = range(1, LARGEST_PLACED + 1)
+    return max(size for size in sizes if size <= most and not unbounded(size, hierarchies, unit=plan.unit))
