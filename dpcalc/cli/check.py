@@ -65,6 +65,7 @@ def check(  # noqa: PLR0913  one parameter an option
         policy=asked.stricter(standing_policy(policy, Path.cwd(), "" if agreed else before)),
         agreed=agreed,
         lock=read_lock(place_of(Path.cwd())) if locked else None,
+        whole=configs is None,
     )
     with answered_in_time(options.seconds(timeout)) as costs:
         paths = configs or found_configs()

@@ -37,9 +37,8 @@ def lock(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.cli.gate import answered_in_time, gate_answer
     from dpcalc.cli.reports import Report
-    from dpcalc.config.diagnostics import visible
     from dpcalc.gate.cases import cases
-    from dpcalc.gate.lock import NAME, lock_at, locked, place_of
+    from dpcalc.gate.lock import forgotten, lock_at, locked, place_of
 
     with answered_in_time(options.seconds(timeout)) as costs:
         paths = configs or found_configs()
@@ -48,17 +47,16 @@ def lock(  # noqa: PLR0913  one parameter an option
         known = lock_at(place_of(Path.cwd()))
         asked = cases(paths, reading_of(context))
         results, found = locked(asked, known, costs=costs)
-    if configs is None:
-        found = found.only(known.name(one.new) for one in asked if one.new is not None)
-    asides = []
-    if not check:
+    asides: tuple[str, ...] = ()
+    if check:
+        results = (*results, *(forgotten(asked, known) if configs is None else ()))
+    else:
         results = tuple(_settled(result) for result in results)
-        asides.append(_saved(found, results))
+        kept = [known.name(one.new) for one in asked if one.new is not None] if configs is None else found.entries
+        asides = (_saved(found.only(kept), results),)
     reports = (Report(format="json" if as_json else "text"),)
     answer = gate_answer("lock", results, reports=reports, verbose=verbose)
-    stale = sorted(known.entries.keys() - found.entries.keys()) if check else []
-    asides += [f"error[DPC403]: {NAME} holds {visible(name)}, which is no config any more" for name in stale]
-    return replace(answer, code=answer.code or (1 if stale else 0), asides=(*answer.asides, *asides))
+    return replace(answer, asides=(*answer.asides, *asides))
 
 
 def _settled(result: Result) -> Result:

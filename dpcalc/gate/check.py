@@ -8,7 +8,7 @@ from dpcalc.config.diagnostics import Severity
 from dpcalc.gate.cases import Case, cases
 from dpcalc.gate.costs import Costs, Fit, bare
 from dpcalc.gate.diff import Pair, Rise, at_cause, base_of, compared, worsened
-from dpcalc.gate.lock import Lock, lock_problems
+from dpcalc.gate.lock import Lock, forgotten, lock_problems
 from dpcalc.gate.policy import EVERYTHING_GOES, Policy, strictest
 from dpcalc.gate.reading import AS_IT_IS, Reading
 from dpcalc.gate.verdict import Base, Fits, Limit, Problem, Result, Verdict, stopped
@@ -26,11 +26,13 @@ class Demands:
         policy: beside the files' own budgets.
         agreed: whether a budget may be higher, and a promise weaker, than in the base.
         lock: what was reviewed, or None.
+        whole: whether the files are all that there are, so that the lock holds no other.
     """
 
     policy: Policy = EVERYTHING_GOES
     agreed: bool = False
     lock: Lock | None = None
+    whole: bool = False
 
 
 def check(paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands, costs: Costs) -> tuple[Result, ...]:
@@ -43,12 +45,14 @@ def check(paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands
         costs: what answers.
 
     Returns:
-        Results. `passed` needs a finite upper bound, compared unrounded with the strictest limit that there is.
+        Results, first those of the files. `passed` needs a finite upper bound, compared unrounded with the strictest
+        limit that there is.
     """
     asked = cases(paths, reading)
     costs.settle(plan for one in asked for plan in one.plans)
     results = [_judged(one, costs, demands) for one in asked]
-    return _with_fits(asked, results, costs)
+    missed = forgotten(asked, demands.lock) if demands.lock is not None and demands.whole else ()
+    return (*_with_fits(asked, results, costs), *missed)
 
 
 def diff(asked: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:

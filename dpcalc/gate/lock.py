@@ -58,8 +58,12 @@ class Lock:
 
     def name(self, loaded: Loaded) -> str:
         """What a config is called in this lock."""
-        path = Path(os.path.relpath(os.path.abspath(loaded.path), Path(self.path).parent)).as_posix()  # noqa: PTH100
+        path = self.name_of(loaded.path)
         return f"{path}:{loaded.section}" if loaded.section else path
+
+    def name_of(self, path: str) -> str:
+        """What a file as a whole is called in this lock."""
+        return Path(os.path.relpath(os.path.abspath(path), Path(self.path).parent)).as_posix()  # noqa: PTH100
 
     def only(self, names: Iterable[str]) -> "Lock":
         """The lock with no other entries."""
@@ -134,6 +138,27 @@ def locked(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Re
     entries = dict(lock.entries)
     results = tuple(_result(one, lock, costs, entries) for one in cases)
     return results, Lock(path=lock.path, entries=entries)
+
+
+def forgotten(cases: Sequence[Case], lock: Lock) -> tuple[Result, ...]:
+    """What a lock holds and nobody asked about, where everything was meant: a config does not leave unnoticed.
+
+    Args:
+        cases: all configs that there are.
+        lock: what was reviewed.
+
+    Returns:
+        A failed result for each entry that is none of them.
+    """
+    known = {lock.name(one.new) for one in cases if one.new is not None}
+    broken = {lock.name_of(one.path) for one in cases if one.new is None}
+    detail = f"{NAME} holds it, and it is none of the configs any more; {_AGAIN}"
+    problem = Problem(code="DPC403", severity=Severity.ERROR, detail=detail)
+    return tuple(
+        Result(path=name, verdict=Verdict.FAILED, problems=(problem,))
+        for name in sorted(lock.entries)
+        if name not in known and not any(name == path or name.startswith(f"{path}:") for path in broken)
+    )
 
 
 def _result(one: Case, lock: Lock, costs: Costs, entries: dict[str, Entry]) -> Result:

@@ -136,12 +136,13 @@ def _because(result: Result) -> str:
 def _other_lock(problem: Problem, result: Result) -> str:
     """DPC403."""
     del result
-    if len(problem.numbers) == 1:
-        return f"{problem.detail}; epsilon is {rounded_up(problem.numbers[0])}"
-    before, after = problem.numbers
-    if before == after:
-        return problem.detail
-    return f"{problem.detail}: epsilon {_from_to(before, after)}"
+    match problem.numbers:
+        case (now,):
+            return f"{problem.detail}; epsilon is {rounded_up(now)}"
+        case (before, after) if before != after:
+            return f"{problem.detail}: epsilon {_from_to(before, after)}"
+        case _:
+            return problem.detail
 
 
 def _claims(problem: Problem, result: Result) -> str:

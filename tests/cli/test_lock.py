@@ -95,7 +95,14 @@ def test_other_entries_stay_unless_all_are_written_anew(dpcalc, config, here):
     (here / "pyproject.toml").write_text('[tool.dpcalc]\nconfigs = ["b.yaml", "c.yaml"]\n', encoding="utf-8")
     ended = dpcalc("lock", "--check")
     assert ended.code == 1
-    assert "error[DPC403]: dpcalc.lock holds a.yaml, which is no config any more" in ended.err
+    assert "a.yaml: error[DPC403]: dpcalc.lock holds it, and it is none of the configs any more" in ended.out
+    left_out = dpcalc("check", "--locked")
+    assert (left_out.code, "a.yaml: error[DPC403]" in left_out.out) == (1, True)
+    assert dpcalc("check", "b.yaml", "--locked").code == 0
+    config(steps="x", file="c.yaml")
+    broken = dpcalc("check", "--locked", "--json")
+    assert (broken.code, len(json.loads(broken.out)["results"])) == (2, 3)
+    config(file="c.yaml")
     assert dpcalc("lock").code == 0
     assert list(entries(here)) == ["b.yaml", "c.yaml"]
     assert dpcalc("lock", "--check").code == 0
