@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpcalc.config.diagnostics import visible
 from dpcalc.guarantee import Row
 from dpcalc.report.rounding import as_given, rounded_down
-from dpcalc.report.view import epsilon_text, truth
+from dpcalc.report.view import epsilon_text, together, truth
 
 if TYPE_CHECKING:  # loads numpy, which `validate` and a closed gate do without
     from dpcalc.planner.plan import Plan
@@ -32,9 +32,9 @@ class ComparisonView:
 
 def comparison_view(rows: Sequence[Row], plan: Plan) -> ComparisonView:
     """The rows of a comparison."""
-    unit, delta = visible(plan.unit_name), as_given(plan.delta)
+    units, delta = together(plan.unit_name, plan.group_size), as_given(plan.delta)
     return ComparisonView(
-        headline=f"one {unit}, {plan.adjacency}, delta = {delta}, {plan.steps} steps",
+        headline=f"{units}, {plan.adjacency}, delta = {delta}, {plan.steps} steps",
         columns=("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note"),
         rows=tuple(
             (

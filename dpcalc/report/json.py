@@ -153,7 +153,7 @@ def delta_json(answer: DeltaAnswer, loaded: Loaded) -> str:
         "kind": "upper",
         "unit": plan.unit_name,
         "adjacency": str(plan.adjacency),
-        "group_size": 1,
+        "group_size": plan.group_size,
         "method": answer.method,
         "direction": answer.direction,
     }

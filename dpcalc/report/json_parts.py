@@ -64,7 +64,7 @@ def row_fields(row: Row) -> dict[str, object]:
 
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """One phase; `inclusion` as the exact fraction."""
+    """One phase; `inclusion` and the rates of what is revealed as exact fractions."""
     return {
         "name": phase.name,
         "steps": phase.steps,
@@ -75,6 +75,9 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         "shift": phase.shift,
         "distances": list(phase.distances),
         "distances_swapped": list(phase.distances_swapped),
+        "hold": phase.hold,
+        "revealed": [{"rate": str(rate), "steps": steps} for rate, steps in phase.revealed],
+        "steps_of_a_pass": phase.steps_of_a_pass,
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
 from dpcalc.report.rounding import as_given, percent_up, rounded_up
-from dpcalc.report.view import EvaluationView
+from dpcalc.report.view import EvaluationView, together
 
 if TYPE_CHECKING:  # these load numpy, which other reports do without
     from dpcalc.planner.plan import Plan
@@ -34,7 +34,7 @@ def _sections(found: Risk, plan: Plan) -> Iterable[tuple[str, str]]:
     """The labelled rows below the headline."""
     if plan.name:
         yield "run", visible(plan.name)
-    yield "protects", f"{_protected(plan)}, {plan.adjacency}"
+    yield "protects", f"{together(plan.unit_name, plan.group_size)}, {plan.adjacency}"
     yield "guessing", f"right in at most {_percent((1 + found.advantage) / 2)} of cases, where a coin has 50%"
     for one in found.detections:
         sides = f'{_percent(one.present)} of those in the data ("absent": {_percent(one.absent)} of those not in it)'
@@ -77,12 +77,6 @@ def _gaussian(found: Risk) -> str:
     mu, misfit = rounded_up(found.mu), _percent(found.misfit)
     fit = f"fitted at deltas from {as_given(found.exception)} on; its detections are at most {misfit} higher"
     return f"mu ~ {mu} ({FITTED}, {fit})" if found.mu < float("inf") else "mu is infinite: nothing is hidden"
-
-
-def _protected(plan: Plan) -> str:
-    """Who is protected."""
-    name = visible(plan.unit_name)
-    return f"one {name}" if plan.group_size == 1 else f"any {plan.group_size} {name} units together"
 
 
 def _percent(share: float) -> str:

@@ -98,8 +98,9 @@ RULES: dict[str, Rule] = {
     "DPC202": Rule(
         title="shuffle",
         rule="Batches are cut from a shuffled data set.",
-        reason="No amplification by shuffling is proved here: the guarantee of Poisson sampling does not hold for it.",
-        fix="Train with a Poisson or fixed-size sampler, and state that.",
+        reason="No amplification by shuffling is claimed: each unit counts once in every pass, as if all knew when. "
+        "What other tools print for Poisson sampling does not hold for it.",
+        fix="Nothing is wrong. A Poisson or fixed-size sampler, if you train with one and state it, may cost far less.",
     ),
     "DPC203": Rule(
         title="delta is large",
@@ -123,7 +124,7 @@ RULES: dict[str, Rule] = {
         title="constructed task as unit",
         rule="`unit: task` where tasks are put together from classes for each step.",
         reason="One record sits in many such tasks, so that hiding one task hides nobody.",
-        fix="Protect the class or the example.",
+        fix="Protect the class or the example; `clip: task` clips the constructed task all the same.",
     ),
     "DPC207": Rule(
         title="zero noise",

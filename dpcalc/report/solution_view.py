@@ -10,7 +10,7 @@ from dpcalc.config.diagnostics import visible
 from dpcalc.planner.describe import sampling_text
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rational_up, rounded_down, rounded_up, up_to
 from dpcalc.report.usable import FACTOR
-from dpcalc.report.view import METHOD_NAMES, EvaluationView, guarantee_facts, protected
+from dpcalc.report.view import METHOD_NAMES, EvaluationView, guarantee_facts, protected, together
 
 if TYPE_CHECKING:  # these load numpy, which other reports do without
     from dpcalc.planner.evaluate import DeltaAnswer
@@ -68,7 +68,7 @@ def no_solution_view(answer: NoSolution, plan: Plan) -> EvaluationView:
         headline=f"no {answer.name} gives {goal.name} <= {as_given(goal.limit)}   delta = {as_given(plan.delta)}",
         sections=(
             ("best", f"{answer.name} {best} gives {goal.name} <= {reached}"),
-            ("protects", f"one {visible(plan.unit_name)}, {plan.adjacency}"),
+            ("protects", f"{together(plan.unit_name, plan.group_size)}, {plan.adjacency}"),
         ),
         facts=(
             ("name", visible(plan.name)),
@@ -88,7 +88,7 @@ def delta_view(answer: DeltaAnswer, plan: Plan) -> EvaluationView:
     costs = f"   (an actual data set costs {lower})" if lower else ""
     sections = (
         ("run", visible(plan.name)),
-        ("protects", f"one {visible(plan.unit_name)}, {plan.adjacency}"),
+        ("protects", f"{together(plan.unit_name, plan.group_size)}, {plan.adjacency}"),
         ("steps", str(plan.steps)),
         ("accountant", METHOD_NAMES.get(answer.method, answer.method)),
     )
@@ -103,7 +103,7 @@ def delta_view(answer: DeltaAnswer, plan: Plan) -> EvaluationView:
             ("kind", "upper"),
             ("unit", visible(plan.unit_name)),
             ("adjacency", str(plan.adjacency)),
-            ("group_size", "1"),
+            ("group_size", str(plan.group_size)),
             ("method", answer.method),
             ("direction", answer.direction),
             ("steps", str(plan.steps)),

@@ -162,13 +162,25 @@ def _of_phase(phase: PhaseSummary, evaluation: Evaluation, text: str) -> str:
 
 def protected(guarantee: Guarantee) -> str:
     """What two neighbouring data sets differ in."""
-    unit = visible(guarantee.unit)
-    return f"one {unit}" if guarantee.group_size == 1 else f"{guarantee.group_size} units together ({unit})"
+    return together(guarantee.unit, guarantee.group_size)
+
+
+def together(unit: str, group_size: int) -> str:
+    """One unit of a level, or several that are protected together."""
+    return f"one {visible(unit)}" if group_size == 1 else f"a group of {group_size} ({visible(unit)})"
 
 
 def _sampling(phase: PhaseSummary) -> str:
     """How a step draws, and how likely it meets the protected unit."""
-    return f"{visible(phase.sampling)}; inclusion {_fraction(phase.inclusion)}"
+    words = f"{visible(phase.sampling)}; inclusion {_fraction(phase.inclusion)}"
+    if phase.steps_of_a_pass > 1:
+        words += f" in each pass of {phase.steps_of_a_pass} steps"
+    if phase.hold > 1:
+        words += f" in each draw for {phase.hold} steps"
+    return words + "".join(
+        f", where a draw of rate {_fraction(rate)} holds it, which lasts {steps} steps and counts as revealed"
+        for rate, steps in phase.revealed
+    )
 
 
 def _training(phase: PhaseSummary) -> str:
@@ -200,10 +212,11 @@ def _distances(phase: PhaseSummary) -> str:
     """The distances of a phase, both ways where they differ."""
     if not phase.distances:
         return "none"
+    held = f", times the root of {phase.hold}" if phase.hold > 1 else ""
     one_way = ", ".join(map(str, phase.distances))
     if phase.distances == phase.distances_swapped:
-        return one_way
-    return f"{one_way} (the other way {', '.join(map(str, phase.distances_swapped))})"
+        return one_way + held
+    return f"{one_way} (the other way {', '.join(map(str, phase.distances_swapped))}){held}"
 
 
 def _accountant(evaluation: Evaluation) -> str:

@@ -66,6 +66,9 @@ def test_epsilon_has_the_fields_of_the_contract():
                 "shift": 0,
                 "distances": [2, 2],
                 "distances_swapped": [2, 2],
+                "hold": 1,
+                "revealed": [],
+                "steps_of_a_pass": 1,
             }
         ],
         "budget": {"epsilon": 2.0, "used": 0.946867 / 2, "ok": True},

@@ -1,3 +1,4 @@
+from dataclasses import replace
 import json
 from types import SimpleNamespace
 
@@ -112,3 +113,5 @@ def test_delta_has_the_fields_of_the_contract():
         "diagnostics": [],
     }
     assert parsed(delta_json(CERTAIN, LOADED))["guarantee"]["delta_lower"] is None
+    group = replace(LOADED, plan=replace(LOADED.plan, group_size=3))
+    assert parsed(delta_json(DELTA, group))["guarantee"]["group_size"] == 3

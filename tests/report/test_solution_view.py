@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpcalc.planner.goals import EpsilonGoal
+from dpcalc.report.comparison_view import comparison_view
 from dpcalc.report.rounding import rational_down, rational_up, up_to
 from dpcalc.report.solution_view import bare_delta, bare_value, delta_view, no_solution_view, solution_view
 from dpcalc.report.usable import usable
@@ -144,3 +145,11 @@ def test_delta_is_rounded_up_and_its_lower_end_down():
     assert delta_view(DELTA, PLAN).headline == "delta <= 4.37e-6   (an actual data set costs 5.53e-7)   epsilon = 1.0"
     assert delta_view(CERTAIN, PLAN).headline == "delta <= 1.00   epsilon = 1.0"
     assert (bare_delta(DELTA), bare_delta(CERTAIN)) == ("4.36123e-6", "1.00000")
+
+
+def test_a_group_is_named_wherever_somebody_is():
+    plan = replace(PLAN, group_size=3)
+    views = [delta_view(DELTA, plan), no_solution_view(NONE, plan)]
+    assert {dict(view.sections)["protects"] for view in views} == {"a group of 3 (example), add-remove"}
+    assert dict(views[0].facts)["group_size"] == "3"
+    assert comparison_view((), plan).headline.startswith("a group of 3 (example), add-remove")

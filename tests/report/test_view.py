@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -53,7 +54,27 @@ def test_what_is_no_upper_bound_is_not_printed_as_one(kind, beginning):
 
 
 def test_a_group_is_named():
-    assert dict(drawn(group_size=3).sections)["protects"] == "3 units together (example), add-remove"
+    assert dict(drawn(group_size=3).sections)["protects"] == "a group of 3 (example), add-remove"
+
+
+def sampled(**changes):
+    phase = replace(EVALUATION.phases[0], sampling="drawn", inclusion=Fraction(1, 4), **changes)
+    return dict(evaluation_view(replace(EVALUATION, phases=(phase,)), PLAN, verbose=False).sections)
+
+
+def test_draws_that_are_held_are_named():
+    rows = sampled(hold=10)
+    assert rows["sampling"] == "drawn; inclusion 1/4 in each draw for 10 steps"
+    assert "distances 2, 2, times the root of 10" in rows["bound"]
+
+
+def test_draws_that_count_as_revealed_are_named():
+    held = "where a draw of rate 1/10 holds it, which lasts 20 steps and counts as revealed"
+    assert sampled(revealed=((Fraction(1, 10), 20),))["sampling"] == f"drawn; inclusion 1/4, {held}"
+
+
+def test_a_pass_is_named():
+    assert sampled(steps_of_a_pass=235)["sampling"] == "drawn; inclusion 1/4 in each pass of 235 steps"
 
 
 def test_no_draws_no_distances():
