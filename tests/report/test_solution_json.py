@@ -1,5 +1,5 @@
-from dataclasses import replace
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -113,5 +113,5 @@ def test_delta_has_the_fields_of_the_contract():
         "diagnostics": [],
     }
     assert parsed(delta_json(CERTAIN, LOADED))["guarantee"]["delta_lower"] is None
-    group = replace(LOADED, plan=replace(LOADED.plan, group_size=3))
+    group = SimpleNamespace(**{**vars(LOADED), "plan": replace(PLAN, group_size=3)})
     assert parsed(delta_json(DELTA, group))["guarantee"]["group_size"] == 3
