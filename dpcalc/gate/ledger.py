@@ -6,6 +6,7 @@ runs' epsilons, and every command that reads a config reads a ledger. Entries ar
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from dpcalc.config import ConfigError, Loaded, load, load_text
@@ -44,7 +45,7 @@ class Account:
     Attributes:
         loaded: the ledger as a config.
         runs: those that were asked about, in the order in which they were added.
-        guarantee: what they cost together.
+        guarantee: what they cost together; with its lower end where the whole ledger was asked about.
     """
 
     loaded: Loaded
@@ -85,7 +86,9 @@ def account(path: str) -> Account:
         ConvergenceError: there is no certified answer.
     """
     loaded = load(path)
-    return _account(loaded, _runs(loaded.plan))
+    found = _account(loaded, _runs(loaded.plan))
+    whole = found.guarantee
+    return replace(found, guarantee=with_lower_end(loaded.plan, whole)) if whole.finite else found
 
 
 def add(path: str, entry: Entry) -> tuple[Account, bool]:
@@ -129,13 +132,16 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
 def _account(loaded: Loaded, asked: Mapping[str, list[Phase]]) -> Account:
     """What a ledger costs, and some of its runs alone."""
     plan = loaded.plan
+    cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))  # runs are often repeated
     runs = (
-        Run(name=name, steps=sum(one.steps for one in own), guarantee=guarantee(replace(plan, phases=tuple(own))))
+        Run(
+            name=name,
+            steps=sum(phase.steps for phase in own),
+            guarantee=cost(tuple(replace(phase, name="") for phase in own)),
+        )
         for name, own in asked.items()
     )
-    whole = guarantee(plan)
-    whole = with_lower_end(plan, whole) if whole.finite else whole
-    return Account(loaded=loaded, runs=tuple(runs), guarantee=whole)
+    return Account(loaded=loaded, runs=tuple(runs), guarantee=guarantee(plan))
 
 
 def _appended(path: str, old: bytes, before: Loaded | None, entry: Entry) -> bytes:

@@ -59,6 +59,25 @@ def test_one_sampled_step_bounds_both_orientations(share, sigma):
     assert exact * (1 - 1e-9) <= advantage(plan) <= exact * 1.01
 
 
+def test_the_likelihood_ratio_of_a_simulated_run_detects_no_more():
+    """20 sampled steps, 200,000 runs with and without the unit: the best test, by counting."""
+    share, sigma, steps, runs = 0.3, 2.0, 20, 200_000
+    random = np.random.default_rng(7)
+
+    def losses(*, held):
+        drawn = random.random((runs, steps)) < share if held else np.zeros((runs, steps))
+        seen = drawn + sigma * random.standard_normal((runs, steps))
+        return np.log1p(share * np.expm1((seen - 0.5) / sigma**2)).sum(axis=1)
+
+    ours, theirs = losses(held=True), losses(held=False)
+    plan = plan_of(Poisson(probability=Fraction("0.3")), noise=sigma, steps=steps)
+    for rate in (0.01, 0.1):
+        found = [np.mean(ours > np.quantile(theirs, 1 - rate)), np.mean(theirs < np.quantile(ours, rate))]
+        bound = true_positive_rate(plan, rate)
+        assert max(found) <= bound * 1.03
+        assert max(found) >= bound * 0.95
+
+
 def test_more_false_alarms_detect_more_and_never_beyond_the_advantage():
     plan = plan_of(Fixed(size=600), noise=2.0, steps=200)
     bounds = [true_positive_rate(plan, rate) for rate in RATES]
