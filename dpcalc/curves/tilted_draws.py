@@ -4,14 +4,17 @@ An oracle for composition: it takes the densities of a pair as they are defined,
 with the moments. Under the tilt z the loss L of a step has the density e^{z L - K(z)} with respect to its own law, so
 that over a whole run
 
-    delta(epsilon) = E_tilted[ e^{K - z S} (1 - e^{epsilon - S})_+ ],
+    delta(epsilon) = E_tilted[ e^{K - z S} (1 - e^{epsilon - S})_+ ] + Pr[S infinite],
 
 S the sum of the losses and K the sum of the K(z); the number inside is at most e^{K - z epsilon} z^z / (z + 1)^(z + 1).
-Points are drawn from cells that lie above the tilted density by the largest slope its logarithm can have in them, and
-kept with the ratio of the two (von Neumann's rejection): no error but that of the tails, below 1e-20 of the mass.
+Parts so rare that they cannot matter are left out, because under the tilt they would be all that is drawn; what they
+add to delta is at most their probability. Points are drawn from cells that lie above the tilted density by the largest
+slope its logarithm can have in them, and kept with the ratio of the two (von Neumann's rejection): no error but that of
+the tails, below 1e-20 of the mass.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +35,7 @@ _NEGLIGIBLE = 50.0  # a log density this far below the largest
 _SLACK = 0.1  # of the log density within a cell
 _MOST_CELLS = 2_000_000
 _AT_ONCE = 500_000  # losses drawn together
+_ALMOST_ONE = 1 - 1e-16
 
 
 @dataclass(frozen=True)
@@ -40,22 +44,28 @@ class TiltedStep:
 
     Attributes:
         tilt: z.
-        log_norm: K(z) = log E[e^{z L}].
-        segments: of the curve.
+        log_norm: K(z) = log E[e^{z L}], of the finite losses that are not left out.
+        infinite: probability of an infinite loss.
+        left_out: probability of what is left out, at most.
+        segments: of the curve, those that are not left out.
         owner: number of the segment of each cell.
         low: left end of each cell.
         width: of each cell.
         ceiling: log of an upper end of the tilted density in each cell.
-        heap: sums of the cells' masses up to each one, with that of loss 0 at the end, over their total.
+        atoms: single values of the loss.
+        heap: sums of the masses of the cells and then of the atoms up to each one, over their total.
     """
 
     tilt: float
     log_norm: float
+    infinite: float
+    left_out: float
     segments: tuple[Segment, ...]
     owner: Whole
     low: Array
     width: Array
     ceiling: Array
+    atoms: Array
     heap: Array
 
     def sums(self, copies: Whole, rng: Generator) -> Array:
@@ -71,17 +81,20 @@ class TiltedStep:
         return total
 
     def _losses(self, number: int, rng: Generator) -> Array:
-        """At least one and at most `number` tilted losses."""
-        cell = np.searchsorted(self.heap, rng.random(number), side="right")
+        """At most `number` tilted losses."""
+        drawn = np.searchsorted(self.heap, rng.random(number), side="right")
+        single = drawn >= self.low.size
         losses = np.zeros(number)
-        kept = cell >= self.low.size  # loss 0
+        losses[single] = self.atoms[drawn[single] - self.low.size]
+        kept = single
         luck = np.log(rng.random(number))
+        owner = np.append(self.owner, -1)[np.minimum(drawn, self.low.size)]
         for at, segment in enumerate(self.segments):
-            here = np.flatnonzero((cell < self.low.size) & (np.append(self.owner, -1)[cell] == at))
-            own = cell[here]
-            y = self.low[own] + self.width[own] * rng.random(here.size)
+            here = np.flatnonzero(owner == at)
+            cell = drawn[here]
+            y = self.low[cell] + self.width[cell] * rng.random(here.size)
             density, losses[here] = _tilted(segment, y, self.tilt)
-            kept[here] = luck[here] <= density - self.ceiling[own]
+            kept[here] = luck[here] <= density - self.ceiling[cell]
         return losses[kept]
 
 
@@ -90,14 +103,16 @@ class TiltedHeld:
     """Steps under a held draw: their losses with a probability, else 0.
 
     Attributes:
-        tilt: z.
         log_norm: K(z).
+        infinite: probability that any of the losses is infinite.
+        left_out: probability of what is left out, at most.
         hit: probability of the draw under the tilt.
         steps: (one tilted step, how often).
     """
 
-    tilt: float
     log_norm: float
+    infinite: float
+    left_out: float
     hit: float
     steps: "tuple[tuple[TiltedStep | TiltedHeld, int], ...]"
 
@@ -110,46 +125,68 @@ class TiltedHeld:
         return total
 
 
-def tilted(curve: Curve, *, tilt: float) -> TiltedStep | TiltedHeld:
+Tilted = TiltedStep | TiltedHeld
+
+
+def tilted(curve: Curve, *, tilt: float, neglect: float) -> Tilted:
     """A step under a tilt z > 0.
 
+    Args:
+        curve: its privacy loss.
+        tilt: z.
+        neglect: P mass that may be left out at each end of each segment.
+
     Raises:
-        UnsupportedError: for a step that is not made of Gaussian mixtures.
+        UnsupportedError: for a step of which only Renyi divergences are known.
     """
-    if isinstance(curve, RdpCurve) or (not isinstance(curve, Held) and curve.atoms[0]):
-        raise UnsupportedError("losses: expected steps with Gaussian noise to be drawn from, got another mechanism")
+    if isinstance(curve, RdpCurve):
+        raise UnsupportedError("losses: expected steps that can be drawn from, got Renyi divergences only")
     if not isinstance(curve, Held):
-        return _tilted_step(curve, tilt)
-    steps = tuple((tilted(inner, tilt=tilt), count) for inner, count in curve.counts)
-    inside = math.fsum(count * step.log_norm for step, count in steps)
-    drawn = math.log(curve.rate) + inside
+        return _tilted_step(curve, tilt, neglect)
+    steps = tuple((tilted(inner, tilt=tilt, neglect=neglect), count) for inner, count in curve.counts)
+    drawn = math.log(curve.rate) + math.fsum(count * step.log_norm for step, count in steps)
     log_norm = float(np.logaddexp(math.log1p(-curve.rate), drawn))
-    return TiltedHeld(tilt=tilt, log_norm=log_norm, hit=math.exp(drawn - log_norm), steps=steps)
+    return TiltedHeld(
+        log_norm=log_norm,
+        infinite=curve.rate * infinite_loss(steps),
+        left_out=curve.rate * math.fsum(count * step.left_out for step, count in steps),
+        hit=math.exp(drawn - log_norm),
+        steps=steps,
+    )
 
 
-def _tilted_step(curve: LossCurve, tilt: float) -> TiltedStep:
-    """Cells above the tilted density of every segment."""
-    edges = [_edges(segment, tilt) for segment in curve.segments]
-    mass = curve.at_zero
-    log_masses = [math.log(mass)] if mass > 0 else []
-    ceilings = []
-    for segment, ends in zip(curve.segments, edges, strict=True):
-        nodes, log_weights = panels_between(ends, order=6)
-        log_masses.append(_log_sum(_tilted(segment, nodes, tilt)[0] + log_weights))
-        ceilings.append(_ceiling(segment, ends, tilt))
-    ceiling = np.concatenate(ceilings)
-    width = np.concatenate([np.diff(ends) for ends in edges])
-    top = max(float(ceiling.max()), 0.0)
-    heap = np.append(np.exp(ceiling - top) * width, mass * math.exp(-top))
+def infinite_loss(steps: Iterable[tuple[Tilted, int]]) -> float:
+    """Probability that any of some steps has an infinite loss."""
+    return -math.expm1(math.fsum(count * math.log1p(-min(step.infinite, _ALMOST_ONE)) for step, count in steps))
+
+
+def _tilted_step(curve: LossCurve, tilt: float, neglect: float) -> TiltedStep:
+    """Cells above the tilted density of every segment, and the tilted atoms."""
+    found = [(segment, _edges(segment, tilt, neglect)) for segment in curve.segments if segment.weight > neglect]
+    segments = tuple(segment for segment, ends in found if ends.size)
+    edges = [ends for _, ends in found if ends.size]
+    values, masses = curve.atoms
+    atoms = np.array([*values, 0.0])
+    with np.errstate(divide="ignore"):
+        log_masses = np.log(np.array([*masses, curve.at_zero])) + tilt * atoms
+    empty = [np.zeros(0)]
+    ceiling = np.concatenate([*empty, *map(_ceiling, segments, edges, [tilt] * len(edges))])
+    width = np.concatenate([*empty, *map(np.diff, edges)])
+    top = max(float(ceiling.max(initial=0.0)), float(log_masses.max()))
+    heap = np.cumsum(np.concatenate([np.exp(ceiling - top) * width, np.exp(log_masses - top)]))
+    integrals = [_log_integral(segment, ends, tilt) for segment, ends in zip(segments, edges, strict=True)]
     return TiltedStep(
         tilt=tilt,
-        log_norm=_log_sum(np.array(log_masses)),
-        segments=curve.segments,
-        owner=np.repeat(np.arange(len(edges)), [ends.size - 1 for ends in edges]),
-        low=np.concatenate([ends[:-1] for ends in edges]),
+        log_norm=_log_sum(np.array([*log_masses, *integrals])),
+        infinite=curve.infinite,
+        left_out=2 * neglect * len(curve.segments),
+        segments=segments,
+        owner=np.repeat(np.arange(len(edges)), np.array([ends.size - 1 for ends in edges], dtype=np.int64)),
+        low=np.concatenate([*empty, *(ends[:-1] for ends in edges)]),
         width=width,
         ceiling=ceiling,
-        heap=np.cumsum(heap) / heap.sum(),
+        atoms=atoms,
+        heap=heap / heap[-1],
     )
 
 
@@ -173,17 +210,35 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
     return np.asarray(np.log(total) + top - y * y / (2 * pair.deviation**2) - base)
 
 
-def _edges(segment: Segment, tilt: float) -> Array:
-    """Ends of cells that cover all of the tilted density that matters, fine where it is steep."""
+def _edges(segment: Segment, tilt: float, neglect: float) -> Array:
+    """Ends of cells that cover all of the tilted density that matters, fine where it is steep; none if it is rare."""
     pair = segment.pair
     reach = tilt * pair.span + 12 * pair.deviation
     low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
+    if neglect:
+        low = max(low, _quantile(pair, neglect / segment.weight))
+        high = min(high, -_quantile(pair.mirrored, neglect / segment.weight))
+    if low >= high:
+        return np.zeros(0)
     rough = np.linspace(low, high, min(_MOST_CELLS, 8 + int(8 * (high - low) / pair.deviation)))
     density, _ = _tilted(segment, rough, tilt)
     near = np.flatnonzero(density > density.max() - _NEGLIGIBLE)
     low, high = rough[max(near[0] - 1, 0)], rough[min(near[-1] + 1, rough.size - 1)]
     fine = 2 * _SLACK / _steepness(pair, max(abs(low), abs(high)), tilt)
     return np.linspace(low, high, min(_MOST_CELLS, 2 + int((high - low) / fine)))
+
+
+def _quantile(pair: MixturePair, mass: float) -> float:
+    """A point below which P has at most some mass, and not much less of it."""
+    low, high = pair.centers[0] - 40 * pair.deviation, pair.centers[-1] + 40 * pair.deviation
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = (
+            weight * math.erfc((center - middle) / (pair.deviation * math.sqrt(2))) / 2
+            for center, weight in zip(pair.centers, pair.weights_p, strict=True)
+        )
+        low, high = (middle, high) if math.fsum(below) <= mass else (low, middle)
+    return low
 
 
 def _steepness(pair: MixturePair, farthest: float | Array, tilt: float) -> float | Array:
@@ -201,6 +256,12 @@ def _ceiling(segment: Segment, ends: Array, tilt: float) -> Array:
     middle = (ends[:-1] + ends[1:]) / 2
     steepest = _steepness(segment.pair, np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])), tilt)
     return np.asarray(_tilted(segment, middle, tilt)[0] + steepest * np.diff(ends) / 2)
+
+
+def _log_integral(segment: Segment, ends: Array, tilt: float) -> float:
+    """Log of the tilted mass between the ends of cells."""
+    nodes, log_weights = panels_between(ends, order=6)
+    return _log_sum(_tilted(segment, nodes, tilt)[0] + log_weights)
 
 
 def _log_sum(x: Array) -> float:

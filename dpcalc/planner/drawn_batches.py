@@ -89,6 +89,8 @@ def _members(phase: _Phase, plan: Plan, law: JointLaw) -> Iterator[Check]:
     many = plan.group_size if plan.group_size > 1 else "one"
     for number in range(1, min(max(law.chances), _TAILS) + 1):
         tail = float(sum(chance for count, chance in law.chances.items() if count >= number))
+        if number > 1 and tail * rounds < 1:  # too rare to be seen
+            break
         least = "inclusion" if number == 1 else f"at least {number} draws together"
         quantity = f"{least} of {many} {plan.unit_name}{' in a pass' if law.of_a_pass else ''}"
         mean = float((counts >= number).mean())

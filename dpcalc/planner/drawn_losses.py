@@ -7,9 +7,10 @@ import numpy as np
 from dpcalc.accountants.conversion import best_delta
 from dpcalc.accountants.pld import LOWER, UPPER, delta_interval, pld
 from dpcalc.curves.held import Held
-from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.loss_moments import Curve, segment_ends
 from dpcalc.curves.rdp_curve import RdpCurve
-from dpcalc.curves.tilted_draws import tilted
+from dpcalc.curves.tilted_draws import infinite_loss, tilted
+from dpcalc.errors import UnsupportedError
 from dpcalc.numerics.confidence import mean_interval
 from dpcalc.planner.chance import DOUBT, Chance, Check
 from dpcalc.planner.plan import Plan
@@ -19,6 +20,7 @@ from dpcalc.release.tree import step_counts
 _LOSSES = 20_000_000  # single losses drawn for one direction, by default
 _FEW, _MANY = 400, 100_000  # runs drawn by default
 _PARTS = 16  # words about progress for one direction
+_NEGLECTED = 1e-4  # share of delta that rare parts may have which are not drawn
 _STEEPEST = 1000.0  # tilts beyond this win nothing
 
 
@@ -35,6 +37,7 @@ def loss_checks(plan: Plan, protected: Alternative, chance: Chance) -> tuple[Che
 
     Raises:
         ConvergenceError: there is no certified delta to compare with.
+        UnsupportedError: there are no losses to draw.
     """
     trees = releases(plan).releases
     names = (protected.named(FORWARD), protected.named(BACKWARD))
@@ -48,8 +51,11 @@ def _direction(name: str, plan: Plan, counts: dict[Curve, int], chance: Chance) 
     steps = sum(counts.values())
     counts, runs = _affordable(counts, chance.effort.runs)
     epsilon = pld(counts, delta=plan.delta).epsilon
-    tilt = min(best_delta(counts, epsilon=epsilon).order, _STEEPEST)
-    parts = [(tilted(curve, tilt=tilt), count) for curve, count in counts.items()]
+    if not math.isfinite(epsilon):
+        raise UnsupportedError(f"losses: expected a finite epsilon at delta {plan.delta}, got an infinite one")
+    neglect = _NEGLECTED * plan.delta / segment_ends(counts.items())
+    tilt = min(best_delta(counts, epsilon=epsilon, neglect=neglect).order, _STEEPEST)
+    parts = [(tilted(curve, tilt=tilt, neglect=neglect), count) for curve, count in counts.items()]
     log_moment = math.fsum(count * part.log_norm for part, count in parts)
     log_most = log_moment - tilt * epsilon - tilt * math.log1p(1 / tilt) - math.log1p(tilt)
     total = 0.0
@@ -61,16 +67,16 @@ def _direction(name: str, plan: Plan, counts: dict[Curve, int], chance: Chance) 
         chance.tell((start + some) / runs)
     most, mean = math.exp(min(log_most, 700.0)), min(total / runs, 1.0)
     low, high = mean_interval(mean, runs, doubt=DOUBT)
-    drawn = sum(counts.values())
+    infinite, left_out = infinite_loss(parts), math.fsum(count * part.left_out for part, count in parts)
     lower, upper = delta_interval(counts, epsilon=epsilon, sides=(LOWER, UPPER))
     return Check(
         phase="",
         quantity=f"delta at epsilon {epsilon:.6g}, {name}",
         computed=(lower, upper),
-        observed=mean * most,
-        interval=(low * most, high * most),
+        observed=mean * most + infinite,
+        interval=(low * most + infinite, min(1.0, high * most + infinite + left_out)),
         trials=runs,
-        note="" if drawn == steps else f"{drawn} of the {steps} steps",
+        note="" if sum(counts.values()) == steps else f"{sum(counts.values())} of the {steps} steps",
     )
 
 

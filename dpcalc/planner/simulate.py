@@ -1,10 +1,11 @@
 """What a plan computes against what its sampler and its privacy loss do when they are drawn at random."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpcalc.errors import UnsupportedError
 from dpcalc.planner.chance import Chance, Check, Effort
 from dpcalc.planner.deciding import deciding
 from dpcalc.planner.drawn_batches import batch_checks
@@ -50,17 +51,24 @@ def simulation(plan: Plan, effort: Effort, *, tell: Callable[[float], None]) -> 
     """
     chance = Chance(rng=np.random.default_rng(effort.seed), effort=effort, tell=tell)
     phases = range(len(plan.phases))
-    notes = tuple(_without_losses(plan))
-    protected = likeliest(plan) if notes else deciding(plan)[0]
+    why_not = _without_losses(plan)
+    protected = likeliest(plan) if why_not else deciding(plan)[0]
     parts = ((at, chance.part(0, 2).part(at, len(phases))) for at in phases)
     checks = [check for at, part in parts for check in batch_checks(plan, protected, at, part)]
-    losses = () if notes else loss_checks(plan, protected, chance.part(1, 2))
-    return Simulation(seed=effort.seed, checks=(*checks, *losses), notes=notes)
+    if not why_not:
+        try:
+            checks += loss_checks(plan, protected, chance.part(1, 2))
+        except UnsupportedError as error:
+            why_not = str(error)
+    return Simulation(
+        seed=effort.seed,
+        checks=tuple(checks),
+        notes=(f"no privacy loss is drawn: {why_not}",) if why_not else (),
+    )
 
 
-def _without_losses(plan: Plan) -> Iterator[str]:
-    """Why no privacy loss can be drawn, if so."""
+def _without_losses(plan: Plan) -> str:
+    """Why no privacy loss can be drawn, "" if it can."""
     if is_noiseless(plan):
-        yield "no privacy loss is drawn: without noise it is infinite"
-    elif not releasing_phases(plan):
-        yield "no privacy loss is drawn: no step draws the protected unit"
+        return "without noise it is infinite"
+    return "" if releasing_phases(plan) else "no step draws the protected unit"

@@ -6,11 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.held import Held
 from dpcalc.curves.monotone_pair import MonotonePair
 from dpcalc.curves.privacy_profile import GluedProfile
-from dpcalc.curves.tilted_draws import tilted
+from dpcalc.curves.tilted_draws import infinite_loss, tilted
+from dpcalc.curves.told_apart import ToldApart
 from dpcalc.numerics.confidence import mean_interval
 from tests.oracles.exact_gaussian import exact_delta
 
@@ -42,7 +44,7 @@ def normal_cdf(x, mean, deviation):
 )
 def test_tilted_gaussian_losses_are_normal(shift, deviation, tilt):
     mu = shift / deviation
-    step = tilted(gaussian(shift, deviation), tilt=tilt)
+    step = tilted(gaussian(shift, deviation), tilt=tilt, neglect=0.0)
     assert step.log_norm == pytest.approx(tilt * (tilt + 1) * mu**2 / 2, rel=1e-12)
     losses = np.sort(sample(step, 20_000))
     far = np.abs(normal_cdf(losses, (tilt + 0.5) * mu**2, mu) - (np.arange(losses.size) + 0.5) / losses.size).max()
@@ -63,7 +65,7 @@ def estimated(step, count, epsilon, runs, tilt):
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 6.0])
 def test_delta_of_composed_gaussian_steps(epsilon):
     tilt = max(epsilon - 0.5, 0.3)
-    low, high = estimated(tilted(gaussian(1, 5.0), tilt=tilt), 25, epsilon, 4000, tilt)
+    low, high = estimated(tilted(gaussian(1, 5.0), tilt=tilt, neglect=0.0), 25, epsilon, 4000, tilt)
     assert low <= float(exact_delta(1.0, epsilon)) <= high
     assert high < 2.2 * low
 
@@ -72,13 +74,13 @@ def test_delta_of_composed_gaussian_steps(epsilon):
 @pytest.mark.parametrize("epsilon", [0.0, 0.02, 1.0])
 def test_delta_of_one_glued_step(curve, epsilon):
     tilt = 2.0
-    low, high = estimated(tilted(curve, tilt=tilt), 1, epsilon, 40_000, tilt)
+    low, high = estimated(tilted(curve, tilt=tilt, neglect=0.0), 1, epsilon, 40_000, tilt)
     assert low <= curve.delta(epsilon) <= high
 
 
 def test_losses_of_zero_are_drawn():
     curve = glued()
-    losses = sample(tilted(curve, tilt=1e-6), 20_000)
+    losses = sample(tilted(curve, tilt=1e-6, neglect=0.0), 20_000)
     low, high = mean_interval(float((losses == 0).mean()), losses.size, doubt=DOUBT)
     assert curve.at_zero > 0.1
     assert low <= curve.at_zero <= high
@@ -86,8 +88,8 @@ def test_losses_of_zero_are_drawn():
 
 def test_steps_under_a_held_draw():
     tilt, rate = 1.5, 0.2
-    step = tilted(gaussian(1, 2.0), tilt=tilt)
-    held = tilted(Held(rate=rate, counts=((gaussian(1, 2.0), 8),)), tilt=tilt)
+    step = tilted(gaussian(1, 2.0), tilt=tilt, neglect=0.0)
+    held = tilted(Held(rate=rate, counts=((gaussian(1, 2.0), 8),)), tilt=tilt, neglect=0.0)
     inside = math.exp(8 * step.log_norm)
     assert held.log_norm == pytest.approx(math.log(1 - rate + rate * inside), rel=1e-12)
     losses = sample(held, 10_000)
@@ -98,8 +100,35 @@ def test_steps_under_a_held_draw():
 
 
 def test_runs_of_different_lengths():
-    step = tilted(gaussian(1, 3.0), tilt=1.0)
+    step = tilted(gaussian(1, 3.0), tilt=1.0, neglect=0.0)
     copies = np.array([0, 5, 0, 2000, 1])
     sums = step.sums(copies, np.random.default_rng(1))
     assert sums[0] == sums[2] == 0
     assert sums[3] == pytest.approx(2000 * 1.5 / 9, abs=7 * math.sqrt(2000) / 3)
+
+
+def test_single_values_of_the_loss():
+    curve = Atoms(losses=(-0.5, 0.7, 2.0), masses=(0.2, 0.35, 0.05), infinite=0.01)
+    step = tilted(curve, tilt=1.5, neglect=0.0)
+    weights = {-0.5: 0.2, 0.0: 0.39, 0.7: 0.35, 2.0: 0.05}
+    norm = sum(mass * math.exp(1.5 * loss) for loss, mass in weights.items())
+    assert step.log_norm == pytest.approx(math.log(norm), rel=1e-12)
+    losses = sample(step, 20_000)
+    assert set(losses.tolist()) == set(weights)
+    for loss, mass in weights.items():
+        low, high = mean_interval(float((losses == loss).mean()), losses.size, doubt=DOUBT)
+        assert low <= mass * math.exp(1.5 * loss) / norm <= high
+    held = tilted(Held(rate=0.5, counts=((curve, 3),)), tilt=1.5, neglect=0.0)
+    assert infinite_loss([(held, 2)]) == pytest.approx(1 - (0.5 + 0.5 * 0.99**3) ** 2)
+
+
+def test_parts_too_rare_to_matter_are_left_out():
+    rare, common = gaussian(60, 6.0), gaussian(1, 6.0)
+    curve = ToldApart(weights=(1e-30, 0.9), profiles=(rare, common))
+    whole, step = tilted(curve, tilt=2.0, neglect=0.0), tilted(curve, tilt=2.0, neglect=1e-12)
+    assert whole.log_norm > 200
+    assert step.log_norm == pytest.approx(math.log(0.1 + 0.9 * math.exp(3 / 36)), rel=1e-9)
+    assert 1e-30 < step.left_out <= 4e-12
+    tail = tilted(gaussian(1, 0.2), tilt=1.0, neglect=1e-3)
+    losses = sample(tail, 20_000)
+    assert losses.max() < 12.5 + 5 * 3.2  # of N(37.5, 5) under the tilt, cut where P has 1e-3
