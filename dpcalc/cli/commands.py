@@ -8,6 +8,7 @@ import dpcalc
 from dpcalc.cli import (
     check,
     compare,
+    curve,
     delta,
     diff,
     epsilon,
@@ -15,6 +16,7 @@ from dpcalc.cli import (
     init,
     ledger,
     lock,
+    pate,
     risk,
     scan,
     schema,
@@ -47,6 +49,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=solve.GROUP_EXAMPLE)(solve.solve_group)
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(cls=SourceCommand, epilog=risk.EXAMPLE)(risk.risk)
+    commands.command(cls=ManyCommand, epilog=curve.EXAMPLE)(curve.curve)
     commands.command(cls=ManyCommand, epilog=check.EXAMPLE)(check.check)
     commands.command(cls=ManyCommand, epilog=diff.EXAMPLE)(diff.diff)
     commands.command(cls=AsWrittenCommand, epilog=lock.EXAMPLE)(lock.lock)
@@ -56,6 +59,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)
     commands.command(epilog=scan.EXAMPLE)(scan.scan)
     commands.command(cls=SourceCommand, epilog=simulate.EXAMPLE)(simulate.simulate)
+    commands.command(epilog=pate.EXAMPLE)(pate.pate)
     commands.command(epilog=schema.EXAMPLE)(schema.schema)
     commands.command(epilog=explain.EXAMPLE)(explain.explain)
     commands.command(epilog=init.EXAMPLE)(init.init)

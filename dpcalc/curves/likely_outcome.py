@@ -27,7 +27,7 @@ BothWays = tuple[Array, Array]
 
 LEAST_MASS = 1e-280
 """Smaller probabilities are taken for this one."""
-_ROUNDOFF = 1e-15
+_ROUNDOFF = 4e-15
 _UPPER_SHARES = np.array([0.0, 0.12, 0.25, 0.37, 0.5, 0.6, 0.7, 0.8, 0.88, 0.94, 0.98, 1.0])  # of q, in the upper tail
 _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # down to which log share of the largest q, how fine
 
@@ -70,10 +70,9 @@ def _two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
     """Log of (M) where all other outcomes have one loss; q is their mass in Q where swapped is 1, else in P."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
-    with np.errstate(over="ignore", invalid="ignore"):
-        raised = p * np.exp(np.minimum(z * loss, 700.0))
-        rest = np.expm1(np.minimum((z + 1) * np.log1p(-p) - z * np.log1p(-q), 700.0))
-        return np.log1p(raised + rest + _ROUNDOFF * (raised + (z + 1) * (p + q)))
+    rest = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
+    slack = _ROUNDOFF * (z + 1) * (p / (1 - p) + q / (1 - q))
+    return _log_sum(np.log(p) + z * loss, rest, slack, blur=_ROUNDOFF * (1 + z * abs(loss)))
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
@@ -108,11 +107,20 @@ def _two_tails(q: Array, orders: Array, shift: float, *, means: tuple[float, flo
     columns = []
     for z in orders:
         tilt, moved = z * (z + 1) * shift**2 / 2, (z + 1) * shift
-        tails = np.exp(np.minimum(np.logaddexp(log_below(moved - upper), log_below(lower - moved)) + tilt, 700.0))
-        rest = np.expm1(np.minimum((z + 1) * np.log1p(-p) - z * np.log1p(-other), 700.0))
-        moment = np.log1p(tails + rest + 4 * ACCURACY * (tails + (z + 1) * p + z * other))
+        tails = np.logaddexp(log_below(moved - upper), log_below(lower - moved)) + tilt
+        rest = (z + 1) * np.log1p(-p) - z * np.log1p(-other)
+        slack = 4 * ACCURACY * (z + 1) * (p / (1 - p) + other / (1 - other))
+        moment = _log_sum(tails, rest, slack, blur=4 * ACCURACY)
         columns.append(np.where(whole, tilt, moment).max(axis=1))
     return np.stack(columns, axis=1)
+
+
+def _log_sum(raised: Array, rest: Array, slack: Array, *, blur: Array | float) -> Array:
+    """Log of (e^raised + e^rest), which is at least 1, rounded up by the errors of the exponents: blur, slack."""
+    top = np.maximum(raised, rest)
+    with np.errstate(over="ignore"):
+        near = np.log1p(np.exp(raised) * (1 + blur) + np.expm1(rest) + slack)
+    return np.where(top < 1, near, np.logaddexp(raised, rest) + slack + blur)
 
 
 def _rounded_up(q: Array) -> tuple[Array, NDArray[np.int64]]:

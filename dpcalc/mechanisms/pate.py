@@ -52,6 +52,12 @@ class Votes:
         """Votes of the most frequent label, shape (queries,)."""
         return np.asarray(self.counts.max(axis=1), dtype=np.int64)
 
+    @property
+    def leads(self) -> NDArray[np.int64]:
+        """Votes by which the most frequent label is ahead of the next one, shape (queries,)."""
+        first_two = np.partition(self.counts, -2, axis=1)[:, -2:]
+        return np.asarray(first_two[:, 1] - first_two[:, 0], dtype=np.int64)
+
     def union_bound(self, overtakes: Array) -> Array:
         """Bound on the probability that another label than the most frequent one wins.
 
@@ -71,13 +77,8 @@ class Votes:
         return np.minimum(chances, 1 - 1 / self.labels)
 
 
-class Aggregation(Protocol):
-    """How votes become a label."""
-
-    @property
-    def noise(self) -> str:
-        """The parameters in words."""
-        ...
+class Counting(Protocol):
+    """What an analysis needs of the noise on the votes."""
 
     def overtakes(self, leads: Array) -> Array:
         """Probability that the noise makes up for a lead of so many votes, the same shape; falling."""
@@ -115,11 +116,6 @@ class LNMax:
         _positive("gamma", self.gamma)
 
     @property
-    def noise(self) -> str:
-        """The parameters in words."""
-        return f"LNMax, gamma {self.gamma!r}"
-
-    @property
     def epsilon(self) -> float:
         """Of one query: one count falls by one, another one rises."""
         return 2 * self.gamma
@@ -150,11 +146,6 @@ class GNMax:
     def __post_init__(self) -> None:
         """Refuse what is no deviation."""
         _positive("sigma", self.sigma)
-
-    @property
-    def noise(self) -> str:
-        """The parameters in words."""
-        return f"GNMax, sigma {self.sigma!r}"
 
     @property
     def shift(self) -> float:
@@ -192,12 +183,6 @@ class ConfidentGNMax:
         _positive("threshold sigma", self.check_sigma)
         if not math.isfinite(self.threshold):
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
-
-    @property
-    def noise(self) -> str:
-        """The parameters in words."""
-        first = f"threshold {self.threshold!r}, threshold sigma {self.check_sigma!r}"
-        return f"Confident-GNMax, {first}, sigma {self.label.sigma!r}"
 
     def overtakes(self, leads: Array) -> Array:
         """Of the label, where there is one."""
@@ -238,3 +223,7 @@ def _positive(name: str, value: float) -> None:
     """Refuse what is not a finite number > 0."""
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{name}: expected a finite number > 0, got {value!r}")
+
+
+Aggregation = LNMax | GNMax | ConfidentGNMax
+"""How votes become a label."""

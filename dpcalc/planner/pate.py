@@ -1,7 +1,7 @@
 """What an ensemble of teachers costs: by the number of its answers alone, and by how the teachers voted."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,19 +180,16 @@ def scaled(aggregation: Aggregation, factor: float) -> Aggregation:
             return LNMax(gamma=gamma / factor)
         case GNMax(sigma=sigma):
             return GNMax(sigma=sigma * factor)
-        case ConfidentGNMax(label=label, threshold=threshold, check_sigma=check):
-            return ConfidentGNMax(
-                label=GNMax(sigma=label.sigma * factor), threshold=threshold, check_sigma=check * factor
-            )
-    raise InputError(f"aggregation: expected lnmax, gnmax or confident-gnmax, got {type(aggregation).__name__}")
+        case ConfidentGNMax(label=label, check_sigma=check):
+            louder = GNMax(sigma=label.sigma * factor)
+            return replace(aggregation, label=louder, check_sigma=check * factor)
 
 
-def _gaussian(aggregation: Aggregation, queries: int, delta: float) -> tuple[float, str]:
+def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
     """Epsilon of the Gaussian releases behind some answers, and the accountant."""
     counts: dict[Curve, int] = {}
     label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
-    if isinstance(label, GNMax):
-        counts[_pair(label.sigma / math.sqrt(2))] = queries
+    counts[_pair(label.sigma / math.sqrt(2))] = queries
     if isinstance(aggregation, ConfidentGNMax):
         check = _pair(aggregation.check_sigma)
         counts[check] = counts.get(check, 0) + queries

@@ -1,0 +1,201 @@
+"""`dpcalc pate`: what the answers of an ensemble of teachers cost."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpcalc.mechanisms.pate import Aggregation, Votes
+    from dpcalc.planner.pate_answer import PateAnswer
+
+EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
+
+
+def pate(  # noqa: PLR0913  one parameter an option
+    votes: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="VOTES",
+            help="A .npy or .csv file: a row for each query, a column for each label, the teachers that chose it.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    gamma: Annotated[
+        str | None, typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.", show_default=False)
+    ] = None,
+    sigma: Annotated[
+        str | None,
+        typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.", show_default=False),
+    ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T",
+            help="Confident-GNMax: answer only if the largest noisy count reaches T votes.",
+            show_default=False,
+        ),
+    ] = None,
+    threshold_sigma: Annotated[
+        str | None, typer.Option(metavar="S", help="Standard deviation of the noise of that check.", show_default=False)
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(metavar="D", help="The delta of the guarantee.", show_default=False)
+    ] = None,
+    teachers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Teachers; by default the votes of the first row.", show_default=False),
+    ] = None,
+    classes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
+            show_default=False,
+        ),
+    ] = None,
+    queries: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Only the first N queries; alone: without VOTES.", show_default=False),
+    ] = None,
+    target_eps: Annotated[
+        str | None,
+        typer.Option("--target-eps", metavar="E", help="Tell what an epsilon of E buys.", show_default=False),
+    ] = None,
+    sanitise: Annotated[
+        bool,
+        typer.Option("--sanitise", "--sanitize", help="Draw a data-dependent epsilon that may be published, once."),
+    ] = False,
+    csv: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Write a table of the queries there.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is already there.")] = False,
+    as_json: options.Json = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Print one bare number: the data-independent epsilon, rounded up."),
+    ] = False,
+    verbose: options.Verbose = False,
+) -> Answer:
+    """Tell what labels from an ensemble of teachers cost (PATE: LNMax, GNMax, Confident-GNMax).
+
+    The first epsilon holds whatever the votes are. What the votes at hand cost is often far less, and private.
+    """
+    from dpcalc.planner.pate_answer import PateQuestion
+    from dpcalc.planner.pate_answer import pate as answered
+
+    asked = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
+    aggregation = _aggregation({option: value for option, value in asked.items() if value is not None})
+    risk = options.number("--delta", delta)
+    if risk is None:
+        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
+    cast = _votes(votes, teachers, classes, queries)
+    if cast is None and (sanitise or csv is not None):
+        raise InputError("VOTES: expected a file, of which --sanitise and --csv tell, got none")
+    question = PateQuestion(
+        aggregation=aggregation,
+        queries=cast.queries if cast else queries or 0,
+        votes=cast,
+        delta=risk,
+        target=options.number("--target-eps", target_eps),
+    )
+    answer = answered(question, rng=_secret_noise() if sanitise else None)
+    asides = _asides(answer, csv, force=force)
+    if as_json:
+        return Answer(text=_json(answer, verbose=verbose), asides=asides)
+    return Answer(text=_text(answer, quiet=quiet, verbose=verbose), asides=asides)
+
+
+def _aggregation(given: dict[str, str]) -> Aggregation:
+    """The aggregation that the options describe."""
+    from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
+
+    values = {option: options.number(option, text) or 0.0 for option, text in given.items()}
+    match values:
+        case {"--gamma": gamma} if len(values) == 1:
+            return LNMax(gamma=gamma)
+        case {"--sigma": sigma} if len(values) == 1:
+            return GNMax(sigma=sigma)
+        case {"--sigma": sigma, "--threshold": threshold, "--threshold-sigma": check} if len(values) == 3:
+            return ConfidentGNMax(label=GNMax(sigma=sigma), threshold=threshold, check_sigma=check)
+    got = ", ".join(given) or "none of them"
+    raise InputError(
+        "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
+        f"(Confident-GNMax), got {got}"
+    )
+
+
+def _votes(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
+    """The votes, or None where only the number of queries is known."""
+    if path is not None:
+        from dpcalc.gate.votes import Ballots
+        from dpcalc.gate.votes import votes as read
+
+        return read(Ballots(path=path, teachers=teachers, classes=classes, queries=queries))
+    if queries is None:
+        raise InputError(
+            "VOTES: expected a .npy or .csv file, or --queries N for what holds without votes, got neither"
+        )
+    return None
+
+
+def _secret_noise() -> np.random.Generator:
+    """Random numbers that nobody can draw again."""
+    import numpy as np
+
+    return np.random.default_rng()
+
+
+def _asides(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
+    """Write the table of queries, and say what must be known."""
+    asides = _warnings(answer)
+    if csv is None:
+        return asides
+
+    from dpcalc.config.saving import create, save
+    from dpcalc.report.pate_view import query_table
+
+    data = query_table(answer).encode()
+    if not create(csv, data):
+        if not force:
+            raise InputError(f"--csv: expected a path where nothing is, got {csv}; --force overwrites it")
+        save(csv, data)
+    return (*asides, f"note: wrote {csv}")
+
+
+def _warnings(answer: PateAnswer) -> tuple[str, ...]:
+    """What must not be overlooked."""
+    from dpcalc.report.pate_view import DRAWN, WARNING
+
+    private = () if answer.by_votes is None else (f"warning: {WARNING}",)
+    return private if answer.sanitised is None else (*private, f"warning: {DRAWN}")
+
+
+def _json(answer: PateAnswer, *, verbose: bool) -> str:
+    """The answer for machines."""
+    from dpcalc.planner.pate import ASSUMPTIONS
+    from dpcalc.report.pate_json import pate_json
+
+    notes = [one.removeprefix("warning: ") for one in _warnings(answer)]
+    return pate_json(answer, assumptions=ASSUMPTIONS, notes=notes, verbose=verbose)
+
+
+def _text(answer: PateAnswer, *, quiet: bool, verbose: bool) -> str:
+    """The answer for people."""
+    from dpcalc.cli.terminal import drawn
+    from dpcalc.planner.pate import ASSUMPTIONS
+    from dpcalc.report.pate_view import bare_pate, pate_view
+
+    if quiet:
+        return f"{bare_pate(answer)}\n"
+    return drawn(pate_view(answer, assumptions=ASSUMPTIONS, verbose=verbose))

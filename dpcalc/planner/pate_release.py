@@ -1,0 +1,160 @@
+"""A cost of PATE that may be published: the data-dependent one, plus noise as large as it can change, and rounded up.
+
+Only the lead of a query counts here: the lead at which `labels - 1` equally strong rivals together would win as likely
+as the union bound says. One teacher moves it by two votes at most (ours): with h(lead) the chance of one rival, the
+map y -> h(h^-1(y) - 2) is concave, because the density of the difference of two log-concave noises is log-concave and
+so h'(x - 2) / h'(x) rises with x; by Jensen's inequality the rivals' chances after the move, at most
+sum h(lead_j - 2), are no larger than those of equal rivals. (Papernot et al. 2018, Propositions 18 and 19, have this
+for Gaussian noise.)
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from dpcalc.curves.likely_outcome import LEAST_MASS
+from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.mechanisms.pate import Aggregation, GNMax, LNMax, Votes
+from dpcalc.numerics.normal import log_quantile
+from dpcalc.planner.pate import by_number, epsilons
+
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+_CELLS = 4  # lattice points for a vote
+_REACH = 2 * _CELLS + 1  # cells that a lead moves with one teacher, one more for round-off
+_SHARE = 0.1  # of delta that may fail, for each of two tails
+_SPENT = 0.1  # of the target that telling the cost may cost, by default
+_TURN = 0.15  # by how much the noise moves the logarithm of the sensitivity, by default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How a cost is made public; chosen without looking at the votes.
+
+    Attributes:
+        order: Renyi order of the analysis, > 1.
+        smoothness: beta of the smooth sensitivity, > 0: by how much its logarithm changes with one teacher.
+        noise: standard deviation of both noises in sensitivities, > 0.
+    """
+
+    order: float
+    smoothness: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not (math.isfinite(self.order) and self.order > 1):
+            raise InputError(f"order: expected a finite number > 1, got {self.order!r}")
+        if not (math.isfinite(self.smoothness) and self.smoothness > 0):
+            raise InputError(f"beta: expected a finite number > 0, got {self.smoothness!r}")
+        if not (math.isfinite(self.noise) and self.noise > 0):
+            raise InputError(f"noise of the release: expected a finite number > 0, got {self.noise!r}")
+
+    @property
+    def cost(self) -> float:
+        """Renyi divergence of the two numbers that are told."""
+        return self.order / self.noise**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sanitised:
+    """A cost that may be published.
+
+    Attributes:
+        epsilon: of labels and this number together, at delta.
+        delta: in (0, 1).
+        terms: how it was made.
+        spread: standard deviation of the noise in epsilon, public as well.
+    """
+
+    epsilon: float
+    delta: float
+    terms: Terms
+    spread: float
+
+
+def terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> Terms:
+    """Terms that only depend on what is public.
+
+    Args:
+        aggregation: with its noise.
+        queries: how many.
+        delta: in (0, 1).
+        target: epsilon that is aimed at; the data-independent one by default.
+    """
+    aim = target or by_number(aggregation, queries, delta=delta).epsilon
+    order = 1 + 2 * -math.log(delta) / aim
+    noise = math.sqrt(order / (_SPENT * aim))
+    return Terms(order=order, smoothness=_TURN / noise, noise=noise)
+
+
+def sanitised(
+    aggregation: Aggregation, votes: Votes, chosen: Terms, *, delta: float, rng: np.random.Generator
+) -> Sanitised:
+    """Draw a cost that may be published; every further draw costs again.
+
+    With f(D) the divergence of the labels, S(D) its smooth sensitivity, Z_1, Z_2 standard normal and c what Z exceeds
+    with probability delta/10: B = S(D) e^{beta noise (Z_1 + c)} and U = f(D) + noise B (Z_2 + c) are told. At order a
+    B costs a / (2 noise^2), since log S changes by beta at most. B >= S(D) and U >= f(D) but for delta/10 each; then f
+    changes by at most B, so that U costs as much again, and the labels cost at most U. Whoever publishes only if the
+    epsilon found here keeps to a target that was fixed before is (target, delta)-DP with all that is published.
+
+    Args:
+        aggregation: LNMax or GNMax.
+        votes: of the teachers.
+        chosen: without looking at the votes.
+        delta: in (0, 1).
+        rng: source of the noise; its seed must stay secret.
+
+    Raises:
+        UnsupportedError: for another aggregation.
+
+    References:
+        Papernot et al. 2018 (1802.08908v1), appendix B, for the smooth sensitivity; Redberg, Zhu, Wang 2023
+        (2301.00301v1), Algorithm 3, for the noisy logarithm. (Theorem 23 of the former scales the noise by S(D) itself;
+        the divergence it states is too small for orders above 1/(4 beta), see the tests.)
+    """
+    if not isinstance(aggregation, LNMax | GNMax):
+        raise UnsupportedError("sanitised cost: expected lnmax or gnmax, got confident-gnmax, whose checks count too")
+    costs, places = _on_lattice(aggregation, votes, chosen.order)
+    value, sensitivity = float(costs[places].sum()), _smooth_sensitivity(costs, places, chosen.smoothness)
+    rare = -float(log_quantile(np.array([math.log(_SHARE * delta)]))[0])
+    first, second = (float(each) for each in rng.standard_normal(2))
+    scale = chosen.noise * sensitivity * math.exp(chosen.smoothness * chosen.noise * (first + rare))
+    told = max(0.0, value + scale * (second + rare))
+    orders = np.array([chosen.order - 1])
+    epsilon = epsilons(orders * (told + chosen.cost), orders, delta=(1 - 2 * _SHARE) * delta)
+    return Sanitised(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=chosen, spread=scale)
+
+
+def _on_lattice(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, Places]:
+    """(divergence at leads 0, 1/4, 1/2, ..., the place of each query's lead rounded down)."""
+    leads = np.arange(votes.teachers * _CELLS + 1) / _CELLS
+    rivals = votes.labels - 1
+    chances = aggregation.overtakes(leads)
+    used = max(1, int((chances > LEAST_MASS).sum()))
+    chances = chances[:used]
+    orders = np.array([order - 1])
+    ahead, _ = aggregation.moments(votes.capped(rivals * chances), np.zeros(used, dtype=np.int64), orders)
+    each = votes.union_bound(aggregation.overtakes(np.arange(votes.teachers + 1.0))) / rivals
+    places = np.searchsorted(-chances, -np.maximum(each, LEAST_MASS), side="right") - 1
+    return np.maximum.accumulate(ahead[::-1, 0])[::-1] / (order - 1), np.clip(places, 0, used - 1)
+
+
+def _smooth_sensitivity(costs: Array, places: Places, smoothness: float) -> float:
+    """The most that one teacher can change the sum, after d others changed it, times e^{-smoothness d}: the largest."""
+    queries = np.bincount(places, minlength=costs.size)
+    lower = np.concatenate([np.full(_REACH, costs[0]), costs])[: costs.size]
+    higher = np.concatenate([costs, np.full(_REACH, costs[-1])])[_REACH:]
+    jumps = np.maximum(lower - costs, costs - higher)
+    largest, distance = 0.0, 0
+    while True:
+        largest = max(largest, math.exp(-smoothness * distance) * float(queries @ jumps))
+        wider = sliding_window_view(np.pad(jumps, _REACH, mode="edge"), 2 * _REACH + 1).max(axis=1)
+        if (wider == jumps).all():
+            return largest
+        jumps, distance = wider, distance + 1
