@@ -47,8 +47,15 @@ def scan(  # noqa: PLR0913  one parameter an option
         typer.Option(metavar="SUFFIX", help="Count only files that end so. May be repeated.", show_default=False),
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="PATH", help="Where to write the tree; - is standard output.")
-    ] = DEFAULT,
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help=f"Where to write the tree; - is standard output. {DEFAULT} where sizes differ.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is already there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema dpcalc.result/1.")] = False,
 ) -> Answer:
@@ -58,54 +65,61 @@ def scan(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.config.tree_files import END, check_level_names
     from dpcalc.gate.folders import SKIPPED
-    from dpcalc.gate.scan import Source
+    from dpcalc.gate.scan import Source, is_folder
     from dpcalc.gate.scan import scan as counted
 
     named = tuple(name.strip() for name in levels.split(",")) if levels else ()
     check_level_names([name for name in named[:-1] if name != SKIPPED] + list(named[-1:]))
-    if output != STDOUT and not output.lower().endswith(END):
-        raise InputError(f"--output: expected a file *{END}, which a config can read, got {output}")
-    if os.path.lexists(output) and not force:
-        raise InputError(f"--output: expected a path where nothing is, got {output}; --force overwrites it")
+    is_folder(path)
+    if output not in {None, STDOUT}:
+        if not str(output).lower().endswith(END):
+            raise InputError(f"--output: expected a file *{END}, which a config can read, got {output}")
+        if os.path.lexists(str(output)) and not force:
+            raise _taken(str(output))
     if output == STDOUT and as_json:
         raise InputError("--output: expected a file beside --json, got standard output, which has the answer")
     chosen = tuple(name.strip() for name in columns.split(",")) if columns else ()
-    source = Source(path=path, levels=named, columns=chosen, endings=tuple(suffix or ()), output=output)
+    source = Source(path=path, levels=named, columns=chosen, endings=tuple(suffix or ()), output=output or DEFAULT)
     found = counted(source, tell=tell)
     check_level_names(found.names)
-    return _answer(found, output, as_json=as_json)
+    wanted = len(found.sizes) > 1 and (output is not None or not found.is_equal)
+    return _answer(found, (output or DEFAULT) if wanted else None, force=force, as_json=as_json)
 
 
-def _answer(found: Scan, output: str, *, as_json: bool) -> Answer:
-    """Write the tree, unless there is one level, and tell what goes into the config."""
+def _answer(found: Scan, output: str | None, *, force: bool, as_json: bool) -> Answer:
+    """Write the tree where it is wanted, and tell what goes into the config."""
     from dpcalc.config.tree_files import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in found.remarks)
-    file, tree = output, ""
-    if len(found.sizes) > 1:
-        tree = tree_text(found.names, found.counts)
-        if output == STDOUT:
-            file = DEFAULT
-        else:
-            _write(output, tree.encode())
-            asides = (*asides, f"note: wrote {output}")
-    section = data_section(found.names, [(size.least, size.most) for size in found.sizes], file=_beside(file))
+    tree = tree_text(found.names, found.counts) if output else ""
+    if output and output != STDOUT:
+        _write(output, tree.encode(), force=force)
+        asides = (*asides, f"note: wrote {output}")
+    file = DEFAULT if output in {None, STDOUT} else _beside(str(output))
+    section = data_section(found.names, [(size.least, size.most) for size in found.sizes], file=file)
     if as_json:
         from dpcalc.report.measured_json import scan_json
 
-        return Answer(text=scan_json(found, output=output if tree else None, section=section), asides=asides)
+        return Answer(text=scan_json(found, output=output, section=section), asides=asides)
     text = "".join(f"# {line}\n" for line in _sizes(found)) + section
-    if tree and output == STDOUT:
+    if output == STDOUT:
         return Answer(text=tree, asides=(*asides, text.rstrip()))
     return Answer(text=text, asides=asides)
 
 
-def _write(output: str, data: bytes) -> None:
+def _write(output: str, data: bytes, *, force: bool) -> None:
     """A new file, or a new content of an old one, as a whole or not at all."""
     from dpcalc.config.saving import create, save
 
     if not create(output, data):
+        if not force:
+            raise _taken(output)
         save(output, data)
+
+
+def _taken(output: str) -> InputError:
+    """Something is already where the tree shall be."""
+    return InputError(f"--output: expected a path where nothing is, got {output}; --force overwrites it")
 
 
 def _beside(output: str) -> str:

@@ -44,6 +44,11 @@ class Scan:
     remarks: tuple[str, ...]
 
     @property
+    def is_equal(self) -> bool:
+        """Whether all units of each level hold the same number: such sizes need no tree."""
+        return all(size.least == size.most for size in self.sizes)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The levels, outermost first."""
         return tuple(size.name for size in self.sizes)
@@ -81,11 +86,20 @@ def scan(source: Source, *, tell: Callable[[float], None]) -> Scan:
     Raises:
         InputError: there is nothing to count, or it cannot be counted completely.
     """
-    if os.path.isdir(source.path):  # noqa: PTH112  also of names that Path refuses
-        return _folders(source, tell)
-    if not source.path.lower().endswith(ENDINGS):
-        raise InputError(f"{source.path}: expected a folder or a file *{', *'.join(ENDINGS)}, got neither")
-    return _manifest(source, tell)
+    return _folders(source, tell) if is_folder(source.path) else _manifest(source, tell)
+
+
+def is_folder(path: str) -> bool:
+    """Whether a path is a folder; else it is the name of a manifest.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if os.path.isdir(path):  # noqa: PTH112  also of names that Path refuses
+        return True
+    if not path.lower().endswith(ENDINGS):
+        raise InputError(f"{path}: expected a folder or a file *{', *'.join(ENDINGS)}, got neither")
+    return False
 
 
 def _folders(source: Source, tell: Callable[[float], None]) -> Scan:

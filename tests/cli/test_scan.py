@@ -46,11 +46,14 @@ def test_equal_sizes_need_no_tree(real, folder, tmp_path):
         (tmp_path / "data" / name).unlink()
     ended = real("scan", folder, *LEVELS)
     assert ended.out.endswith("data:\n  levels: [{name: user, count: 3}, {name: image, count: 1}]\n")
+    assert not (tmp_path / "counts.json").exists()
     (tmp_path / "run.yaml").write_text(ended.out + REST, encoding="utf-8")
     assert load("run.yaml").plan.phases[0].hierarchy.units(2) == 3
     ended = real("scan", "data/ann", "--output", "one.json")
     assert ended.out == "# example: 1\ndata:\n  levels: [{name: example, count: 1}]\n"
     assert not (tmp_path / "one.json").exists()
+    assert real("scan", folder, *LEVELS, "--output", "equal.json").code == 0
+    assert json.loads((tmp_path / "equal.json").read_text(encoding="utf-8"))["tree"] == [1, 1, 1]
 
 
 def test_a_file_that_is_there_stays(real, folder, tmp_path):
@@ -59,6 +62,8 @@ def test_a_file_that_is_there_stays(real, folder, tmp_path):
     assert ended.code == 2
     assert "--force overwrites it" in ended.err
     assert (tmp_path / "counts.json").read_text(encoding="utf-8") == "mine"
+    assert "--force overwrites it" in real("scan", folder, *LEVELS, "--output", "counts.json").err
+    assert "expected a folder" in real("scan", "nowhere", "--output", "counts.json").err
     assert real("scan", folder, *LEVELS, "--force").code == 0
     assert json.loads((tmp_path / "counts.json").read_text(encoding="utf-8"))["tree"] == [3, 1, 2]
 
