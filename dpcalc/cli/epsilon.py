@@ -6,7 +6,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
-from dpcalc.cli.sources import loaded_plan
+from dpcalc.cli.sources import every_unit, loaded_plan, loaded_units
 from dpcalc.cli.terminal import on_terminal, styled, width
 
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
@@ -29,6 +29,8 @@ def epsilon(
     from dpcalc.report.text import evaluation_lines
     from dpcalc.report.view import bare_epsilon, evaluation_view, note_texts
 
+    if every_unit(context):
+        return _of_every_unit(context, as_json=as_json, quiet=quiet)
     loaded = loaded_plan(context)
     evaluation = evaluate(loaded.plan)
     asides = remarks(loaded.diagnostics, note_texts(evaluation), quiet=quiet)
@@ -44,3 +46,29 @@ def epsilon(
     from dpcalc.report.table import evaluation_text
 
     return Answer(text=evaluation_text(view, width=width(), styled=styled()), asides=asides)
+
+
+def _of_every_unit(context: typer.Context, *, as_json: bool, quiet: bool) -> Answer:
+    """What a config costs whichever level is protected."""
+    from dpcalc.planner.evaluate import evaluate
+    from dpcalc.report.json import units_json
+    from dpcalc.report.text import units_lines
+    from dpcalc.report.units_view import unit_notes, units_view
+    from dpcalc.report.view import bare_epsilon
+
+    files = loaded_units(context)
+    answers = [(evaluate(loaded.plan), loaded) for loaded in files]
+    found = dict.fromkeys(diagnostic for loaded in files for diagnostic in loaded.diagnostics)
+    evaluations = [evaluation for evaluation, _ in answers]
+    asides = remarks(tuple(found), unit_notes(evaluations), quiet=quiet)
+    if as_json:
+        return Answer(text=units_json(answers), asides=asides)
+    if quiet:
+        return Answer(text="".join(f"{bare_epsilon(evaluation)}\n" for evaluation in evaluations), asides=asides)
+    if not on_terminal():
+        return Answer(text=units_lines(evaluations), asides=asides)
+
+    from dpcalc.report.table import comparison_text
+
+    view = units_view(evaluations, files[0].plan)
+    return Answer(text=comparison_text(view, width=width(), styled=styled()), asides=asides)

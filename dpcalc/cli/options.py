@@ -53,7 +53,7 @@ Unset = Annotated[
         "--unset", metavar="KEY", help="Take a key out of the config. May be repeated.", rich_help_panel=PANEL
     ),
 ]
-Unit = Annotated[str | None, _override("--unit", "LEVEL", "The level whose units are protected.")]
+Unit = Annotated[str | None, _override("--unit", "LEVEL", "The level whose units are protected; all: each of them.")]
 Delta = Annotated[str | None, _override("--delta", "D", "The delta of the guarantee.")]
 Adjacency = Annotated[str | None, _override("--adjacency", "RELATION", "add-remove, replace-one or zero-out.")]
 Method = Annotated[

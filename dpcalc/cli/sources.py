@@ -31,6 +31,7 @@ EXAMPLES = {
     "--delta": "1e-5",
 }
 _REQUEST = "dpcalc.request"
+EVERY = "all"  # what `--unit` takes instead of a level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +139,26 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = ()) -> Loade
     if missing or request.key:
         raise InputError(_neither(context, request, missing))
     return _nowhere(from_flags(overrides))
+
+
+def every_unit(context: typer.Context) -> bool:
+    """Whether a `SourceCommand` is asked about every level, with `--unit all`."""
+    request: Request = context.meta[_REQUEST]
+    return ("--unit", EVERY) in request.flags
+
+
+def loaded_units(context: typer.Context) -> tuple[Loaded, ...]:
+    """The config of a `SourceCommand` once for each level that can be protected; otherwise as `loaded_plan`."""
+    from dpcalc.config.loading import load_every_unit
+
+    request: Request = context.meta[_REQUEST]
+    path = _named(request, quiet=bool(context.params.get("quiet")))
+    if path is not None:
+        found = load_every_unit(path, key=request.key, overrides=request.overrides(()))
+        return tuple(map(_nowhere, found))
+    flags = tuple(flag for flag in request.flags if flag[0] != "--unit")  # flags alone tell of one level
+    context.meta[_REQUEST] = replace(request, flags=flags)
+    return (loaded_plan(context),)
 
 
 def _nowhere(loaded: Loaded) -> Loaded:

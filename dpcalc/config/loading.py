@@ -1,14 +1,16 @@
 """A file, and what `--set` adds, as a plan; or every error at once."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dpcalc.config.assignments import Changes, Overrides, changes
+from dpcalc.config.assignments import Assignment, Changes, Overrides, changes
 from dpcalc.config.build import build
 from dpcalc.config.diagnostics import ConfigError, Diagnostic
 from dpcalc.config.fingerprint import fingerprint
 from dpcalc.config.formats import Document
-from dpcalc.config.inside import part_of, put_back
+from dpcalc.config.forms import level_names
+from dpcalc.config.inside import Part, part_of, put_back
 from dpcalc.config.meaning import contradictions, remarks
 from dpcalc.config.merging import RUN_KEYS, as_set, long_form, runs, without_effect
 from dpcalc.config.nodes import Node, Section, walk, within
@@ -80,6 +82,25 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
     return _loaded(source, key, _both(assignments, overrides), folder_of(path))
 
 
+def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NOTHING) -> tuple[Loaded, ...]:
+    """The plans in a file, one that protects each level; otherwise as `load`.
+
+    Args:
+        path: file name, "-" for standard input.
+        key: dotted path of the section that is the config.
+        overrides: what the command line says; the unit is left out of account.
+
+    Returns:
+        A plan for each level, the outermost first.
+    """
+    stay_inside(path)
+    source, files = decode(read(path), STDIN if path == "-" else path), folder_of(path)
+    rest = tuple((option, text) for option, text in overrides.flags if option != "--unit")
+    names = level_names(_opened(source, key, replace(overrides, flags=rest), files).root) or ()
+    flags = [(*rest, ("--unit", json.dumps(name, ensure_ascii=False))) for name in names] or [rest]
+    return tuple(_loaded(source, key, replace(overrides, flags=one), files) for one in flags)
+
+
 def load_text(  # noqa: PLR0913  one for each thing that can vary
     text: str,
     *,
@@ -119,8 +140,27 @@ def _both(assignments: Sequence[str], overrides: Overrides) -> Overrides:
     return replace(overrides, assignments=(*assignments, *overrides.assignments))
 
 
-def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
-    """The stages from text to plan."""
+@dataclass(frozen=True, kw_only=True)
+class _Opened:
+    """A file in its long form, not yet looked at.
+
+    Attributes:
+        part: what of the file is the config.
+        root: it, with what the command line changes.
+        settings: of the command line, those that found their place.
+        faults: found on the way, whatever the config means.
+        holes: references that lead nowhere, and the like.
+    """
+
+    part: Part
+    root: Section
+    settings: tuple[Assignment, ...]
+    faults: tuple[Diagnostic, ...]
+    holes: tuple[Diagnostic, ...]
+
+
+def _opened(source: Source, key: str, overrides: Overrides, files: Files) -> _Opened:
+    """The stages from text to long form."""
     tree, flaws = parsed(source)
     part = part_of(tree, key)
     changed, unreadable = changes(overrides)
@@ -131,11 +171,19 @@ def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loa
     if strange:
         raise ConfigError(strange)
     holes = tuple(unresolved(root, references.faults))
-    found, wrong = sections(root, files)
-    idle = without_effect(settings, tuple(_used(root)))
-    faults = (*version_problems(root), *wrong, *contradictions(found), *lost, *idle)
     syntax = (flaw.diagnostic for flaw in flaws if within(part.path, flaw.path))
-    errors = (*syntax, *unreadable, *holes, *_elsewhere(faults, holes))
+    faults = (*syntax, *unreadable, *holes, *_elsewhere(lost, holes))
+    return _Opened(part=part, root=root, settings=settings, faults=faults, holes=holes)
+
+
+def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
+    """The stages from text to plan."""
+    opened = _opened(source, key, overrides, files)
+    part, root = opened.part, opened.root
+    found, wrong = sections(root, files)
+    idle = without_effect(opened.settings, tuple(_used(root)))
+    faults = (*version_problems(root), *wrong, *contradictions(found), *idle)
+    errors = (*opened.faults, *_elsewhere(faults, opened.holes))
     if errors:
         raise ConfigError(_ordered(errors, source.path))
     plan = build(found)

@@ -12,7 +12,7 @@ from dpcalc.config.schema import Data
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.sizes import number_of_units, size_problems
 from dpcalc.config.source import error, finding
-from dpcalc.config.values import BATCH
+from dpcalc.config.values import BATCH, EVERY
 from dpcalc.config.vocabulary import nearest
 from dpcalc.sampling.episodes import TASK
 from dpcalc.sampling.schemes import Shuffle
@@ -112,6 +112,14 @@ def _privacy(found: Sections) -> Iterator[Diagnostic]:
         yield error("DPC103", section.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
     elif isinstance(unit, Scalar) and unit.text == TASK and any(map(has_episodes, found.runs)):
         yield task_as_unit(unit, names)
+    elif isinstance(unit, Scalar) and unit.text == EVERY:
+        message = f"`{unit.path}` must name one level, got `{EVERY}`"
+        yield error(
+            "DPC108",
+            unit.anchor,
+            message,
+            f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each",
+        )
     elif unit is not None and privacy.unit not in names:
         yield _unknown_level(unit, names)
 

@@ -16,12 +16,13 @@ from dpcalc.config.nodes import USER_KEY
 
 MAX_COUNT = 10**15
 MAX_LABEL = 200
+EVERY = "all"  # `--unit all` asks about every level
 BATCH = "batch"  # `clip: batch` is level 0, the whole batch
 # Words that mean something where level names stand, or where sections are merged.
 RESERVED = frozenset(
     {
         BATCH,
-        "all",
+        EVERY,
         "scheme",
         "size",
         "rate",

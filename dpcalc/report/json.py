@@ -37,9 +37,24 @@ if TYPE_CHECKING:  # these load numpy, which `validate` does without
 
 def evaluation_json(evaluation: Evaluation, loaded: Loaded) -> str:
     """The output of `epsilon --json`."""
-    plan = loaded.plan
+    fields = {"config": {"path": loaded.path, "name": loaded.plan.name}, **_evaluation_fields(evaluation, loaded)}
+    return document("epsilon", fields)
+
+
+def units_json(answers: Sequence[tuple[Evaluation, Loaded]]) -> str:
+    """The output of `epsilon --unit all --json`: the fields of `evaluation_json` for each level, in `units`."""
+    _, first = answers[0]
     fields = {
-        "config": {"path": loaded.path, "name": plan.name},
+        "config": {"path": first.path, "name": first.plan.name},
+        "units": [_evaluation_fields(evaluation, loaded) for evaluation, loaded in answers],
+    }
+    return document("epsilon", fields)
+
+
+def _evaluation_fields(evaluation: Evaluation, loaded: Loaded) -> dict[str, object]:
+    """What a config costs."""
+    plan = loaded.plan
+    return {
         "guarantee": guarantee_fields(evaluation.guarantee),
         "alternatives": [row_fields(row) for row in evaluation.alternatives],
         "steps": evaluation.steps,
@@ -50,7 +65,6 @@ def evaluation_json(evaluation: Evaluation, loaded: Loaded) -> str:
         "diagnostics": [finding_fields(diagnostic) for diagnostic in findings(loaded.diagnostics)],
         "config_hash": loaded.config_hash,
     }
-    return document("epsilon", fields)
 
 
 def statement_json(statement: Statement, loaded: Loaded) -> str:

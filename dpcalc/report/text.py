@@ -1,8 +1,17 @@
 """Views as plain text, for pipes, logs and people without a terminal."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from dpcalc.report.comparison_view import ComparisonView
 from dpcalc.report.gate_view import GateView
+from dpcalc.report.units_view import unit_facts
 from dpcalc.report.view import EvaluationView
+
+if TYPE_CHECKING:  # this loads numpy, which `validate` and a closed gate do without
+    from dpcalc.planner.evaluate import Evaluation
 
 
 def evaluation_lines(view: EvaluationView) -> str:
@@ -13,6 +22,11 @@ def evaluation_lines(view: EvaluationView) -> str:
 def comparison_lines(view: ComparisonView) -> str:
     """A comparison as one block of `key: value` lines a row, blocks apart by an empty line."""
     return "\n".join(_lines(tuple(zip(view.columns, row, strict=True))) for row in view.rows)
+
+
+def units_lines(evaluations: Sequence[Evaluation]) -> str:
+    """Every level's guarantee as one block of `key: value` lines, blocks apart by an empty line."""
+    return "\n".join(_lines(tuple(unit_facts(one))) for one in evaluations)
 
 
 def _lines(facts: tuple[tuple[str, str], ...]) -> str:
