@@ -1,6 +1,6 @@
 """The composed loss of a run on one lattice, from above or from below."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import exp
 
@@ -9,7 +9,7 @@ import numpy as np
 from dpcalc.accountants.conversion import Moments
 from dpcalc.curves.cells import Cells, Resolution, cells
 from dpcalc.curves.coarsen import Rounding, round_down, round_up
-from dpcalc.curves.composition import Loss, merged, power
+from dpcalc.curves.composition import Loss, power, sum_of
 from dpcalc.curves.discretize import lattice_down, lattice_up
 from dpcalc.curves.held import Held, HeldMoments, LogMoments
 from dpcalc.curves.loss_moments import Curve
@@ -18,6 +18,7 @@ from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
+Composed = tuple[LossPmf, float]  # a tilted loss, and its slack
 Step = tuple[Curve, LogMoments, int]  # its log moments, and how often it occurs
 
 
@@ -67,40 +68,44 @@ def extended(one: Loss) -> Loss:
     return one.wider()
 
 
-def composed_loss(counts: dict[Curve, int], moments: Moments, fineness: Fineness, side: Side) -> tuple[LossPmf, float]:
-    """The whole run on one lattice.
+def composed_loss(
+    counts: dict[Curve, int], moments: Moments, fineness: Fineness, sides: tuple[Side, ...]
+) -> list[Composed]:
+    """The whole run on one lattice, for each side.
 
     Args:
         counts: steps and how often each occurs, not empty.
         moments: theirs, in the same order.
         fineness: what is kept.
-        side: how to err.
+        sides: how to err.
 
     Returns:
-        (the tilted loss, a bound on the log of what misplaced cell ends and rounded numbers can change).
+        (the tilted loss, a bound on the log of what misplaced cell ends and rounded numbers can change) of each side.
     """
     parts = zip(counts.items(), moments.parts, strict=True)
-    return _composed([(curve, one, count) for (curve, count), (one, _) in parts], fineness, side)
+    return _composed([(curve, one, count) for (curve, count), (one, _) in parts], fineness, sides)
 
 
-def _composed(steps: Iterable[Step], fineness: Fineness, side: Side) -> tuple[LossPmf, float]:
-    """The composition of some steps, and its slack."""
-    steps = list(steps)
-    each = replace(fineness, budget=fineness.budget / (2 * len(steps)))
-    total: LossPmf | None = None
-    slack = 0.0
-    for step in steps:
-        start, more = _start(step, each, side)
-        part = power(fineness.precision(start), step[2], each.budget, side.rounding)
-        total = part if total is None else merged(total, part, side.rounding)
-        slack += step[2] * more
-    if total is None:
+def _composed(steps: list[Step], fineness: Fineness, sides: tuple[Side, ...]) -> list[Composed]:
+    """The composition of some steps."""
+    if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
-    return total, slack
+    share = 2 if len(steps) == 1 else 4  # the rest is for the sum of the steps
+    each = replace(fineness, budget=fineness.budget / (share * len(steps)))
+    starts = [_starts(step, each, sides) for step in steps]
+    found = []
+    for i, side in enumerate(sides):
+        parts = [
+            power(fineness.precision(start[i][0]), count, each.budget, side.rounding)
+            for start, (_, _, count) in zip(starts, steps, strict=True)
+        ]
+        slack = sum(count * start[i][1] for start, (_, _, count) in zip(starts, steps, strict=True))
+        found.append((sum_of(parts, fineness.budget / 4, side.rounding), slack))
+    return found
 
 
-def _start(step: Step, fineness: Fineness, side: Side) -> tuple[Loss, float]:
-    """One step on its first lattice, and its slack."""
+def _starts(step: Step, fineness: Fineness, sides: tuple[Side, ...]) -> list[tuple[Loss, float]]:
+    """One step on its first lattice, and its slack, for each side."""
     curve, moments, copies = step
     tilt = fineness.tilt
     if isinstance(curve, RdpCurve):
@@ -109,13 +114,13 @@ def _start(step: Step, fineness: Fineness, side: Side) -> tuple[Loss, float]:
         )
     log_norm = float(moments.cumulants(np.array([tilt]))[0][0])
     if isinstance(curve, Held):
-        return _held(curve, moments, replace(fineness, budget=fineness.budget / (2 * copies)), side)
+        return _held(curve, moments, replace(fineness, budget=fineness.budget / (2 * copies)), sides)
     aim = Resolution(tilt=tilt, log_norm=log_norm, copies=copies, budget=fineness.budget, neglect=fineness.neglect)
     cut = cells(curve, aim)
-    return side.lattice(cut), _slack(cut, tilt, side)
+    return [(side.lattice(cut), _slack(cut, tilt, side)) for side in sides]
 
 
-def _held(curve: Held, moments: LogMoments, fineness: Fineness, side: Side) -> tuple[Loss, float]:
+def _held(curve: Held, moments: LogMoments, fineness: Fineness, sides: tuple[Side, ...]) -> list[tuple[Loss, float]]:
     """The steps under a held draw, composed; else the loss is 0. Their errors count as often as the draw hits."""
     if not isinstance(moments, HeldMoments):
         raise TypeError("composition: expected the moments of a held draw, got those of a step")
@@ -124,8 +129,11 @@ def _held(curve: Held, moments: LogMoments, fineness: Fineness, side: Side) -> t
     log_norm = float(moments.cumulants(at)[0][0])
     drawn = min(1.0, curve.rate * exp(min(inside - log_norm, 700.0)))
     steps = [(one, its, count) for (one, count), (its, _) in zip(curve.counts, moments.parts, strict=True)]
-    found, slack = _composed(steps, replace(fineness, budget=fineness.budget / drawn), side)
-    return told_apart(found, curve.rate, log_norm, side.sign).normalized(), slack * drawn
+    composed = _composed(steps, replace(fineness, budget=fineness.budget / drawn), sides)
+    return [
+        (told_apart(found, curve.rate, log_norm, side.sign).normalized(), slack * drawn)
+        for side, (found, slack) in zip(sides, composed, strict=True)
+    ]
 
 
 def _slack(cut: Cells, tilt: float, side: Side) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
-from dpcalc.accountants.conversion import Best, best_delta, best_epsilon, log_peak
+from dpcalc.accountants.conversion import best_delta, best_epsilon, log_peak
 from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
 from dpcalc.curves.loss_pmf import LossPmf
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
@@ -30,8 +30,11 @@ NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called 
 ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
 RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
+MANY_WIDER = 4.0  # times that for many different steps, among which it is shared
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
 _BEFORE = 30  # doublings of the spacing, from the lowest loss down
+_ATTEMPTS = 12  # at finding out how small delta is
+_TINY = 1e-300  # a delta below which there is none
 _HUGE = 300.0  # exponent beyond which even the least error, times e^_HUGE, is far above 1
 
 
@@ -66,27 +69,33 @@ def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...]
         return tuple(math.inf if side is UPPER else 0.0 for side in sides)
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
-    tilt = replace(best, order=min(best.order, STEEPEST / best.value))
-    room = {side: (kept if side is UPPER else delta) - infinite for side in sides}
-    return tuple(min(best.value, _end(counts, tilt, neglect, room[side], side)) for side in sides)
+    tilt = min(best.order, STEEPEST / best.value)
+    aim = RELATIVE_WIDTH * max(tilt * best.value, 1.0) * min(math.sqrt(len(counts)), MANY_WIDER)
+    fineness = Fineness(tilt=tilt, budget=aim, neglect=neglect, precision=doubles)
+    composed = composed_loss(counts, best.moments, fineness, sides)
+    ends = []
+    for side, found in zip(sides, composed, strict=True):
+        spent = (kept if side is UPPER else delta) - infinite
+        first = _epsilon(*found, spent, side)
+        finer = _finer(first, fineness, spent)
+        if finer is not None:
+            first = _epsilon(*composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
+        ends.append(min(best.value, first.epsilon))
+    return tuple(ends)
 
 
-def _end(counts: dict[Curve, int], best: Best, neglect: float, delta: float, side: Side) -> float:
-    """One end of epsilon: a first attempt, and where that was too coarse for the slope of delta a second one.
+def _finer(found: "_Found", fineness: Fineness, delta: float) -> Fineness | None:
+    """What a second attempt needs where the first was too coarse for the slope of log delta.
 
-    The first attempt takes the slope of log delta for the tilt. Where rare large losses forbid the tilt that fits
-    epsilon they differ: then the cells must be finer, and the round-off of the transforms may matter, too.
+    The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ: then
+    the cells must be finer, and the round-off of the transforms may matter, too.
     """
-    aim = RELATIVE_WIDTH * max(best.order * best.value, 1.0)
-    fineness = Fineness(tilt=best.order, budget=aim, neglect=neglect, precision=doubles)
-    found = _epsilon(*composed_loss(counts, best.moments, fineness, side), delta, side)
-    local = found.steepness / max(best.order * found.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
-    budget = max(WORST_WIDTH * found.steepness / max(local, 1.0) ** 2, aim / 16)
+    local = found.steepness / max(fineness.tilt * found.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
+    budget = max(WORST_WIDTH * found.steepness / max(local, 1.0) ** 2, fineness.budget / 16)
     rough = found.roundoff > ROUNDED * found.steepness * delta
-    if found.epsilon and (rough or budget < aim / 2):
-        finer = replace(fineness, budget=min(budget, aim), precision=extended if rough else doubles)
-        found = _epsilon(*composed_loss(counts, best.moments, finer, side), delta, side)
-    return found.epsilon
+    if not found.epsilon or not (rough or budget < fineness.budget / 2):
+        return None
+    return replace(fineness, budget=min(budget, fineness.budget), precision=extended if rough else doubles)
 
 
 @dataclass(frozen=True)
@@ -102,18 +111,31 @@ def delta_interval(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Sid
     """Certified ends of delta of one direction at an epsilon >= 0; as `interval` otherwise."""
     if not counts:
         return tuple(0.0 for _ in sides)
-    rough, infinite = best_delta(counts, epsilon=epsilon), infinite_mass(counts.items())
-    neglected = 1e-5 * min(max(rough.value - infinite, 1e-40), 1.0)
-    neglect = neglected / segment_ends(counts.items())
-    best = best_delta(counts, epsilon=epsilon, neglect=neglect)
-    fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
-    ends = []
-    for side in sides:
-        found = _delta(*composed_loss(counts, best.moments, fineness, side), epsilon, side)
-        ends.append(
-            min(1.0, infinite + found + neglected, rough.value) if side is UPPER else infinite + max(0.0, found)
-        )
-    return tuple(ends)
+    rough, infinite = best_delta(counts, epsilon=epsilon).value, infinite_mass(counts.items())
+    if rough < _TINY:
+        return tuple(_TINY if side is UPPER else 0.0 for side in sides)
+    return tuple(min(1.0, infinite + _delta_end(counts, epsilon, rough, side)) for side in sides)
+
+
+def _delta_end(counts: dict[Curve, int], epsilon: float, rough: float, side: Side) -> float:
+    """One end of delta, finite losses; what may be left out depends on it, and it may be far below the moment bound."""
+    infinite = infinite_mass(counts.items())
+    end = max(min(1.0, rough) - infinite, _TINY)
+    for _ in range(_ATTEMPTS):
+        neglected = 1e-5 * end
+        neglect = neglected / segment_ends(counts.items())
+        best = best_delta(counts, epsilon=epsilon, neglect=neglect)
+        if best.value - infinite < neglected:
+            end = max(best.value - infinite, 1e-16 * infinite) + neglected
+            continue
+        tilt = min(best.order, STEEPEST / max(epsilon, 1e-300))
+        fineness = Fineness(tilt=tilt, budget=1e-4, neglect=neglect, precision=doubles)
+        (composed,) = composed_loss(counts, best.moments, fineness, (side,))
+        found = _delta(*composed, epsilon, side)
+        if found > (0.01 * end if side is UPPER else 0.0):
+            return min(end, found + neglected) if side is UPPER else found
+        end = 0.01 * end + neglected
+    return max(end, _TINY) if side is UPPER else 0.0
 
 
 def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> Array:
@@ -137,7 +159,7 @@ def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> 
     neglect = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=around, neglect=neglect)
     fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
-    pmf, slack = composed_loss(counts, best.moments, fineness, UPPER)
+    ((pmf, slack),) = composed_loss(counts, best.moments, fineness, (UPPER,))
     losses, plain, _ = _untilted(pmf, UPPER, slack)
     base = float(epsilons.min())
     losses, plain = losses[losses > base], plain[losses > base]

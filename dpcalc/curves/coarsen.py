@@ -116,7 +116,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
     Merging is post-processing, and an atom may be split at random, so the result is a lower end. A sweep from one end
     groups what it meets before a lattice point with as much of what lies beyond it as keeps both the P and the Q mass.
     Where that is so far away that merging would cost more than rounding down, the group is rounded down. What is left
-    without a partner at the other end is rounded down, too: of the sweeps from either end that with more mass is taken.
+    without a partner at the other end is rounded down, too: the sweep goes to the end with less mass.
 
     Args:
         mass: tilted masses, by increasing loss.
@@ -127,34 +127,35 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
     Returns:
         (lattice indices, tilted masses).
     """
-    sweeps = [_swept(_Atoms(mass.tolist(), loss.tolist(), tilt, end), spacing) for end in (1, -1)]
-    return max(sweeps, key=lambda found: math.fsum(found[1]))
+    if not mass.size:
+        return [], []
+    top, bottom = mass[loss > loss[-1] - spacing].sum(), mass[loss < loss[0] + spacing].sum()
+    return _swept(_Atoms(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
 
 
 def _swept(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
     """One sweep over the atoms, which it uses up."""
+    mass, loss, tilt, end = atoms.mass, atoms.loss, atoms.tilt, atoms.end
     places: list[int] = []
     points: list[float] = []
-    end = atoms.end
-    i = 0 if end > 0 else len(atoms.mass) - 1
-    while 0 <= i < len(atoms.mass):
-        place = end * math.ceil(end * atoms.loss[i] / spacing)
+    i, last = (0, len(mass)) if end > 0 else (len(mass) - 1, -1)
+    while i != last:
+        place = end * math.ceil(end * loss[i] / spacing)
         goal = place * spacing
         total = missing = 0.0
-        while 0 <= i < len(atoms.mass) and end * (goal - atoms.loss[i]) >= 0:
-            moved = atoms.moved(i, goal)
+        while i != last and (away := goal - loss[i]) * end >= 0:
+            moved = mass[i] * math.exp(tilt * away)
             total += moved
-            missing += end * moved * _growth(goal - atoms.loss[i])
+            missing += end * moved * _growth(away)
             i += end
         reached = atoms.reached(i, goal, missing, missing if end < 0 else spacing * total - missing)
         if reached is not None:
-            total += sum(atoms.moved(k, goal) for k in range(i, reached[0], end))
-            i, part = reached
-            if part:
-                total += part * atoms.moved(i, goal)
-                atoms.mass[i] *= 1 - part
+            more, i, left = reached
+            total += more
+            if left < 1:
+                mass[i] *= left
         elif end > 0:
-            place, total = place - 1, total * math.exp(-atoms.tilt * spacing)
+            place, total = place - 1, total * math.exp(-tilt * spacing)
         places.append(place)
         points.append(total)
     return places, points
@@ -169,33 +170,33 @@ class _Atoms:
     tilt: float
     end: int
 
-    def moved(self, k: int, goal: float) -> float:
-        """The P mass of atom k as a tilted mass at another loss."""
-        return self.mass[k] * math.exp(self.tilt * (goal - self.loss[k]))
-
-    def reached(self, i: int, goal: float, missing: float, patience: float) -> tuple[int, float] | None:
-        """How many atoms from i on bring a group to its lattice point: (first left, part of it).
+    def reached(self, i: int, goal: float, missing: float, patience: float) -> tuple[float, int, float] | None:
+        """What atoms from i on bring a group to its lattice point: (their mass there, first not used up, its rest).
 
         None where they do not suffice, or where merging so far costs more than rounding the group down, `patience`;
         both as shares of the tilted mass, divided by the tilt. Too much of P mass with nothing below it left is no
         obstacle: what is merged may be rounded down.
         """
-        cost = 0.0
+        mass, loss, tilt, end = self.mass, self.loss, self.tilt, self.end
+        total, price, last = 0.0, 0.5 * (1 + tilt), len(mass) if end > 0 else -1
         while missing > 0:
-            if not 0 <= i < len(self.mass):
-                return (i, 0.0) if self.end < 0 else None
-            away = abs(goal - self.loss[i])
-            if 0.5 * (1 + self.tilt) * away > 1:  # nothing this far away is worth merging
+            if i == last:
+                return (total, i, 1.0) if end < 0 else None
+            away = goal - loss[i]
+            if price * abs(away) > 1:  # nothing this far away is worth merging
                 return None
-            gain = -self.end * self.moved(i, goal) * _growth(goal - self.loss[i])
-            cost += 0.5 * (1 + self.tilt) * min(gain, missing) * away
-            if cost > patience:
+            moved = mass[i] * math.exp(tilt * away)
+            gain = -end * moved * math.expm1(away)
+            patience -= price * min(gain, missing) * abs(away)
+            if patience < 0:
                 return None
             if gain > missing:
-                return i, missing / gain
+                part = missing / gain
+                return total + part * moved, i, 1 - part
+            total += moved
             missing -= gain
-            i += self.end
-        return i, 0.0
+            i += end
+        return total, i, 1.0
 
 
 def _growth(away: float) -> float:

@@ -1,13 +1,16 @@
 """Many copies of a loss, in rounds, the lattice widened after each: the cost grows like the logarithm of the count."""
 
+import heapq
 import math
 
 import numpy as np
 
 from dpcalc.curves.cells import ROUND
 from dpcalc.curves.coarsen import Rounding, coarsened, inflation
-from dpcalc.curves.loss_pmf import LossPmf, added, compose, powers, trimmed
+from dpcalc.curves.loss_pmf import LossPmf, added, compose, powers, refined, trimmed
 from dpcalc.curves.split_pmf import SplitPmf, split_powers
+
+_MOST_REFINED = 1 << 19  # entries a loss may have after it was put on a finer lattice
 
 Loss = LossPmf | SplitPmf
 _NOTHING = 1e-15  # a bulk of which so little is left has no window: it goes with the jumps
@@ -20,6 +23,36 @@ def merged(a: LossPmf, b: LossPmf, rounding: Rounding) -> LossPmf:
     return trimmed(compose(a, b))
 
 
+def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
+    """The composition of different losses, those on the finest lattices first, the lattice widened after each.
+
+    Args:
+        parts: not empty.
+        budget: how much the log of the tilted mass may change in all, about.
+        rounding: how to err.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    levels = [part.level for part in parts]
+    depth = math.ceil(math.log2(len(parts))) + max(levels) - min(levels) + 1  # of the tree of sums
+    share = budget / (len(parts) * depth)
+    waiting = [(part.level, 1, number, part) for number, part in enumerate(parts)]
+    heapq.heapify(waiting)
+    for number in range(len(parts), 2 * len(parts) - 1):
+        (_, few, _, a), (_, more, _, b) = heapq.heappop(waiting), heapq.heappop(waiting)
+        count = few + more
+        one = _widened_alone(trimmed(compose(*_on_one_lattice(a, b, rounding))), 1, count * share, rounding)
+        heapq.heappush(waiting, (one.level, count, number, one))
+    return waiting[0][3]
+
+
+def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
+    """Both on the finer lattice, which costs nothing, or as near to it as memory allows; a's is not wider than b's."""
+    gap = b.level - a.level
+    free = min(gap, _halvings(b))
+    return coarsened(a, gap - free, rounding).normalized(), refined(b, free).normalized()
+
+
 def power(one: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
     """`count` copies of one loss, digit by digit in base ROUND, the lattice widened after each round."""
     rest: LossPmf | None = None
@@ -28,9 +61,10 @@ def power(one: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
         count, digit = divmod(count, ROUND)
         powered, *extra = _powers(one, (ROUND, digit) if digit else (ROUND,), rounding)
         for part in extra:
-            rest = _joined(part, rounding) if rest is None else merged(rest, _joined(part, rounding), rounding)
+            alone = _joined(part, budget / rounds, rounding)
+            rest = alone if rest is None else merged(rest, alone, rounding)
         one = _widened(powered, count, budget / rounds, rounding)
-    one = _joined(_powers(one, (count,), rounding)[0] if count > 1 else one, rounding)
+    one = _joined(_powers(one, (count,), rounding)[0] if count > 1 else one, budget / rounds, rounding)
     return one if rest is None else merged(rest, one, rounding)
 
 
@@ -46,9 +80,18 @@ def _powers(one: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss
     return [trimmed(power) for power in powers(one, counts)]
 
 
-def _joined(one: Loss, rounding: Rounding) -> LossPmf:
-    """A loss on one lattice."""
-    return one.joined(rounding) if isinstance(one, SplitPmf) else one
+def _joined(one: Loss, budget: float, rounding: Rounding) -> LossPmf:
+    """A loss on one lattice, as wide as the bulk allows for a budget, or as memory asks for the jumps."""
+    if isinstance(one, LossPmf):
+        return one
+    doublings = _doublings(one.bulk, 1, budget, one.gap)
+    free = min(one.gap - doublings, _halvings(one.jumps))
+    return added(coarsened(one.bulk, one.gap - free, rounding), refined(one.jumps, free)).normalized()
+
+
+def _halvings(one: LossPmf) -> int:
+    """How often the spacing may be halved before the entries are too many."""
+    return max(0, math.floor(math.log2(_MOST_REFINED / one.mass.size)))
 
 
 def _widened(one: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
@@ -56,19 +99,29 @@ def _widened(one: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
 
     The bulk of a split loss is widened until it meets the lattice of the jumps.
     """
-    bulk, most = (one.bulk, one.gap) if isinstance(one, SplitPmf) else (one, 60)
+    if isinstance(one, LossPmf):
+        return _widened_alone(one, copies, budget, rounding)
+    bulk, most = one.bulk, one.gap
+    wide = coarsened(bulk, _doublings(bulk, copies, budget, most), rounding)
+    if wide.level == one.jumps.level:
+        return added(wide, one.jumps).normalized()
+    return SplitPmf(bulk=wide, jumps=one.jumps).normalized()
+
+
+def _widened_alone(one: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:
+    """A loss on one lattice, widened likewise."""
+    return coarsened(one, _doublings(one, copies, budget, 60), rounding).normalized()
+
+
+def _doublings(one: LossPmf, copies: int, budget: float, most: int) -> int:
+    """How often the spacing can be doubled for a budget."""
     doublings = 0
     while doublings < most:
         block = 2 << doublings
-        if bulk.tilt * bulk.spacing * block > 1:  # what was lost or rounded would swell with the tilt
+        if one.tilt * one.spacing * block > 1:  # what was lost or rounded would swell with the tilt
             break
-        residues = np.pad(bulk.mass, (0, -bulk.mass.size % block)).reshape(-1, block).sum(axis=0)
-        if copies * inflation(residues, bulk.tilt, bulk.spacing * block) > budget or block > bulk.mass.size:
+        residues = np.pad(one.mass, (0, -one.mass.size % block)).reshape(-1, block).sum(axis=0)
+        if copies * inflation(residues, one.tilt, one.spacing * block) > budget or block > one.mass.size:
             break
         doublings += 1
-    wide = coarsened(bulk, doublings, rounding)
-    if not isinstance(one, SplitPmf):
-        return wide.normalized()
-    if doublings == most:
-        return added(wide, one.jumps).normalized()
-    return SplitPmf(bulk=wide, jumps=one.jumps).normalized()
+    return doublings

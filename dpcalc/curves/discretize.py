@@ -76,7 +76,7 @@ def _origin(mass: Array, loss: Array, cut: Cells) -> float:
     place = np.rint(loss / widest).astype(np.int64)
     sums = summed_by_place(place - place.min(), mass, size=int(np.ptp(place)) + 1)
     inside = place == place.min() + int(np.argmax(sums))
-    reference = float(loss[inside].max())
+    reference = float(loss[inside].min())
     plain = mass[inside] * np.exp(cut.tilt * (reference - loss[inside]))
     return reference - math.log1p(float((plain * np.expm1(reference - loss[inside])).sum() / plain.sum()))
 

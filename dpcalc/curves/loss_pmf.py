@@ -183,6 +183,15 @@ def compose(a: LossPmf, b: LossPmf) -> LossPmf:
     )
 
 
+def refined(pmf: LossPmf, doublings: int) -> LossPmf:
+    """The same measure on a lattice finer by some halvings of the spacing."""
+    if doublings == 0:
+        return pmf
+    mass = np.zeros(((pmf.mass.size - 1) << doublings) + 1, dtype=pmf.mass.dtype)
+    mass[:: 1 << doublings] = pmf.mass
+    return replace(pmf, level=pmf.level - doublings, start=pmf.start << doublings, mass=mass)
+
+
 def trimmed(pmf: LossPmf) -> LossPmf:
     """Without the ends that hold less than a tilted mass of 1e-15; what is cut is counted as lost."""
     below = np.cumsum(pmf.mass)

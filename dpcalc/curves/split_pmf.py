@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.coarsen import Rounding, coarsened
-from dpcalc.curves.loss_pmf import LossPmf, added, powers, powers_beyond
+from dpcalc.curves.loss_pmf import LossPmf, powers, powers_beyond
 
 Array = NDArray[np.float64]
 
@@ -44,10 +44,6 @@ class SplitPmf:
         """The same measure with masses that sum to 1."""
         total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
         return SplitPmf(bulk=_scaled(self.bulk, total), jumps=_scaled(self.jumps, total))
-
-    def joined(self, rounding: Rounding) -> LossPmf:
-        """Both parts on the coarser lattice."""
-        return added(coarsened(self.bulk, self.gap, rounding), self.jumps).normalized()
 
 
 def _scaled(part: LossPmf, total: float) -> LossPmf:
