@@ -71,7 +71,7 @@ def power(one: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
 def _powers(one: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
     """Self-compositions of a loss on one lattice or two."""
     if isinstance(one, SplitPmf) and float(one.bulk.mass.sum()) ** max(counts) < _NOTHING:
-        return _powers(one.joined(rounding), counts, rounding)
+        return _powers(added(coarsened(one.bulk, one.gap, rounding), one.jumps).normalized(), counts, rounding)
     if isinstance(one, SplitPmf):
         return [
             SplitPmf(bulk=trimmed(power.bulk), jumps=trimmed(power.jumps))
