@@ -10,7 +10,7 @@ from dpcalc.errors import InputError
 from dpcalc.gate.check import Demands, check
 from dpcalc.gate.costs import Costs
 from dpcalc.gate.revision import revision
-from dpcalc.gate.verdict import Problem, Result, Verdict, worst
+from dpcalc.gate.verdict import Fits, Problem, Result, Verdict, worst
 
 _RESTORE = "restore it from the base, and add runs with `dpcalc ledger add`"
 REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
@@ -29,6 +29,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
         The result; `failed` also where the ledger of the base was changed, shortened or removed.
     """
     (result,) = check([path], demands=demands, costs=costs)
+    result = replace(result, fits=Fits())  # what was done cannot be made to fit any more
     if not base or _begins_with(path, base):
         return result
     detail = f"what {base} says in it is not there any more as it was"
