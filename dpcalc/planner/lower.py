@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed
 
 Pair = tuple[Mixture, Mixture]
+
+_MOST_SUMMED = 32  # draws under one draw above them; more are not looked at
 
 
 def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | None:
@@ -102,8 +105,8 @@ class _World:
     Attributes:
         timed: the bound they are held against.
         pair: (P, Q) of one draw for a sign pattern.
-        stretches: (factor on the noise, how often): gradients do not change while a draw is held, and of a pass only
-            the sum is looked at.
+        stretches: (factor on the noise, how often): gradients do not change while a draw is held, and of a pass and
+            of all that happens under one outermost draw only the sum is looked at.
     """
 
     timed: Timed
@@ -112,16 +115,24 @@ class _World:
 
 
 def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
-    """The data sets of one phase; None where draws of several rhythms or a group in several places are to be told."""
+    """The data sets of one phase; None where what a unit adds changes under one draw, or a group has several places."""
     place = plan.phases.index(phase)
     hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
     timed = protected.choices[place][0]
     if hierarchy.episodes is not None:
         return _World(timed=timed, pair=partial(_episode_pair, plan, phase), stretches=((1.0, phase.steps),))
-    rhythms = {level.redraw_every for level in hierarchy.levels[: max(plan.unit, clip)]}
-    if len(rhythms) > 1 or _room(path, plan.adjacency) < plan.group_size:
+    rhythms = [level.redraw_every for level in hierarchy.levels]
+    company = company_of(hierarchy, path, clip=clip)
+    parts = (
+        rhythms[clip : plan.unit] if clip < plan.unit else rhythms[plan.unit - 1 : plan.unit if company.own else clip]
+    )
+    if {*parts} != {timed.hold} or _room(path, plan.adjacency) < plan.group_size:
         return None
-    pair = partial(_drawn_pair, company_of(hierarchy, path, clip=clip), plan.adjacency, plan.group_size)
+    repeats = tuple(min(above // below, _MOST_SUMMED) for above, below in pairwise(rhythms[: plan.unit]))
+    pair = partial(_drawn_pair, company, plan.adjacency, plan.group_size, repeats)
+    if any(number > 1 for number in repeats):
+        factor = math.sqrt(math.prod(repeats) / timed.hold)
+        return _World(timed=timed, pair=pair, stretches=((factor, phase.steps // rhythms[0]),))
     if timed.steps_of_a_pass > 1:
         passes = phase.steps // timed.steps_of_a_pass
         return _World(timed=timed, pair=pair, stretches=((math.sqrt(timed.steps_of_a_pass), passes),))
@@ -147,9 +158,11 @@ def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
     return episode_pair(phase.hierarchy, signs[-1], draw=draw, adjacency=adjacency, members=plan.group_size)
 
 
-def _drawn_pair(company: Company, adjacency: Adjacency, members: int, signs: tuple[int, ...]) -> Pair:
-    """(P, Q) of one draw."""
-    return data_set_pair(company, adjacency=adjacency, signs=signs, members=members)
+def _drawn_pair(
+    company: Company, adjacency: Adjacency, members: int, repeats: tuple[int, ...], signs: tuple[int, ...]
+) -> Pair:
+    """(P, Q) of one draw of the outermost level."""
+    return data_set_pair(company, adjacency=adjacency, signs=signs, members=members, repeats=repeats)
 
 
 def _attains(timed: Timed, pair: Pair) -> bool:

@@ -29,9 +29,9 @@ def sign_patterns(unit: int) -> Iterator[tuple[int, ...]]:
 
 
 def data_set_pair(
-    company: Company, *, adjacency: Adjacency, signs: tuple[int, ...], members: int = 1
+    company: Company, *, adjacency: Adjacency, signs: tuple[int, ...], members: int = 1, repeats: tuple[int, ...] = ()
 ) -> tuple[Mixture, Mixture]:
-    """The distributions of the batch mean in D and D' for one pattern.
+    """The distributions of the batch mean in D and D' for one pattern, summed over the draws under one of level 1.
 
     Args:
         company: the protected unit and the units drawn beside it.
@@ -39,6 +39,8 @@ def data_set_pair(
         signs: +1, -1 or 0 by level, length p; below a clipping level above the unit, the sign of the clipped
             vector of a draw that misses the unit.
         members: units protected together, all in one frame.
+        repeats: for each level above the protected one, how many draws of the next level are summed under one of its
+            own; () for one each.
 
     Returns:
         (P, Q) of D and D', exact weights by center.
@@ -50,8 +52,12 @@ def data_set_pair(
     else:
         inner = _unit_level(company, adjacency, signs[unit - 1], members)
         lowest = unit - 1
+    summed_up = 1
     for j in range(lowest, 0, -1):
-        inner = (_drawn(company, j, signs[j - 1], inner[0]), _drawn(company, j, signs[j - 1], inner[1]))
+        again = repeats[j - 1] if repeats else 1
+        summed_up *= again
+        p, q = (_drawn(company, j, signs[j - 1] * summed_up, times(side, again)) for side in inner)
+        inner = p, q
     return inner
 
 

@@ -1,8 +1,10 @@
 """Groups, held draws, shuffles, draws with replacement and constructed episodes as plans."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,10 +23,12 @@ from dpcalc.planner.published_groups import GROUP_MIXTURE
 from dpcalc.planner.releases import alternatives, releases
 from dpcalc.release.bounds import StepBound, one_step_bound
 from dpcalc.release.counted import Member
+from dpcalc.release.data_sets import data_set_pair
 from dpcalc.release.phase_bounds import Group, phase_bounds
 from dpcalc.release.step import glued_profile, step_curve
 from dpcalc.release.timed import Timed, phase_release
 from dpcalc.release.tree import step_counts
+from dpcalc.sampling.company import company_of
 from dpcalc.sampling.episodes import Episodes
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
@@ -166,6 +170,26 @@ def test_draws_above_that_are_held_longer_are_revealed():
         upper, lower = delta_interval(counts, epsilon=epsilon, sides=(UPPER, LOWER))
         assert lower <= exact * (1 + 1e-5)
         assert exact * (1 - 1e-5) <= upper <= exact * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("above", "own"), [(1, -1), (1, 1), (-1, 0), (0, 1)])
+def test_an_actual_data_set_of_draws_with_two_rhythms(above, own):
+    """One of two tasks for two steps, one of three records in each: every draw counted out, the outputs summed."""
+    levels = (
+        Level(name="task", count=2, scheme=Fixed(size=1), redraw_every=2),
+        Level(name="record", count=3, scheme=Fixed(size=1)),
+    )
+    hierarchy = Hierarchy(levels=levels)
+    (path,) = path_table([(hierarchy, 2)], unit=2).paths(0)
+    company = company_of(hierarchy, path, clip=2)
+    p, q = data_set_pair(company, adjacency=Adjacency.ADD_REMOVE, signs=(above, own), repeats=(2,))
+    for found, step in ((p, (-1, own, own)), (q, (own, own, own))):
+        exact = Counter({2 * above: Fraction(1, 2)})
+        for first, second in product(step, repeat=2):
+            exact[first + second] += Fraction(1, 18)
+        assert found == {center: weight for center, weight in exact.items() if weight}
+    answer = evaluate(plan(*((x.count, x.scheme, x.redraw_every) for x in levels), unit=2, clip=2, sigma=9.0)).guarantee
+    assert 0 < answer.epsilon_lower < answer.epsilon
 
 
 def test_held_losses_by_two_methods():
