@@ -206,13 +206,17 @@ class Run:
         return tuple(np.einsum("itk,tk...->it...", m, values).reshape(len(m), -1) for m in self.incidence)
 
 
-def group_run(tree, members, clip, relation, *, steps=1, holes=frozenset()):
-    """Runs of a hierarchy with a group of protected units (paths of one level), `steps` a multiple of the first hold.
+def group_run(tree, members, clip, relation, *, steps=1, kept=None, holes=frozenset()):
+    """Runs of a hierarchy with a group of protected units (paths of one level).
 
-    `holes` are units that neither data set has: with them sizes differ.
+    `steps` is a multiple of the longest hold or pass, of which the first `kept` are released (all by default); `holes`
+    are units that neither data set has: with them sizes differ.
     """
     absent = holes | frozenset(members) if relation == ADD_REMOVE else holes
-    sides = histories(tree, steps, absent=holes), histories(tree, steps, absent=absent)
+    sides = [
+        merged((chance, history[:kept]) for chance, history in histories(tree, steps, absent=missing))
+        for missing in (holes, absent)
+    ]
     return Run(sides, lambda step: clipping_units(step, (), clip), members, relation)
 
 

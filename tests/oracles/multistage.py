@@ -37,7 +37,8 @@ class Problem:
         sizes: nested counts where they differ, else None.
         shape: (classes, records, tasks, ways, records of a class in a task) of constructed tasks, else None.
         members: paths of the protected units.
-        clip, relation, sigma, steps: as they say.
+        clip, relation, sigma: as they say.
+        steps, kept: whole holds or passes, and how many of these steps are taken, all by default.
     """
 
     tree: tuple[Draw, ...]
@@ -46,6 +47,7 @@ class Problem:
     relation: str
     sigma: float
     steps: int = 1
+    kept: int | None = None
     sizes: object = None
     shape: tuple[int, ...] | None = None
 
@@ -53,7 +55,7 @@ class Problem:
     def run(self):
         if self.shape:
             return episode_run(self.shape, self.members, self.clip, self.relation, holes=self.holes)
-        options = {"steps": self.steps, "holes": self.holes}
+        options = {"steps": self.steps, "kept": self.kept, "holes": self.holes}
         return group_run(self.tree, self.members, self.clip, self.relation, **options)
 
     @property
@@ -88,7 +90,8 @@ class Problem:
     def plan(self):
         mechanism = Gaussian(noise_multiplier=self.sigma)
         hierarchy = self.hierarchy
-        phase = Phase(name="all", hierarchy=hierarchy, mechanism=mechanism, clip=self.clip, steps=self.steps)
+        steps = self.kept or self.steps
+        phase = Phase(name="all", hierarchy=hierarchy, mechanism=mechanism, clip=self.clip, steps=steps)
         adjacency, unit = Adjacency(self.relation), len(self.members[0])
         return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-3, group_size=len(self.members))
 
@@ -237,6 +240,16 @@ def shuffled(rng):
     return Problem(tuple(tree), members, clip, relation, random_sigma(rng), steps=steps)
 
 
+def cut_short(rng):
+    """A hold or a pass, or two, of which the last is not finished."""
+    problem = (held if rng.random() < 0.5 else shuffled)(rng)
+    if problem is None or problem.steps < 2:
+        return None
+    periods = int(rng.integers(1, 3))
+    kept = int(rng.integers(1, problem.steps)) + (periods - 1) * problem.steps
+    return replace(problem, steps=periods * problem.steps, kept=kept)
+
+
 def constructed(rng):
     """Constructed tasks from classes of different sizes: a record, a class or two of them."""
     sizes = [int(rng.integers(1, 4)) for _ in range(rng.integers(2, 5))]
@@ -251,20 +264,20 @@ def constructed(rng):
     return Problem(tree, members, clip, relation, random_sigma(rng), sizes=sizes, shape=shape)
 
 
-def episode_count(shape):
-    classes, records, tasks, ways, each = shape
-    return (math.comb(classes, ways) * math.comb(records, each) ** ways) ** tasks
-
-
 def random_problem(rng, flavour, most_outcomes):
     """A problem that can be enumerated."""
     while True:
         problem = flavour(rng)
-        if problem is None:
-            continue
-        number = episode_count(problem.shape) if problem.shape else outcome_count(problem.tree, problem.steps)
-        if 1 < number <= most_outcomes:
+        if problem is not None and 1 < histories_of(problem) <= most_outcomes:
             return problem
+
+
+def histories_of(problem):
+    """How many histories there are, at most."""
+    if not problem.shape:
+        return outcome_count(problem.tree, problem.steps)
+    classes, records, tasks, ways, each = problem.shape
+    return (math.comb(classes, ways) * math.comb(records, each) ** ways) ** tasks
 
 
 def data_sets(run, rng, *, extreme, random, in_plane):

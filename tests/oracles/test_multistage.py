@@ -16,6 +16,7 @@ from .multistage import (
     Problem,
     bound,
     constructed,
+    cut_short,
     data_sets,
     group,
     held,
@@ -27,9 +28,13 @@ from .multistage import (
 
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations
 ROUND_OFF = 1e-13
-FLAVOURS = [group, unequal_group, held, shuffled, constructed]
-EPSILONS = np.array([0.0, 0.3, 1.4])
+FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed]
 HALF = Fraction(1, 2)
+
+
+def telling(problem):
+    """Zero, where rarely drawn units tell, and where the noise is about to hide everything."""
+    return np.array([0.0, 0.04, 1 / problem.sigma])
 
 
 def excess(truth, allowed):
@@ -38,19 +43,20 @@ def excess(truth, allowed):
 
 def worst_ratio(problem, rng, **amounts):
     """Largest truth / bound of one problem, with the values that reach it."""
-    run, allowed = problem.run, bound(problem.plan, EPSILONS)
+    run, epsilons = problem.run, telling(problem)
+    allowed = bound(problem.plan, epsilons)
     worst, at = 0.0, None
     for values in data_sets(run, rng, **amounts):
-        ratio = excess(truth_of(run, values, problem.sigma, EPSILONS), allowed)
+        ratio = excess(truth_of(run, values, problem.sigma, epsilons), allowed)
         if ratio > 0.999:  # in the plane the quick sum is good to three digits
-            ratio = excess(truth_of(run, values, problem.sigma, EPSILONS, per_sigma=256), allowed)
+            ratio = excess(truth_of(run, values, problem.sigma, epsilons, per_sigma=256), allowed)
         if ratio > worst:
             worst, at = ratio, values
     return worst, at
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(5))
 def test_no_data_set_exceeds_the_bound(flavour, block):
     rng = np.random.default_rng([block, 7])
     for _ in range(10):
@@ -61,7 +67,7 @@ def test_no_data_set_exceeds_the_bound(flavour, block):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
-@pytest.mark.parametrize("block", range(100))
+@pytest.mark.parametrize("block", range(84))
 def test_no_data_set_exceeds_the_bound_at_length(flavour, block):
     rng = np.random.default_rng([block, 11])
     for _ in range(20):
@@ -91,7 +97,8 @@ def answered(problem, rng, epsilon):
 
 def check_answers(rng, number):
     for _ in range(number):
-        problem, epsilon = in_two_steps(rng), float(rng.choice([0.0, 0.4, 1.2]))
+        problem = in_two_steps(rng)
+        epsilon = float(rng.choice(telling(problem)))
         allowed = bound(problem.plan, [epsilon])
         for direction, reached in answered(problem, rng, epsilon):
             assert (reached - ROUND_OFF) <= NEVER * max(allowed[direction, 0], ROUND_OFF), (problem, epsilon)
