@@ -86,13 +86,12 @@ def statement_view(statement: Statement, loaded: Loaded) -> StatementView:
     """
     name = visible(loaded.plan.name or loaded.path)
     finite = statement.evaluation.guarantee.finite
-    attack = (_attack(statement), _comparison(statement)) if finite else ()
+    promised = (_attack(statement), _comparison(statement), Section(heading="What is covered", points=COVERED))
     return StatementView(
         title=f"Privacy statement: {name}",
         sections=(
             _guarantee(statement, loaded.plan.budget),
-            *attack,
-            Section(heading="What is covered", points=COVERED),
+            *(promised if finite else ()),
             Section(heading="What is not covered", points=NOT_COVERED),
             _training(statement),
             Section(heading="What it rests on", points=tuple(map(visible, statement.evaluation.assumptions))),
@@ -131,8 +130,9 @@ def _guarantee_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tup
     yield "delta", as_given(guarantee.delta)
     yield "protected", protected(guarantee)
     yield "relation", f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
-    yield "kind", KINDS[guarantee.kind]
-    yield "accountant", f"{METHOD_NAMES.get(guarantee.method, guarantee.method)}, composing the {guarantee.bound}"
+    if guarantee.finite:
+        yield "kind", KINDS[guarantee.kind]
+        yield "accountant", f"{METHOD_NAMES.get(guarantee.method, guarantee.method)}, composing the {guarantee.bound}"
     if limit is not None:
         exceeded = "" if guarantee.epsilon <= limit else ": exceeded"
         yield "budget", f"{as_given(limit)}, {used(guarantee.epsilon, limit)}{exceeded}"
