@@ -165,8 +165,8 @@ def random_question(rng, depth):
 
 def random_members(rng, found, most):
     """Some of the units found, and how many of them are in one frame at most."""
-    size = int(rng.integers(1, min(most, len(found)) + 1))
-    members = tuple(sorted(found[i] for i in rng.choice(len(found), size, replace=False)))
+    chosen = rng.choice(len(found), int(rng.integers(1, min(most, len(found)) + 1)), replace=False)
+    members = tuple(sorted(found[i] for i in chosen))
     parents = [member[:-1] for member in members]
     return members, max(parents.count(parent) for parent in parents)
 
@@ -220,7 +220,6 @@ def shuffled(rng):
     at = int(rng.integers(1, depth + 1))
     count = int(rng.integers(2, {1: 6, 2: 4}[depth]))
     size = int(rng.integers(1, count))
-    steps = -(-count // size)
     other = int(rng.integers(1, 4))
     counts = [count if level == at else other for level in range(1, depth + 1)]
     members, together = random_members(
@@ -234,10 +233,10 @@ def shuffled(rng):
                 return None  # nothing would be left to shuffle
             tree.append(Draw(count, "shuffle", min(size, count - lost)))
         else:
-            tree.append(random_draw(rng, other, other - lost) if level > at else Draw(other, every=steps))
+            tree.append(random_draw(rng, other, other - lost) if level > at else Draw(other))
     steps = tree[at - 1].steps_of_a_pass
-    tree = [Draw(d.count, every=steps) if level < at else d for level, d in enumerate(tree, start=1)]
-    return Problem(tuple(tree), members, clip, relation, random_sigma(rng), steps=steps)
+    tree = (*(Draw(above.count, every=steps) for above in tree[: at - 1]), *tree[at - 1 :])
+    return Problem(tree, members, clip, relation, random_sigma(rng), steps=steps)
 
 
 def cut_short(rng):
