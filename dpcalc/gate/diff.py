@@ -123,7 +123,7 @@ def worsened(pair: Pair, base: Base, now: Guarantee, rise: Rise) -> Iterator[Pro
         now: what the file costs.
         rise: how a rise is judged.
     """
-    for problem in (*_raised(pair), *_weakened(pair, base.guarantee, now)):
+    for problem in (*_raised(pair), *_weakened(pair.old, pair.new)):
         yield replace(problem, severity=Severity.NOTE) if rise.agreed else problem
     yield from _claimed(pair, base)
     before, allowed = base.guarantee.epsilon, rise.allowed
@@ -160,24 +160,20 @@ def _raised(pair: Pair) -> Iterator[Problem]:
             yield Problem(code="DPC303", severity=Severity.ERROR, mark=mark, detail=key, numbers=(before, now))
 
 
-def _weakened(pair: Pair, old: Guarantee, new: Guarantee) -> Iterator[Problem]:
+def _weakened(old: Loaded, new: Loaded) -> Iterator[Problem]:
     """Promises that say less than they did."""
-    before, after = _path(pair.old.plan), _path(pair.new.plan)
-    finer = len(after) > len(before) or before[: len(after)] != after
+    was, now = old.plan, new.plan
+    before, after = _path(was), _path(now)
     promises = {
-        "privacy.unit": ("/".join(before), "/".join(after), finer),
-        "privacy.adjacency": (
-            old.adjacency,
-            new.adjacency,
-            _STRENGTH.index(new.adjacency) < _STRENGTH.index(old.adjacency),
-        ),
-        "privacy.delta": (repr(old.delta), repr(new.delta), new.delta > old.delta),
-        "privacy.group_size": (str(old.group_size), str(new.group_size), new.group_size < old.group_size),
+        "unit": ("/".join(before), "/".join(after), len(after) > len(before) or before[: len(after)] != after),
+        "adjacency": (was.adjacency, now.adjacency, _STRENGTH.index(now.adjacency) < _STRENGTH.index(was.adjacency)),
+        "delta": (repr(was.delta), repr(now.delta), now.delta > was.delta),
+        "group_size": (str(was.group_size), str(now.group_size), now.group_size < was.group_size),
     }
-    for key, (was, now, is_weaker) in promises.items():
+    for key, (said, says, is_weaker) in promises.items():
         if is_weaker:
-            mark = pair.new.mark(key) or pair.new.mark("privacy")
-            detail = f"less is promised: {key} {was} -> {now}"
+            mark = new.mark(f"privacy.{key}") or new.mark("privacy")
+            detail = f"less is promised: privacy.{key} {said} -> {says}"
             yield Problem(code="DPC404", severity=Severity.ERROR, mark=mark, detail=detail)
 
 

@@ -22,8 +22,9 @@ privacy: {{unit: example, adjacency: {adjacency}, delta: {delta}}}
 """
 
 
-def text(*, steps=1000, noise=1.1, delta="1e-5", adjacency="add-remove", more="budget: {epsilon: 2.0}"):
-    return CONFIG.format(steps=steps, noise=noise, delta=delta, adjacency=adjacency, more=more)
+def text(*, steps=1000, noise=1.1, delta="1e-5", adjacency="add-remove", more="budget: {epsilon: 2.0}", group=1):
+    made = CONFIG.format(steps=steps, noise=noise, delta=delta, adjacency=adjacency, more=more)
+    return made.replace("delta:", f"group_size: {group}, delta:") if group != 1 else made
 
 
 @pytest.fixture
@@ -124,6 +125,7 @@ def test_the_largest_rise_of_the_base_applies(dpcalc, tree, steps, code, codes):
         ({"delta": "1e-6"}, {"delta": "1e-5"}, "privacy.delta 1e-06 -> 1e-05"),
         ({"adjacency": "replace-one"}, {"adjacency": "add-remove"}, "privacy.adjacency replace-one -> add-remove"),
         ({"adjacency": "add-remove"}, {"adjacency": "zero-out"}, "privacy.adjacency add-remove -> zero-out"),
+        ({"group": 4}, {"group": 3}, "privacy.group_size 4 -> 3"),
     ],
 )
 def test_a_weaker_promise(dpcalc, tree, old, new, said):
@@ -158,6 +160,14 @@ def nested(*, levels=TASKS, unit="task", sampling="task: {scheme: fixed, size: 3
     ("changed", "said"),
     [
         ({"unit": "example"}, "privacy.unit task -> task/example"),
+        (
+            {
+                "levels": TASKS.replace("task", "site"),
+                "unit": "site",
+                "sampling": "site: {scheme: fixed, size: 32}",
+            },
+            "privacy.unit task -> site",
+        ),
         (
             {
                 "levels": "{name: site, count: 9}, " + TASKS,
