@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from dpcalc.curves.likely_outcome import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.errors import InputError
-from dpcalc.numerics.normal import ACCURACY, log_below
+from dpcalc.numerics.normal import ACCURACY, log_below, log_below_exactly
 
 Array = NDArray[np.float64]
+_ROUNDOFF = 1e-14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,16 +208,19 @@ class ConfidentGNMax:
 
     def _log_sides(self, top: NDArray[np.int64]) -> BothWays:
         """Log probabilities that the threshold is reached, and that it is not."""
-        place = np.asarray((top - self.threshold) / self.check_sigma, dtype=np.float64)
-        return log_below(place), log_below(-place)
+        counts, at = np.unique(top, return_inverse=True)
+        places = ((counts - self.threshold) / self.check_sigma).tolist()
+        sides = np.array([[log_below_exactly(sign * place) for place in places] for sign in (1, -1)])
+        return sides[0, at], sides[1, at]
 
 
 def _bit(p: BothWays, q: BothWays, inside: Array, orders: Array) -> Array:
     """K(z) of a bit whose first side is followed by a step with K(z) = inside, shape (n, m)."""
     sides = [(z_p + orders * (z_p - z_q)) for z_p, z_q in ((a[:, None], b[:, None]) for a, b in zip(p, q, strict=True))]
     rarer = np.maximum(np.minimum(*p), np.minimum(*q))[:, None]  # what a rounded probability is off by is a part of it
-    slack = ACCURACY * (2 * orders + 1) * np.exp(rarer) + 1e-15
-    return np.asarray(np.maximum(np.logaddexp(sides[0] + inside, sides[1]) + slack, 0.0))
+    slack = _ROUNDOFF * ((2 * orders + 1) * np.exp(rarer) + 1)
+    found = np.maximum(np.logaddexp(sides[0] + inside, sides[1]), 0.0)
+    return np.asarray(found * (1 + ACCURACY * (2 * orders + 1)) + slack)
 
 
 def _positive(name: str, value: float) -> None:

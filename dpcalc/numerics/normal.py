@@ -58,12 +58,19 @@ def log_quantile(log_mass: Array) -> Array:
     return np.asarray(x, dtype=np.float64)
 
 
+def log_below_exactly(x: float) -> float:
+    """Log Phi(x) of one number, to the last digits above -37."""
+    if x < _FIRST:
+        return float(_far_below(np.array(x)))
+    above = math.erfc(abs(x) / math.sqrt(2)) / 2
+    return math.log(above) if x < 0 else math.log1p(-above)
+
+
 @cache
 def _table() -> tuple[Array, Array]:
     """Log Phi and its slope on a lattice."""
     points = _FIRST + np.arange((_LAST - _FIRST) * _PER_UNIT + 1) / _PER_UNIT
-    above = np.array([math.erfc(x / math.sqrt(2)) / 2 for x in np.abs(points)])
-    table = np.where(points < 0, np.log(above), np.log1p(-above))
+    table = np.array([log_below_exactly(x) for x in points])
     return table, np.exp(-points * points / 2 - _LOG_ROOT - table)
 
 

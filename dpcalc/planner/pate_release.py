@@ -28,6 +28,7 @@ _CELLS = 4  # lattice points for a vote
 _REACH = 2 * _CELLS + 1  # cells that a lead moves with one teacher, one more for round-off
 _SHARE = 0.1  # of delta that may fail, for each of two tails
 _SPENT = 0.1  # of the target that telling the cost may cost, by default
+_AIM = 5.0  # epsilon below which the noise of telling prevails, by default
 _TURN = 0.15  # by how much the noise moves the logarithm of the sensitivity, by default
 
 
@@ -84,9 +85,9 @@ def terms(aggregation: Aggregation, queries: int, *, delta: float, target: float
         aggregation: with its noise.
         queries: how many.
         delta: in (0, 1).
-        target: epsilon that is aimed at; the data-independent one by default.
+        target: epsilon that is aimed at; the data-independent one by default, 5 if that is more.
     """
-    aim = target or by_number(aggregation, queries, delta=delta).epsilon
+    aim = target or min(by_number(aggregation, queries, delta=delta).epsilon, _AIM)
     order = 1 + 2 * -math.log(delta) / aim
     noise = math.sqrt(order / (_SPENT * aim))
     return Terms(order=order, smoothness=_TURN / noise, noise=noise)
@@ -122,6 +123,11 @@ def sanitised(
         raise UnsupportedError("sanitised cost: expected lnmax or gnmax, got confident-gnmax, whose checks count too")
     costs, places = _on_lattice(aggregation, votes, chosen.order)
     value, sensitivity = float(costs[places].sum()), _smooth_sensitivity(costs, places, chosen.smoothness)
+    return _told(value, sensitivity, chosen, delta=delta, rng=rng)
+
+
+def _told(value: float, sensitivity: float, chosen: Terms, *, delta: float, rng: np.random.Generator) -> Sanitised:
+    """What `sanitised` makes of f(D) and S(D)."""
     rare = -float(log_quantile(np.array([math.log(_SHARE * delta)]))[0])
     first, second = (float(each) for each in rng.standard_normal(2))
     scale = chosen.noise * sensitivity * math.exp(chosen.smoothness * chosen.noise * (first + rare))

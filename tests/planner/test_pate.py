@@ -1,0 +1,253 @@
+"""What PATE costs: against exact distributions of the winner, the published analyses, and laws."""
+
+import math
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpcalc.errors import InputError
+from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
+from dpcalc.planner.pate import by_number, by_votes, least_noise, most_by_number, most_by_votes, scaled
+from dpcalc.planner.pate_published import GNMAX_ORDERS, gnmax, lnmax, published
+
+from .ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
+
+DELTA = 1e-5
+ROWS = ([6, 2, 2], [8, 1, 1], [4, 3, 3], [9, 1, 0], [10, 0, 0], [5, 5, 0], [6, 4, 0], [30, 2, 1])
+ORDERS = np.array([0.3, 1.0, 3.0, 10.0, 30.0])
+NOISES = [
+    (GNMax(sigma=2.0), gaussian(2.0)),
+    (GNMax(sigma=0.8), gaussian(0.8)),
+    (LNMax(gamma=0.5), laplace(2.0)),
+    (LNMax(gamma=0.1), laplace(10.0)),
+]
+CONFIDENT = ConfidentGNMax(label=GNMax(sigma=40.0), threshold=200.0, check_sigma=150.0)
+ALL = [LNMax(gamma=0.05), GNMax(sigma=40.0), CONFIDENT]
+
+
+def chances(aggregation, votes):
+    return votes.capped(votes.union_bound(aggregation.overtakes(np.arange(votes.teachers + 1.0))))
+
+
+def moment(log_p, log_q, z):
+    return np.logaddexp.reduce((z + 1) * log_p - z * log_q)
+
+
+@pytest.mark.parametrize(("aggregation", "noise"), NOISES, ids=[str(aggregation) for aggregation, _ in NOISES])
+def test_no_neighbour_is_told_apart_better_than_the_bound_says(aggregation, noise):
+    nearest = 0.0
+    for row in ROWS:
+        votes = ensemble([row])
+        own = log_winner(row, noise)
+        other_wins = math.exp(np.logaddexp.reduce(np.delete(own, np.argmax(row))))
+        assert other_wins <= chances(aggregation, votes)[0] * (1 + 1e-6)
+        for doubt in (chances(aggregation, votes), np.array([other_wins])):
+            ahead, back = (each[0] for each in aggregation.moments(doubt, votes.top, ORDERS))
+            for neighbour in neighbours(row):
+                other = log_winner(neighbour, noise)
+                for z, one, two in zip(ORDERS, ahead, back, strict=True):
+                    for truth, bound in ((moment(own, other, z), one), (moment(other, own, z), two)):
+                        assert truth <= bound * (1 + 1e-6) + 1e-12
+                        nearest = max(nearest, truth / (bound + 1e-9))
+    assert nearest > 0.5  # the bound is no more than twice what a data set attains
+
+
+@pytest.mark.parametrize("aggregation", [LNMax(gamma=0.05), GNMax(sigma=40.0), LNMax(gamma=1.0), GNMax(sigma=3.0)])
+@pytest.mark.parametrize("lead", [0, 1, 7, 40])
+def test_the_chance_that_one_label_overtakes_another(aggregation, lead):
+    with mpmath.workdps(30):
+        if isinstance(aggregation, GNMax):
+            exact = mpmath.erfc(mpmath.mpf(lead) / (2 * aggregation.sigma)) / 2
+        else:
+            g = mpmath.mpf(aggregation.gamma)  # P(Z1 > lead + Z2), Laplace both
+            tail = lambda x: mpmath.exp(-g * x) / 2 if x >= 0 else 1 - mpmath.exp(g * x) / 2  # noqa: E731
+            density = lambda x: g / 2 * mpmath.exp(-g * abs(x))  # noqa: E731
+            edges = [-mpmath.inf, -lead, 0, mpmath.inf] if lead else [-mpmath.inf, 0, mpmath.inf]
+            exact = mpmath.quad(lambda x: tail(lead + x) * density(x), edges)
+        assert aggregation.overtakes(np.array([float(lead)]))[0] == pytest.approx(float(exact), rel=1e-9)
+
+
+@mpmath.workdps(40)
+def test_the_check_of_confident_gnmax_is_exact():
+    top = np.array([230, 200, 150, 40])
+    silent = replace(CONFIDENT, label=GNMax(sigma=1e9), check_sigma=20.0)  # labels that tell nothing
+    ahead, back = silent.moments(np.full(4, 0.5), top, ORDERS)
+    for row, count in enumerate(top):
+        p = mpmath.ncdf((mpmath.mpf(int(count)) - 200) / 20)
+        for place, z in enumerate(ORDERS):
+            q = [mpmath.ncdf((mpmath.mpf(int(count)) + step - 200) / 20) for step in (-1, 0, 1)]
+            one = max(mpmath.log(p ** (z + 1) / x**z + (1 - p) ** (z + 1) / (1 - x) ** z) for x in q)
+            two = max(mpmath.log(x ** (z + 1) / p**z + (1 - x) ** (z + 1) / (1 - p) ** z) for x in q)
+            assert float(one) <= ahead[row, place] <= float(one) * (1 + 1e-5) + 1e-13
+            assert float(two) <= back[row, place] <= float(two) * (1 + 1e-5) + 1e-13
+
+
+@mpmath.workdps(60)
+def test_a_check_with_little_noise_far_from_the_threshold():
+    sharp = replace(CONFIDENT, label=GNMax(sigma=1e9), check_sigma=0.02)
+    ahead, _ = sharp.moments(np.array([0.5]), np.array([199]), np.array([60.0]))
+    p, q = mpmath.ncdf(mpmath.mpf(-50)), mpmath.ncdf(mpmath.mpf(-100))  # the neighbour with one vote less
+    truth = mpmath.log(p**61 / q**60 + (1 - p) ** 61 / (1 - q) ** 60)
+    other = mpmath.mpf(1) / 2  # and the one with a vote more, at the threshold
+    truth = max(truth, mpmath.log(p**61 / other**60 + (1 - p) ** 61 / other**60))
+    assert float(truth) <= ahead[0, 0] <= float(truth) * (1 + 1e-6)
+    assert truth > 1e4
+
+
+def test_confident_gnmax_that_always_or_never_answers():
+    votes = synthetic(40)
+    whole = by_votes(GNMax(sigma=40.0), votes, delta=DELTA).guarantee.epsilon
+    always = replace(CONFIDENT, threshold=-1e6, check_sigma=100.0)
+    never = replace(CONFIDENT, threshold=1e6, check_sigma=100.0)
+    assert by_votes(always, votes, delta=DELTA).guarantee.epsilon == pytest.approx(whole, rel=1e-4)
+    assert by_votes(never, votes, delta=DELTA).guarantee.epsilon < 0.02
+    assert list(always.answers(votes.top)) == pytest.approx([1.0] * 40)
+    assert list(never.answers(votes.top)) == pytest.approx([0.0] * 40)
+
+
+# What TF-Privacy's research scripts (03035d5, 2026-04) print for synthetic(100) and synthetic(1000), delta 1e-5:
+# pate_2017/analysis.py with 8 moments for LNMax; pate_2018/core.py for GNMax (data-independent, data-dependent).
+RECORDED = [
+    (100, LNMax(gamma=0.05), 5.302585092994046, 2.064316503252266),
+    (1000, LNMax(gamma=0.05), 20.75646273248512, 7.610625876760011),
+    (100, GNMax(sigma=40.0), 1.7590592937014984, 1.225314835309749),
+    (1000, GNMax(sigma=40.0), 5.995927881104495, 4.40916202864441),
+    (100, GNMax(sigma=100.0), 0.6886154548520655, 0.6886154548520658),
+    (1000, GNMax(sigma=100.0), 2.2464690919019263, 2.2464690919019157),
+]
+
+
+@pytest.mark.parametrize(("queries", "aggregation", "whatever", "of_votes"), RECORDED)
+def test_the_published_analyses(queries, aggregation, whatever, of_votes):
+    rows = published(aggregation, synthetic(queries), delta=DELTA)
+    assert [row.epsilon for row in rows] == pytest.approx([whatever, of_votes], rel=1e-8)
+    assert [str(row.kind) for row in rows] == ["as-published"] * 2
+    assert by_number(aggregation, queries, delta=DELTA).epsilon < whatever
+    assert by_votes(aggregation, synthetic(queries), delta=DELTA).guarantee.epsilon < of_votes
+
+
+@mpmath.workdps(40)
+@pytest.mark.parametrize("chance", [1e-30, 1e-9, 1e-4, 0.02, 0.3])
+def test_the_published_formulas(chance):
+    q, gamma, sigma = mpmath.mpf(chance), mpmath.mpf("0.05"), mpmath.mpf(40)
+    for l in range(1, 9):  # noqa: E741  as in the paper
+        grow = mpmath.exp(2 * gamma)
+        bounds = [2 * gamma**2 * l * (l + 1), 2 * gamma * l]
+        if q < (grow - 1) / (grow**2 - 1):
+            bounds.append(mpmath.log((1 - q) * ((1 - q) / (1 - grow * q)) ** l + q * grow**l))
+        assert lnmax(np.array([chance]), 0.05, np.array([float(l)]))[0, 0] == pytest.approx(float(min(bounds)))
+    two = sigma * mpmath.sqrt(mpmath.log(1 / q))
+    one = two + 1
+    e_one, e_two = one / sigma**2, two / sigma**2
+    limit = mpmath.exp((two - 1) * e_two) / (one / (one - 1) * two / (two - 1)) ** two
+    for order in GNMAX_ORDERS[[0, 7, 40, 150, 290]]:
+        a = mpmath.mpf(float(order))
+        bound = a / sigma**2
+        if one >= a and q <= limit:
+            first = (1 - q) / (1 - (q * mpmath.exp(e_two)) ** ((two - 1) / two))
+            second = mpmath.exp(e_one) / q ** (1 / (one - 1))
+            bound = min(bound, mpmath.log((1 - q) * first ** (a - 1) + q * second ** (a - 1)) / (a - 1))
+        found = gnmax(np.array([chance]), 40.0, np.array([float(order) - 1]))[0, 0]
+        assert found == pytest.approx(float(bound * (a - 1)), rel=1e-9)
+
+
+def test_unpublished_aggregations_have_no_published_number():
+    assert published(CONFIDENT, synthetic(3), delta=DELTA) == ()
+
+
+def test_whatever_the_votes_are():
+    # T Gaussian releases of distance sqrt(2)/sigma are one, of mu = sqrt(2 T)/sigma: Balle, Wang 2018, Theorem 8
+    mu = math.sqrt(2 * 1000) / 40
+    epsilon = by_number(GNMax(sigma=40.0), 1000, delta=DELTA).epsilon
+    with mpmath.workdps(30):
+        delta = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+    assert float(delta) == pytest.approx(DELTA, rel=1e-6)
+    assert float(delta) <= DELTA
+    check = math.sqrt(1000 * (1 / 150**2 + 2 / 40**2))
+    same = by_number(GNMax(sigma=math.sqrt(2) / (check / math.sqrt(1000))), 1000, delta=DELTA).epsilon
+    assert by_number(CONFIDENT, 1000, delta=DELTA).epsilon == pytest.approx(same, rel=1e-9)
+    assert by_number(LNMax(gamma=0.05), 1, delta=DELTA).epsilon <= 0.1
+    assert by_number(LNMax(gamma=0.05), 7, delta=1e-12).epsilon == pytest.approx(0.7, rel=1e-3)
+
+
+@pytest.mark.parametrize("aggregation", ALL)
+def test_laws(aggregation):
+    votes = synthetic(60)
+
+    def cost(changed, cast=votes, delta=DELTA):
+        return by_votes(changed, cast, delta=delta).guarantee.epsilon
+
+    here = cost(aggregation)
+    assert 0 < here <= by_number(aggregation, 60, delta=DELTA).epsilon
+    assert cost(aggregation, delta=1e-9) > here
+    assert cost(aggregation, ensemble(votes.counts[:59].tolist())) < here
+    assert cost(aggregation, ensemble(votes.counts[::-1].tolist())) == pytest.approx(here, rel=1e-12)
+    assert cost(aggregation, Votes(counts=votes.counts[:, ::-1], teachers=250)) == pytest.approx(here, rel=1e-12)
+    unanimous = ensemble([[250, 0, 0, 0]] * 60)
+    split = ensemble([[126, 124, 0, 0]] * 60)
+    assert cost(aggregation, unanimous) < here < cost(aggregation, split)
+    assert (
+        by_number(scaled(aggregation, 1.1), 60, delta=DELTA).epsilon < by_number(aggregation, 60, delta=DELTA).epsilon
+    )
+
+
+@pytest.mark.parametrize("aggregation", ALL)
+def test_costs_add_up_to_the_bound(aggregation):
+    votes = synthetic(30)
+    found = by_votes(aggregation, votes, delta=DELTA)
+    a = found.order
+    total = found.costs.sum() + math.log((a - 1) / a) - (math.log(DELTA) + math.log(a)) / (a - 1)
+    assert found.guarantee.epsilon <= total * (1 + 1e-9)
+    assert found.guarantee.epsilon > 0.9 * total
+
+
+@pytest.mark.parametrize("aggregation", ALL)
+def test_what_a_budget_buys(aggregation):
+    target = 1.5
+    most = most_by_number(aggregation, target=target, delta=DELTA)
+    assert by_number(aggregation, most, delta=DELTA).epsilon <= target
+    assert by_number(aggregation, most + 1, delta=DELTA).epsilon > target
+    votes = synthetic(2000)
+    fitting = most_by_votes(aggregation, votes, target=target, delta=DELTA)
+    assert most < fitting < 2000
+    assert by_votes(aggregation, ensemble(votes.counts[:fitting].tolist()), delta=DELTA).guarantee.epsilon <= target
+    more = ensemble(votes.counts[: math.ceil(1.02 * fitting)].tolist())
+    assert by_votes(aggregation, more, delta=DELTA).guarantee.epsilon > target
+
+
+@pytest.mark.parametrize("aggregation", ALL)
+@pytest.mark.parametrize("target", [0.1, 3.0, 50.0])
+def test_the_least_noise(aggregation, target):
+    least = least_noise(aggregation, 1000, target=target, delta=DELTA)
+    assert by_number(least, 1000, delta=DELTA).epsilon <= target
+    assert by_number(scaled(least, 1 - 1e-6), 1000, delta=DELTA).epsilon > target
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: LNMax(gamma=0.0),
+        lambda: GNMax(sigma=-1.0),
+        lambda: GNMax(sigma=math.nan),
+        lambda: replace(CONFIDENT, threshold=math.inf),
+        lambda: replace(CONFIDENT, check_sigma=0.0),
+        lambda: ensemble([[3, 4], [3, 3]]),
+        lambda: Votes(counts=np.array([[4, -1]]), teachers=3),
+        lambda: Votes(counts=np.array([[4]]), teachers=4),
+        lambda: by_number(CONFIDENT, -1, delta=DELTA),
+        lambda: by_number(CONFIDENT, 10, delta=1.0),
+        lambda: by_votes(CONFIDENT, synthetic(2), delta=0.0),
+        lambda: most_by_number(CONFIDENT, target=0.0, delta=DELTA),
+        lambda: least_noise(CONFIDENT, 10, target=math.inf, delta=DELTA),
+    ],
+)
+def test_refusals(wrong):
+    with pytest.raises(InputError, match="expected"):
+        wrong()
+
+
+def test_no_query_costs_nothing():
+    for aggregation in ALL:
+        assert by_number(aggregation, 0, delta=DELTA).epsilon == 0

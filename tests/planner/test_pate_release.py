@@ -1,0 +1,142 @@
+"""The public cost of PATE: what one teacher can change, how often it is too low, and what it may rest on."""
+
+import inspect
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
+from dpcalc.planner import pate_release
+from dpcalc.planner.pate import by_number
+from dpcalc.planner.pate_release import Terms, sanitised, terms
+
+from .ballots import ensemble, synthetic
+
+AGGREGATIONS = [LNMax(gamma=0.05), LNMax(gamma=0.7), GNMax(sigma=4.0), GNMax(sigma=40.0), GNMax(sigma=0.4)]
+TERMS = Terms(order=9.0, smoothness=0.03, noise=5.0)
+
+
+def drawn(aggregation, votes, *, seed, chosen=TERMS, delta=1e-5):
+    return sanitised(aggregation, votes, chosen, delta=delta, rng=np.random.default_rng(seed))
+
+
+def pieces(aggregation, votes):
+    """(f, S, places) of some votes."""
+    costs, places = pate_release._on_lattice(aggregation, votes, TERMS.order)
+    smooth = pate_release._smooth_sensitivity(costs, places, TERMS.smoothness)
+    return float(costs[places].sum()), smooth, places
+
+
+def random_votes(rng, *, queries, labels, teachers):
+    skew = rng.choice([0.1, 1.0, 20.0])
+    rows = [rng.multinomial(teachers, rng.dirichlet(np.full(labels, skew))) for _ in range(queries)]
+    return Votes(counts=np.array(rows), teachers=teachers)
+
+
+def moved(rng, votes):
+    """One teacher chooses anew in every query."""
+    counts = votes.counts.copy()
+    for row in counts:
+        giver = rng.choice(np.flatnonzero(row))
+        if rng.integers(2):
+            giver = int(row.argmax())
+        row[giver] -= 1
+        row[rng.integers(row.size)] += 1
+    return Votes(counts=counts, teachers=votes.teachers)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("labels", [2, 3, 10])
+def test_one_teacher_changes_as_little_as_is_claimed(aggregation, labels):
+    rng = np.random.default_rng(labels)
+    for _ in range(12):
+        here = random_votes(rng, queries=20, labels=labels, teachers=int(rng.choice([3, 20, 250])))
+        there = moved(rng, here)
+        (f, smooth, places), (other, other_smooth, other_places) = pieces(aggregation, here), pieces(aggregation, there)
+        assert np.abs(places - other_places).max() <= 2 * pate_release._CELLS + 1
+        assert abs(f - other) <= min(smooth, other_smooth) * (1 + 1e-9) + 1e-300
+        if max(smooth, other_smooth) > 0:
+            assert abs(math.log(smooth / other_smooth)) <= TERMS.smoothness * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_the_public_sum_is_not_below_the_private_one(aggregation):
+    votes = synthetic(50)
+    chances = votes.capped(votes.union_bound(aggregation.overtakes(np.arange(251.0))))
+    ahead, _ = aggregation.moments(chances, votes.top, np.array([TERMS.order - 1]))
+    private = float(ahead.sum()) / (TERMS.order - 1)
+    assert private * (1 - 1e-9) <= pieces(aggregation, votes)[0] <= 1.3 * private + 1e-200
+
+
+def test_it_is_rarely_below_what_the_labels_cost():
+    delta = 0.5
+    f, smooth, _ = pieces(GNMax(sigma=40.0), synthetic(50))
+    z, c = TERMS.order - 1, TERMS.cost
+    floor = f + c + math.log(z / (z + 1)) - (math.log(0.8 * delta) + math.log(z + 1)) / z
+    assert floor > 0
+    rng = np.random.default_rng(8)
+    found = [pate_release._told(f, smooth, TERMS, delta=delta, rng=rng).epsilon for _ in range(2000)]
+    too_low = sum(one < floor - 1e-12 for one in found)
+    assert 50 <= too_low <= 2000 * 2 * 0.05  # delta/10 for each of the two numbers
+
+
+def test_noise_is_as_told():
+    rng = np.random.default_rng(9)
+    found = [pate_release._told(0.4, 0.01, TERMS, delta=1e-5, rng=rng) for _ in range(2000)]
+    scales = np.array([one.spread for one in found])
+    assert np.std(np.log(scales)) == pytest.approx(TERMS.smoothness * TERMS.noise, rel=0.1)
+    assert (scales >= 0.01 * TERMS.noise).all()  # at delta 1e-5 never below S(D)
+    rest = np.array([one.epsilon for one in found]) / scales
+    assert np.std(rest - np.mean(rest)) > 0.9
+    assert drawn(GNMax(sigma=40.0), synthetic(9), seed=1) != drawn(GNMax(sigma=40.0), synthetic(9), seed=2)
+
+
+def test_terms_are_chosen_without_the_votes():
+    assert "votes" not in inspect.signature(terms).parameters
+    chosen = terms(GNMax(sigma=40.0), 1000, delta=1e-5, target=4.0)
+    assert chosen.cost == pytest.approx(0.4)
+    assert 1 < chosen.order < 20
+    assert terms(GNMax(sigma=40.0), 1000, delta=1e-5, target=None).order < chosen.order
+    assert terms(GNMax(sigma=40.0), 90_000, delta=1e-5, target=None) == terms(
+        GNMax(sigma=40.0), 80_000, delta=1e-5, target=None
+    )
+
+
+def test_agreeing_teachers_have_a_small_public_cost():
+    agreeing = ensemble([[245, 3, 2, 0]] * 500)
+    aggregation = GNMax(sigma=30.0)
+    chosen = terms(aggregation, 500, delta=1e-5, target=4.0)
+    found = drawn(aggregation, agreeing, seed=1, chosen=chosen)
+    assert chosen.cost < found.epsilon < 0.6 * by_number(aggregation, 500, delta=1e-5).epsilon
+
+
+def test_confident_gnmax_has_no_public_cost():
+    confident = ConfidentGNMax(label=GNMax(sigma=40.0), threshold=200.0, check_sigma=150.0)
+    with pytest.raises(UnsupportedError, match="lnmax or gnmax"):
+        drawn(confident, synthetic(3), seed=1)
+
+
+@pytest.mark.parametrize("wrong", [{"order": 1.0}, {"smoothness": 0.0}, {"noise": math.inf}])
+def test_terms_without_meaning(wrong):
+    with pytest.raises(InputError, match="expected"):
+        Terms(**{"order": 9.0, "smoothness": 0.03, "noise": 5.0, **wrong})
+
+
+@mpmath.workdps(30)
+def test_why_the_noise_is_not_scaled_by_the_sensitivity_itself():
+    # Papernot et al. 2018, Theorem 23, as its code states it, for orders below 1/(2 beta); D' has e^-beta times the
+    # smooth sensitivity of D, and f(D') - f(D) is as large as both allow.
+    beta, noise, order = mpmath.mpf("0.02"), mpmath.mpf(15), mpmath.mpf(24)
+    claimed = order * mpmath.exp(2 * beta) / noise**2
+    claimed += (-mpmath.log(1 - 2 * order * beta) / 2 + beta * order) / (order - 1)
+    near, away = noise, noise * mpmath.exp(-beta)
+
+    def raised(x):
+        own, other = mpmath.npdf(x, 0, near), mpmath.npdf(x, mpmath.exp(-beta), away)
+        return mpmath.exp(order * mpmath.log(own) - (order - 1) * mpmath.log(other))
+
+    truth = mpmath.log(mpmath.quad(raised, mpmath.linspace(-2000, 2000, 81))) / (order - 1)
+    assert truth > 4 * claimed
