@@ -1,5 +1,6 @@
 """No enumerated data set costs more than what the package says: groups, held draws, passes, constructed tasks."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -164,3 +165,22 @@ def test_what_a_user_is_told_is_the_larger_of_the_two_directions():
         plan = random_problem(rng, flavour, most_outcomes=200).plan
         told, read = delta_of(plan, epsilon=0.3).delta, bound(plan, [0.3]).max()
         assert read * (1 - 1e-12) <= told <= read * 1.01 + 1e-9
+
+
+TWO_OF_SIX = Problem((Draw(6, "fixed", 2),), ((0,), (1,)), 1, ADD_REMOVE, 2.0)
+MISREAD = [  # a problem, and another whose bound somebody could take for its own
+    (TWO_OF_SIX, {"tree": (Draw(6, "poisson", Fraction(1, 3)),)}),
+    (TWO_OF_SIX, {"members": ((0,),)}),
+    (Problem((Draw(6, "fixed", 2, every=2),), ((0,),), 1, ADD_REMOVE, 2.0, steps=2), {"steps": 1}),
+    (Problem((Draw(4, "again", 3),), ((0,),), 1, ADD_REMOVE, 2.0), {"tree": (Draw(4, "fixed", 3),)}),
+    (Problem((Draw(4, "shuffle", 2),), ((0,),), 1, REPLACE_ONE, 1.0, steps=2), {"relation": ZERO_OUT}),
+]
+
+
+@pytest.mark.parametrize(("problem", "mistaken"), MISREAD, ids=range(len(MISREAD)))
+def test_the_oracle_can_fail(problem, mistaken):
+    epsilons = np.array([0.1, 1.0])
+    allowed = bound(replace(problem, **mistaken).plan, epsilons)
+    values = data_sets(problem.run, np.random.default_rng(1), extreme=4, random=0, in_plane=0)
+    truths = [truth_of(problem.run, one, problem.sigma, epsilons) for one in values]
+    assert max(excess(truth, allowed) for truth in truths) > 1.1
