@@ -49,7 +49,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=solve.GROUP_EXAMPLE)(solve.solve_group)
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(cls=SourceCommand, epilog=risk.EXAMPLE)(risk.risk)
-    commands.command(cls=ManyCommand, epilog=curve.EXAMPLE)(curve.curve)
+    commands.command(cls=curve.LinesCommand, epilog=curve.EXAMPLE)(curve.curve)
     commands.command(cls=ManyCommand, epilog=check.EXAMPLE)(check.check)
     commands.command(cls=ManyCommand, epilog=diff.EXAMPLE)(diff.diff)
     commands.command(cls=AsWrittenCommand, epilog=lock.EXAMPLE)(lock.lock)

@@ -88,7 +88,7 @@ def attack(plan: Plan, *, false_positive_rates: tuple[float, ...] = FALSE_POSITI
     Returns:
         Upper bounds; 1 without noise.
     """
-    found = np.maximum(*_detected(plan, false_positive_rates))
+    found = np.maximum(*detected_both(plan, false_positive_rates))
     rates = tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, found, strict=True))
     return Attack(advantage=advantage(plan), detection=rates)
 
@@ -106,7 +106,7 @@ def risk(plan: Plan, *, prior: float = 0.5, false_positive_rates: tuple[float, .
     """
     if not 0 < prior < 1:
         raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
-    found = zip(false_positive_rates, *_detected(plan, false_positive_rates), strict=True)
+    found = zip(false_positive_rates, *detected_both(plan, false_positive_rates), strict=True)
     sides = () if is_noiseless(plan) else profiles(plan, false_positive_rates, (plan.delta,))
     mu, misfit = _fitted(sides, plan.delta) if sides else (math.inf, 0.0)
     growth = max((_growth(one, plan.delta) for one in sides), default=math.inf)
@@ -151,12 +151,24 @@ def true_positive_rate(plan: Plan, false_positive_rate: float) -> float:
     Raises:
         InputError: for a rate outside (0, 1).
     """
-    ahead, back = _detected(plan, (false_positive_rate,))
+    ahead, back = detected_both(plan, (false_positive_rate,))
     return float(max(ahead[0], back[0]))
 
 
-def _detected(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The largest true positive rates in both directions; 1 without noise."""
+def detected_both(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The largest true positive rates at false positive rates, in both directions.
+
+    Args:
+        plan: a training run.
+        rates: false positive rates in (0, 1).
+
+    Returns:
+        Upper bounds: of who raises the alarm for "in the data", and of who raises it for "not in the data"; 1 without
+        noise.
+
+    Raises:
+        InputError: for a rate outside (0, 1).
+    """
     for rate in rates:
         if not 0 < rate < 1:
             expected = "expected a number between 0 and 1, both excluded"

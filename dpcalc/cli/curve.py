@@ -1,0 +1,131 @@
+"""`dpcalc curve`: a picture of one quantity over another one."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.progress import tell
+from dpcalc.cli.remarks import remarks
+from dpcalc.cli.sources import SourceCommand, loaded_plan, reading_of
+from dpcalc.cli.terminal import on_terminal, width
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.config import Loaded
+
+EXAMPLE = "Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg"
+
+
+class LinesCommand(SourceCommand):
+    """A command that names configs and accountants itself, and can do without a config."""
+
+    @property
+    def shared(self) -> list[Any]:
+        """The shared options but those of one line."""
+        return [param for param in super().shared if param.name not in {"config", "method"}]
+
+
+class Curve(StrEnum):
+    """What is drawn.
+
+    Attributes:
+        STEPS: epsilon over the number of steps.
+        EPOCHS: epsilon over passes over the data.
+        SIGMA: epsilon over the noise multiplier.
+        RATE: epsilon over the sampling rate or batch size.
+        GROUP: epsilon over the number of units protected together.
+        PROFILE: delta over epsilon.
+        TRADEOFF: detections of the best attacker over false alarms.
+        RDP: Renyi divergence over its order.
+    """
+
+    STEPS = "steps"
+    EPOCHS = "epochs"
+    SIGMA = "sigma"
+    RATE = "rate"
+    GROUP = "group"
+    PROFILE = "profile"
+    TRADEOFF = "tradeoff"
+    RDP = "rdp"
+
+
+def curve(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(Curve)}.")],
+    configs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CONFIG]...", help="Configs, lines for each; - is standard input.", show_default=False),
+    ] = None,
+    *,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            help="An accountant (as of `epsilon`), lower, inversion, gdp, strong-composition, theorem-3, flat-poisson, "
+            "group-mixture or group-as-one; a line for each.",
+            show_default="the config's",
+        ),
+    ] = None,
+    over: Annotated[
+        str | None,
+        typer.Option(
+            "--range",
+            metavar="A:B:N",
+            help="Where to draw: N numbers from A to B, A:B:N:log by equal factors, or A,B,C.",
+            show_default="around the config",
+        ),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="Draw a picture too: *.svg, *.png, *.pdf.", show_default=False),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")] = False,
+    as_json: options.Json = False,
+) -> Answer:
+    """Draw one quantity over another one.
+
+    A chart and a table on a terminal, the table off it. Lines are upper bounds where they say nothing else.
+    """
+    from dpcalc.gate.grid import grid
+    from dpcalc.planner.curve_shapes import Question
+    from dpcalc.planner.curves import curve as drawn
+    from dpcalc.report.chart_table import chart_csv, chart_json, chart_lines
+    from dpcalc.report.chart_text import chart_text
+
+    if as_csv and as_json:
+        raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
+    if plot:
+        from dpcalc.report.plot import picture_format
+
+        picture_format(plot)  # before the work
+    where = tuple(sorted({float(text) for text in grid(over, option="--range")})) if over else ()
+    loaded = tuple(map(reading_of(context).load, configs)) if configs else (loaded_plan(context),)
+    names = zip(_names(loaded), (one.plan for one in loaded), strict=True)
+    question = Question(plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=where, told=tell)
+    chart = drawn(kind, question)
+    notes = []
+    if plot:
+        from dpcalc.cli.pictures import written
+        from dpcalc.report.plot import chart_picture
+
+        notes.append(written(plot, lambda ending: chart_picture(chart, ending)))
+    asides = (*remarks([item for one in loaded for item in one.diagnostics]), *notes)
+    if as_csv:
+        return Answer(text=chart_csv(chart), asides=asides)
+    if as_json:
+        return Answer(text=chart_json(kind, chart, loaded), asides=asides)
+    table = chart_lines(chart)
+    return Answer(text=f"{chart_text(chart, width=width())}\n{table}" if on_terminal() else table, asides=asides)
+
+
+def _names(loaded: tuple[Loaded, ...]) -> list[str]:
+    """What the lines of several configs are called: by name where names differ, else by file."""
+    names = [one.plan.name or one.path for one in loaded]
+    return names if len(set(names)) == len(names) else [one.path for one in loaded]

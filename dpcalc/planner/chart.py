@@ -1,0 +1,71 @@
+"""What a picture shows, as data."""
+
+from dataclasses import dataclass
+
+from dpcalc.guarantee import Kind
+
+LINEAR, LOG = "linear", "log"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """One of the two axes.
+
+    Attributes:
+        name: what is measured, the column of a table: "steps", "epsilon".
+        scale: LINEAR or LOG.
+    """
+
+    name: str
+    scale: str = LINEAR
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One line.
+
+    Attributes:
+        name: of a config, an accountant, a direction.
+        kind: what its numbers are.
+        xs: increasing.
+        ys: as many; None where there is no answer, infinite where there is no bound.
+    """
+
+    name: str
+    kind: Kind
+    xs: tuple[float, ...]
+    ys: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A straight line that is not to be crossed.
+
+    Attributes:
+        name: what it is.
+        value: where it is.
+        axis: "x" or "y", whichever it is a value of.
+    """
+
+    name: str
+    value: float
+    axis: str = "y"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Lines over one pair of axes.
+
+    Attributes:
+        title: in one line.
+        x: the horizontal axis.
+        y: the vertical axis.
+        series: at least one.
+        limits: budgets.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    limits: tuple[Limit, ...] = ()

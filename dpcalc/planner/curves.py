@@ -1,0 +1,202 @@
+"""What users draw: epsilon over one quantity, and the shapes of curve_shapes.py."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpcalc.errors import InputError
+from dpcalc.planner.chart import LINEAR, LOG, Axis, Chart, Limit, Series
+from dpcalc.planner.curve_shapes import POINTS, Question, divergences, profile, tradeoff
+from dpcalc.planner.figures import epsilon_by, kind_of
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.vary import largest_group, noise_put, noise_scaled, with_level
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+
+_WIDTH = 4.0  # factor by which noise is varied to both sides
+_STRETCH = 8.0  # likewise of a rate or size
+_LARGEST_GROUP = 16
+_MANY = 100.0  # ratio of numbers that calls for a logarithmic axis
+
+
+def curve(kind: str, question: Question) -> Chart:
+    """One picture.
+
+    Args:
+        kind: one of CURVES.
+        question: what to draw.
+
+    Returns:
+        Lines, each saying what its numbers are.
+
+    Raises:
+        InputError: there is nothing to draw for such a plan, method or grid.
+    """
+    return CURVES[kind](question)
+
+
+def _over_steps(question: Question) -> Chart:
+    """Epsilon after so many steps of the run; beyond its end the last phase goes on."""
+    grid = _whole(question.grid or np.linspace(1, max(1, question.first.steps), POINTS))
+    return _epsilon_chart(question, "steps", grid, lambda plan: lambda steps: after(plan, int(steps)))
+
+
+def after(plan: Plan, steps: int) -> Plan:
+    """The first steps of a run; beyond its end the last phase goes on."""
+    left, phases = steps, []
+    for phase in plan.phases:
+        taken = left if phase is plan.phases[-1] else min(left, phase.steps)
+        phases.append(replace(phase, steps=taken))
+        left -= taken
+    return replace(plan, phases=tuple(phases))
+
+
+def _over_epochs(question: Question) -> Chart:
+    """Epsilon after so many passes over the outermost level that is not drawn whole, as `training.epochs` counts."""
+    whole = question.first.steps * float(_pass(_only(question.first)))
+    grid = tuple(map(float, question.grid or np.linspace(whole / POINTS, whole, POINTS)))
+
+    def put(plan: Plan) -> Callable[[float], Plan]:
+        rate = _pass(_only(plan))
+        return lambda epochs: after(plan, math.ceil(Fraction(repr(epochs)) / rate))
+
+    return _epsilon_chart(question, "epochs", grid, put)
+
+
+def _over_noise(question: Question) -> Chart:
+    """Epsilon over the noise multiplier, of several phases over a common factor."""
+    factor = len(question.first.phases) > 1
+    start = 1.0 if factor else question.first.phases[0].mechanism.noise_multiplier or 1.0
+    grid = question.grid or tuple(np.geomspace(start / _WIDTH, start * _WIDTH, POINTS))
+    scale = LINEAR if question.grid else LOG
+
+    def put(plan: Plan) -> Callable[[float], Plan]:
+        return noise_scaled(plan) if factor else noise_put(plan, _only(plan))
+
+    return _epsilon_chart(question, "noise_multiplier factor" if factor else "noise_multiplier", grid, put, scale)
+
+
+def _over_rate(question: Question) -> Chart:
+    """Epsilon over the rate, or size, of the outermost level that is not drawn whole; the steps stay."""
+    level = _only(question.first).hierarchy.levels[_sampled(_only(question.first))]
+    if isinstance(level.scheme, Poisson):
+        name, middle, most = "rate", float(level.rate), 1.0
+    else:
+        name, middle, most = "size", float(getattr(level.scheme, "size", 1)), float(level.least - 1)
+    grid = question.grid or tuple(map(float, np.geomspace(middle / _STRETCH, min(middle * _STRETCH, most), POINTS)))
+    if name == "size":
+        grid = tuple(max(1.0, size) for size in _whole(grid))
+    return _epsilon_chart(question, name, grid, _rate_put, LINEAR if question.grid else LOG)
+
+
+def _rate_put(plan: Plan) -> Callable[[float], Plan]:
+    """Puts a rate or a size into a plan."""
+    phase = _only(plan)
+    place = _sampled(phase)
+    level = phase.hierarchy.levels[place]
+
+    def put(value: float) -> Plan:
+        match level.scheme:
+            case Fixed() | WithReplacement() | Shuffle() as drawn:
+                return with_level(plan, phase, place, replace(level, scheme=replace(drawn, size=int(value))))
+            case _:
+                scheme = Poisson(probability=Fraction(repr(value)))
+                return with_level(plan, phase, place, replace(level, scheme=scheme))
+
+    return put
+
+
+def _over_group(question: Question) -> Chart:
+    """Epsilon over the number of units protected together."""
+    most = min(_LARGEST_GROUP, *(largest_group(plan) for _, plan in question.plans))
+    grid = _whole(question.grid or range(1, most + 1))
+    return _epsilon_chart(question, "group_size", grid, lambda plan: lambda size: replace(plan, group_size=int(size)))
+
+
+def _epsilon_chart(
+    question: Question,
+    name: str,
+    grid: Sequence[float],
+    put: Callable[[Plan], Callable[[float], Plan]],
+    scale: str = LINEAR,
+) -> Chart:
+    """Epsilon over one quantity, a line for each plan and method."""
+    lines = [(label, plan, method) for label, plan in question.plans for method in question.methods or (plan.method,)]
+    kinds = [kind_of(method) for _, _, method in lines]
+    series = []
+    for number, (label, plan, method) in enumerate(lines):
+        putting, found = put(plan), []
+        for at, x in enumerate(grid):
+            found.append(epsilon_by(putting(float(x)), method))
+            question.told((number + (at + 1) / len(grid)) / len(lines))
+        names = _names(question, label, "pld" if method == "auto" else method)
+        told = {kind for y, kind in found if y is not None}
+        kind = told.pop() if len(told) == 1 else kinds[number]
+        series.append(Series(name=names, kind=kind, xs=tuple(map(float, grid)), ys=tuple(y for y, _ in found)))
+    return Chart(
+        title=f"epsilon over {name}, delta = {question.first.delta!r}",
+        x=Axis(name=name, scale=scale),
+        y=Axis(name="epsilon", scale=_scale(series)),
+        series=tuple(series),
+        limits=tuple(
+            Limit(name=_names(question, label, "budget"), value=plan.budget.epsilon)
+            for label, plan in question.plans
+            if plan.budget is not None
+        ),
+    )
+
+
+def _scale(series: Sequence[Series]) -> str:
+    """Logarithmic where linear would show the largest numbers only."""
+    shown = [y for one in series for y in one.ys if y is not None and 0 < y < math.inf]
+    return LOG if shown and max(shown) > _MANY * min(shown) else LINEAR
+
+
+def _names(question: Question, label: str, what: str) -> str:
+    """What a line is called: after its config where there are several."""
+    if len(question.plans) == 1:
+        return what
+    return f"{label}, {what}" if what == "budget" or len(question.methods) > 1 else label
+
+
+def _whole(grid: Iterable[float]) -> tuple[float, ...]:
+    """Whole numbers near those of a grid, each once."""
+    return tuple(dict.fromkeys(float(round(x)) for x in grid))
+
+
+def _only(plan: Plan) -> Phase:
+    """The phase of a plan that has one."""
+    if len(plan.phases) > 1:
+        names = ", ".join(phase.name for phase in plan.phases)
+        raise InputError(f"curve: expected a run of one phase, got {names}; draw them over steps, sigma or group")
+    return plan.phases[0]
+
+
+def _sampled(phase: Phase) -> int:
+    """The place of the outermost level that is not drawn whole."""
+    for place, level in enumerate(phase.hierarchy.levels):
+        if not isinstance(level.scheme, All):
+            return place
+    raise InputError("curve: expected a level that is sampled, got only `all`; there is no rate")
+
+
+def _pass(phase: Phase) -> Fraction:
+    """The part of a pass that one step is."""
+    level = phase.hierarchy.levels[_sampled(phase)]
+    if isinstance(level.scheme, (Poisson, All)):
+        return level.rate
+    return Fraction(level.scheme.size, level.count)
+
+
+CURVES: dict[str, Callable[[Question], Chart]] = {
+    "steps": _over_steps,
+    "epochs": _over_epochs,
+    "sigma": _over_noise,
+    "rate": _over_rate,
+    "group": _over_group,
+    "profile": profile,
+    "tradeoff": tradeoff,
+    "rdp": divergences,
+}

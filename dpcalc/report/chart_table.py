@@ -1,0 +1,104 @@
+"""A chart as a table, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.guarantee import Kind
+from dpcalc.report.gate_view import findings
+from dpcalc.report.json_parts import document, finding_fields, finite
+from dpcalc.report.rounding import rounded_up
+from dpcalc.report.view import epsilon_text
+
+if TYPE_CHECKING:
+    from dpcalc.config import Loaded
+    from dpcalc.planner.chart import Chart, Series
+
+NO_ANSWER = "-"
+
+
+def label(series: Series) -> str:
+    """The name of a line, with what it is where that is no bound."""
+    name = visible(series.name)
+    return name if series.kind is Kind.UPPER else f"{name} ({series.kind})"
+
+
+def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
+    """A header and a row for each x, rounded to the safe side."""
+    found = [dict(zip(one.xs, one.ys, strict=True)) for one in chart.series]
+    rows = [(chart.x.name, *(label(one) for one in chart.series))]
+    for x in sorted({x for one in chart.series for x in one.xs}):
+        cells = (_cell(ys.get(x), one.kind) for ys, one in zip(found, chart.series, strict=True))
+        rows.append((x_text(x), *cells))
+    return tuple(rows)
+
+
+def chart_lines(chart: Chart) -> str:
+    """A table in columns, for pipes and below a chart."""
+    rows = chart_rows(chart)
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = ("  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True)) for row in rows)
+    limits = (f"{visible(one.name)}: {one.value!r}" for one in chart.limits)
+    return "".join(f"{line.rstrip()}\n" for line in (*lines, *limits))
+
+
+def chart_csv(chart: Chart) -> str:
+    """A table with every number in full: a column for each line, empty where there is no answer."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([chart.x.name, *(_column(one) for one in chart.series)])
+    found = [dict(zip(one.xs, one.ys, strict=True)) for one in chart.series]
+    for x in sorted({x for one in chart.series for x in one.xs}):
+        values = [ys.get(x) for ys in found]
+        writer.writerow([_plain(x), *("" if y is None else repr(y) for y in values)])
+    return text.getvalue()
+
+
+def chart_json(kind: str, chart: Chart, configs: Sequence[Loaded]) -> str:
+    """The output of `curve --json`."""
+    fields = {
+        "curve": kind,
+        "configs": [{"path": one.path, "name": one.plan.name, "config_hash": one.config_hash} for one in configs],
+        "x": {"name": chart.x.name, "scale": chart.x.scale},
+        "y": {"name": chart.y.name, "scale": chart.y.scale},
+        "series": [
+            {
+                "name": one.name,
+                "kind": str(one.kind),
+                "points": [
+                    {"x": x, "y": finite(y), "answer": y is not None} for x, y in zip(one.xs, one.ys, strict=True)
+                ],
+            }
+            for one in chart.series
+        ],
+        "limits": [{"name": one.name, "value": one.value, "axis": one.axis} for one in chart.limits],
+        "diagnostics": [finding_fields(item) for one in configs for item in findings(one.diagnostics)],
+    }
+    return document("curve", fields)
+
+
+def x_text(x: float) -> str:
+    """A place on the horizontal axis."""
+    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.6g}"
+
+
+def _cell(y: float | None, kind: Kind) -> str:
+    """A number of a table."""
+    if y is None:
+        return NO_ANSWER
+    return "0" if y == 0 else epsilon_text(y, kind) if kind is not Kind.ESTIMATE else rounded_up(y)
+
+
+def _column(series: Series) -> str:
+    """The header of a column of CSV; a text that begins like a formula would be run by a spreadsheet."""
+    name = f"{visible(series.name)} ({series.kind})"
+    return f"'{name}" if name[0] in "=+-@" else name
+
+
+def _plain(x: float) -> str:
+    """A place in full."""
+    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(x)

@@ -1,0 +1,139 @@
+"""A chart of characters, for a terminal: every line has a mark of its own, so that no colour is needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.report.chart_table import label, x_text
+
+if TYPE_CHECKING:
+    from dpcalc.planner.chart import Axis, Chart, Series
+
+MARKS = "ox+*#@%&"
+HEIGHT = 18
+_LEAST_WIDTH = 30
+_TICKS = 4
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Values on one axis as places from 0 to size - 1."""
+
+    low: float
+    high: float
+    size: int
+    is_log: bool
+
+    @classmethod
+    def of(cls, axis: Axis, values: Iterable[float], size: int) -> _Scale:
+        """The scale that shows all values; a linear one that comes near 0 starts there."""
+        is_log = axis.scale == "log"
+        shown = [value for value in values if not is_log or value > 0]
+        low, high = min(shown, default=1.0), max(shown, default=1.0)
+        if not is_log and 0 <= low < 0.5 * high:
+            low = 0.0
+        if low == high:
+            low, high = (low / 2, high * 2) if is_log else (low - 0.5, high + 0.5)
+        return cls(low, high, size, is_log)
+
+    def place(self, value: float) -> float | None:
+        """Where a value is, None where it is not shown."""
+        if not self.is_log:
+            part = (value - self.low) / (self.high - self.low)
+        elif value > 0:
+            part = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            return None
+        return part * (self.size - 1) if -1e-9 <= part <= 1 + 1e-9 else None
+
+    def value(self, place: float) -> float:
+        """The value at a place."""
+        part = place / (self.size - 1)
+        if self.is_log:
+            return float(self.low * (self.high / self.low) ** part)
+        return self.low + (self.high - self.low) * part
+
+
+def chart_text(chart: Chart, *, width: int) -> str:
+    """A chart.
+
+    Args:
+        chart: what is shown; infinite numbers are left out.
+        width: columns there are; fewer than 60 are not made use of.
+
+    Returns:
+        Lines of at most that many columns: title, chart, axis, legend.
+    """
+    height = HEIGHT
+    ys = [y for one in chart.series for y in one.ys if y is not None and math.isfinite(y)]
+    ys += [limit.value for limit in chart.limits if limit.axis == "y"]
+    xs = [x for one in chart.series for x in one.xs]
+    down = _Scale.of(chart.y, ys, height)
+    ticks = {round(row * (height - 1) / _TICKS): "" for row in range(_TICKS + 1)}
+    labels = {row: f"{down.value(row):.3g}" for row in ticks}
+    margin = max(map(len, labels.values()))
+    across = _Scale.of(chart.x, xs, max(_LEAST_WIDTH, max(width, 60) - margin - 2))
+    cells = _canvas(chart, across, down)
+    lines = [visible(chart.title), visible(chart.y.name)]
+    for row in range(height - 1, -1, -1):
+        tick = labels.get(row, "")
+        lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[row])}".rstrip())
+    lines += [f"{'':>{margin}} +{'-' * across.size}", _below(across, margin)]
+    lines.append(f"{visible(chart.x.name):^{across.size + margin + 2}}".rstrip())
+    legend = [f"{mark} {label(one)}" for mark, one in _marked(chart.series)]
+    legend += [f"{'-' if limit.axis == 'y' else ':'} {visible(limit.name)} {limit.value!r}" for limit in chart.limits]
+    return "".join(f"{line}\n" for line in (*lines, *legend))
+
+
+def _marked(series: Sequence[Series]) -> Iterable[tuple[str, Series]]:
+    """Each line with its mark."""
+    return ((MARKS[number % len(MARKS)], one) for number, one in enumerate(series))
+
+
+def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
+    """Rows of characters, the lowest first."""
+    cells = [[" "] * across.size for _ in range(down.size)]
+    for limit in chart.limits:
+        at = (down if limit.axis == "y" else across).place(limit.value)
+        if at is None:
+            continue
+        if limit.axis == "y":
+            cells[round(at)] = ["-"] * across.size
+        else:
+            for row in cells:
+                row[round(at)] = ":"
+    for mark, one in reversed(list(_marked(chart.series))):
+        for column, height in _points(one, across, down):
+            cells[height][column] = mark
+    return cells
+
+
+def _points(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[int, int]]:
+    """The places of a line: its points, and what is between neighbours."""
+    places = []
+    for x, y in zip(series.xs, series.ys, strict=True):
+        shown = None if y is None or not math.isfinite(y) else (across.place(x), down.place(y))
+        places.append(None if shown is None or None in shown else shown)
+    yield from ((round(one[0] or 0.0), round(one[1] or 0.0)) for one in places if one is not None)
+    for one, two in pairwise(places):
+        if one is None or two is None:
+            continue
+        (x, y), (to_x, to_y) = ((place[0] or 0.0, place[1] or 0.0) for place in (one, two))
+        count = math.ceil(max(abs(to_x - x), abs(to_y - y)))
+        yield from ((round(x + (to_x - x) * at / count), round(y + (to_y - y) * at / count)) for at in range(1, count))
+
+
+def _below(across: _Scale, margin: int) -> str:
+    """The numbers below the horizontal axis."""
+    line = [" "] * (across.size + margin + 2)
+    for tick in range(_TICKS + 1):
+        at = tick * (across.size - 1) / _TICKS
+        text = x_text(float(f"{across.value(at):.3g}"))
+        start = min(max(round(at) + margin + 2 - len(text) // 2, 0), len(line) - len(text))
+        line[start : start + len(text)] = text
+    return "".join(line).rstrip()

@@ -1,0 +1,116 @@
+"""A chart as a picture: the only module that knows matplotlib, which is loaded when a picture is asked for."""
+# ruff: noqa: PLC0415  matplotlib is an extra, and slow to load
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpcalc.config.diagnostics import visible
+from dpcalc.errors import InputError
+from dpcalc.planner.chart import LOG
+from dpcalc.report.chart_table import label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dpcalc.planner.chart import Chart
+
+FORMATS = ("svg", "png", "pdf")
+_STYLES = ("-", "--", "-.", ":")  # with the markers, lines differ without colour
+_MARKERS = "oxs^vD*+"
+_DASHES = ((6, 3), (2, 2), (8, 2, 2, 2))  # of limits
+_FIXED = {
+    "svg.hashsalt": "dpcalc",  # the same chart, the same bytes
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "font.size": 10.0,
+    "path.simplify": False,
+}
+
+
+def picture_format(path: str) -> str:
+    """The format of a picture, by the end of its name.
+
+    Raises:
+        InputError: there is no such format, or nothing to draw with.
+    """
+    ending = Path(path).suffix.removeprefix(".").lower()
+    if ending not in FORMATS:
+        raise InputError(f"--plot: expected a file name ending in {', '.join(FORMATS)}, got {path}")
+    try:
+        import matplotlib as mpl  # noqa: F401  is it there?
+    except ImportError as error:
+        extra = "install it as `pip install '.[plot]'`, or leave --plot out"
+        raise InputError(f"--plot: expected matplotlib, which is not installed; {extra}") from error
+    return ending
+
+
+def chart_picture(chart: Chart, ending: str) -> bytes:
+    """A picture of a chart.
+
+    Args:
+        chart: what is shown; infinite numbers are left out.
+        ending: one of FORMATS.
+
+    Returns:
+        The content of a file; the same chart gives the same bytes.
+    """
+    return _drawn(lambda figure: _chart(figure.add_subplot(), chart), ending)
+
+
+def _chart(axes: Axes, chart: Chart) -> None:
+    """Lines, limits, names; of lines that coincide the first is the widest."""
+    from matplotlib.ticker import LogLocator
+
+    axes.set_xscale(chart.x.scale)
+    axes.set_yscale(chart.y.scale)
+    for number, one in enumerate(chart.series):
+        shown = [math.nan if y is None or not math.isfinite(y) else y for y in one.ys]
+        axes.plot(
+            one.xs,
+            shown,
+            linestyle=_STYLES[number % len(_STYLES)],
+            linewidth=max(1.2, 2.8 - 0.7 * number),
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=4,
+            label=words(label(one)),
+            gid=f"series-{number}",
+        )
+    for number, limit in enumerate(chart.limits):
+        draw = axes.axhline if limit.axis == "y" else axes.axvline
+        style = (0, _DASHES[number % len(_DASHES)])
+        name = words(f"{limit.name} {limit.value!r}")
+        draw(limit.value, color="black", linewidth=1, linestyle=style, label=name, gid=f"limit-{number}")
+    if chart.x.scale == LOG:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        axes.xaxis.set_minor_formatter("")
+    axes.set_title(words(chart.title))
+    axes.set_xlabel(words(chart.x.name))
+    axes.set_ylabel(words(chart.y.name))
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+
+
+def words(text: str) -> str:
+    """A text as people read it, and never as a formula."""
+    return visible(text).replace("_", " ").replace("$", r"\$")
+
+
+def _drawn(draw: Callable[[Figure], object], ending: str) -> bytes:
+    """The bytes of a figure; no state of matplotlib is changed, no display needed."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_FIXED):
+        figure = Figure(figsize=(7.2, 4.5), layout="constrained")
+        draw(figure)
+        file = io.BytesIO()
+        stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+        figure.savefig(file, format=ending, dpi=150, metadata=stamps[ending])
+    return file.getvalue()

@@ -1,0 +1,114 @@
+"""`dpcalc curve`, with the real accounting."""
+
+import csv
+import io
+import json
+import os
+import stat
+import sys
+
+import pytest
+
+from dpcalc.cli import curve, terminal
+
+from .solving import FLAT
+
+STEPS = ("curve", "steps", "--range", "10,500")
+
+
+def rows(ended):
+    return list(csv.DictReader(io.StringIO(ended.out)))
+
+
+def test_csv_json_and_table_tell_the_same(real, file):
+    path = str(file())
+    ended = real(*STEPS, path, "--csv", "--method", "pld", "--method", "inversion")
+    assert (ended.code, ended.err) == (0, "")
+    found = rows(ended)
+    assert [row["steps"] for row in found] == ["10", "500"]
+    document = json.loads(real(*STEPS, path, "--json", "--method", "pld", "--method", "inversion").out)
+    pld, estimate = document["series"]
+    assert [repr(one["y"]) for one in pld["points"]] == [row["pld (upper)"] for row in found]
+    assert (pld["kind"], estimate["kind"]) == ("upper", "estimate")
+    assert float(real("epsilon", path, "-q").out) == pytest.approx(pld["points"][1]["y"], rel=1e-5)
+    assert document["limits"] == [{"name": "budget", "value": 1.5, "axis": "y"}]
+    table = real(*STEPS, path).out.splitlines()
+    assert table[0].split() == ["steps", "pld"]
+    assert float(table[2].split()[1]) >= pld["points"][1]["y"]
+    assert table[-1] == "budget: 1.5"
+
+
+def test_a_person_sees_a_chart(real, file, monkeypatch):
+    monkeypatch.setattr(curve, "on_terminal", lambda: True)
+    monkeypatch.setattr(curve, "width", lambda: 80)
+    lines = real(*STEPS, str(file())).out.splitlines()
+    assert lines[0] == "epsilon over steps, delta = 1e-05"
+    assert "- budget 1.5" in lines
+    assert max(map(len, lines)) <= 80
+    assert not any("\x1b" in line for line in lines)
+    assert terminal.width()
+
+
+def test_several_configs_and_none(real, file, tmp_path):
+    first, second = str(file()), tmp_path / "b.yaml"
+    second.write_text(FLAT.replace("clinic", "other").replace("1.1", "2.2"), encoding="utf-8")
+    head = real(*STEPS, first, str(second), "--csv").out.splitlines()[0]
+    assert head == "steps,clinic (upper),other (upper)"
+    same = real(*STEPS, first, first.replace("run.yaml", "./run.yaml"), "--csv").out.splitlines()[0]
+    assert same.count("run.yaml (upper)") == 2
+    flags = ("--no-config", "--sample-rate", "0.01", "--noise-multiplier", "1.1", "--steps", "500", "--delta", "1e-5")
+    alone = rows(real(*STEPS, *flags, "--csv"))
+    assert alone[1]["pld (upper)"] == rows(real(*STEPS, first, "--csv"))[1]["pld (upper)"]
+
+
+def test_a_picture_beside_the_answer(real, file, tmp_path):
+    ended = real(*STEPS, str(file()), "--plot", "epsilon.svg")
+    assert (ended.code, ended.err) == (0, "note: wrote epsilon.svg\n")
+    picture = (tmp_path / "epsilon.svg").read_text(encoding="utf-8")
+    assert 'id="series-0"' in picture
+    assert 'id="limit-0"' in picture
+    assert real(*STEPS, str(file()), "--plot", "epsilon.svg").code == 0  # once more over the old one
+    assert {path.name for path in tmp_path.iterdir()} == {"run.yaml", "epsilon.svg"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not sys.platform.startswith("linux"), reason="permissions bind no root")
+def test_a_read_only_picture_stays(real, file, tmp_path):
+    picture = tmp_path / "a.svg"
+    picture.write_text("mine", encoding="utf-8")
+    picture.chmod(stat.S_IREAD)
+    ended = real(*STEPS, str(file()), "--plot", "a.svg")
+    assert (ended.code, ended.out) == (2, "")
+    assert "read-only" in ended.err
+    assert picture.read_text(encoding="utf-8") == "mine"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("steps", "--plot", "a.jpg"), "ending in svg, png, pdf"),
+        (("steps", "--plot", "missing/a.svg"), "cannot be written"),
+        (("steps", "--csv", "--json"), "leave out --csv or --json"),
+        (("steps", "--range", "1:2"), "A:B:N"),
+        (("steps", "--range", "1:0:0"), "whole number from 1"),
+        (("steps", "--range", "0:5:3:log"), "ends > 0"),
+        (("sigma", "--range", "1,x"), "A:B:N"),
+        (("sigma", "--range", "-1,2"), "noise"),
+        (("rate", "--range", "0.5,2"), "probability"),
+        (("steps", "--method", "magic"), "strong-composition"),
+        (("rdp", "--range", "1,2"), "order: expected numbers > 1"),
+        (("tradeoff", "--range", "0,0.5"), "false positive rate"),
+        (("magic",), "magic"),
+    ],
+)
+def test_what_is_no_question(real, file, words, message):
+    ended = real("curve", *words[:1], str(file()), *words[1:])
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+
+
+def test_without_matplotlib_the_way_out_is_told_at_once(real, file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ended = real(*STEPS, str(file()), "--plot", "a.svg")
+    assert (ended.code, ended.out) == (2, "")
+    assert "pip install '.[plot]'" in ended.err

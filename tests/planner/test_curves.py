@@ -1,0 +1,193 @@
+"""Curves, against published numbers, exact mechanisms and formulas worked out another way."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from statistics import NormalDist
+
+import mpmath
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.errors import InputError
+from dpcalc.guarantee import Kind
+from dpcalc.planner.curve_shapes import Question
+from dpcalc.planner.curves import CURVES, after, curve
+from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.plan import Budget
+from dpcalc.planner.published_rdp import fixed_upper, lower, poisson_upper, published_rdp
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+from .test_edges import HUNDREDTH, plan_of
+
+NORMAL = NormalDist()
+
+
+def asked(plan, **more):
+    return Question(plans=(("run", plan),), **more)
+
+
+def test_figure_2_of_abadi():
+    """At 100 epochs of q = 0.01, sigma = 4, delta = 1e-5 it has 9.34 and 1.26 (section 3.2)."""
+    chart = curve("epochs", asked(plan_of(HUNDREDTH), methods=("strong-composition", "moments"), grid=(1.0, 100.0)))
+    strong, moments = chart.series
+    assert round(strong.ys[1], 2) == 9.34
+    assert round(moments.ys[1], 2) == 1.26
+    assert (strong.kind, moments.kind) == (Kind.AS_PUBLISHED, Kind.UPPER)
+    assert chart.x.name == "epochs"
+
+
+def test_epochs_are_whole_steps():
+    plan = plan_of(Fixed(size=7_000), noise=50.0, steps=20)  # 8.57 steps a pass
+    (line,) = curve("epochs", asked(plan, grid=(1.0, 2.0))).series
+    assert line.ys == tuple(guarantee(after(plan, steps)).epsilon for steps in (9, 18))
+
+
+def test_a_run_in_the_middle_of_its_phases():
+    (phase,) = plan_of(HUNDREDTH).phases
+    plan = replace(plan_of(HUNDREDTH), phases=(replace(phase, name="a", steps=30), replace(phase, name="b", steps=70)))
+    steps = [tuple(one.steps for one in after(plan, total).phases) for total in (10, 30, 50, 200)]
+    assert steps == [(10, 0), (30, 0), (30, 20), (30, 170)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme", "grid", "changes"),
+    [
+        ("steps", HUNDREDTH, (10.0, 20.0), [{"steps": 10}, {"steps": 20}]),
+        ("sigma", HUNDREDTH, (2.0, 3.0), [{"noise": 2.0}, {"noise": 3.0}]),
+        ("rate", HUNDREDTH, (0.02, 0.5), [{"scheme": Poisson(probability=Fraction(1, x))} for x in (50, 2)]),
+        ("rate", Fixed(size=600), (20.0, 30.0), [{"scheme": Fixed(size=20)}, {"scheme": Fixed(size=30)}]),
+    ],
+)
+def test_points_are_guarantees(kind, scheme, grid, changes):
+    (line,) = curve(kind, asked(plan_of(scheme), grid=grid)).series
+    plans = [plan_of(**({"scheme": scheme} | change)) for change in changes]
+    assert line.ys == tuple(guarantee(plan).epsilon for plan in plans)
+    assert (line.xs, line.kind) == (grid, Kind.UPPER)
+
+
+def test_groups_of_the_gaussian_mechanism():
+    (line,) = curve("group", asked(plan_of(All(), noise=100.0, steps=100), grid=(1.0, 2.0))).series
+    for size, epsilon in zip(line.xs, line.ys, strict=True):
+        mu = size / 10
+        delta = NORMAL.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu)
+        assert delta == pytest.approx(1e-5, rel=1e-3)
+
+
+def test_profile_and_tradeoff_of_the_gaussian_mechanism():
+    plan = replace(plan_of(All(), noise=10.0, steps=100), budget=Budget(epsilon=3.0))
+    chart = curve("profile", asked(plan, grid=(0.0, 1.0, 2.0)))
+    for epsilon, upper in zip(chart.series[0].xs, chart.series[0].ys, strict=True):
+        exact = NORMAL.cdf(0.5 - epsilon) - math.exp(epsilon) * NORMAL.cdf(-0.5 - epsilon)
+        assert exact * (1 - 1e-12) <= upper <= exact * (1 + 1e-3)
+    assert [(one.name, one.axis) for one in chart.limits] == [("budget", "x"), ("delta", "y")]
+    present, absent, guessing = curve("tradeoff", asked(plan, grid=(0.01, 0.5))).series
+    for rate, one, other in zip(present.xs, present.ys, absent.ys, strict=True):
+        assert one == pytest.approx(NORMAL.cdf(NORMAL.inv_cdf(rate) + 1), rel=1e-3)
+        assert other == pytest.approx(one, rel=1e-3)
+    assert guessing.ys == guessing.xs
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 7.0])
+def test_divergence_of_a_sampled_step_by_quadrature(order):
+    (line, *_) = curve("rdp", asked(plan_of(HUNDREDTH, noise=1.0, steps=3), grid=(order,))).series
+    q = mpmath.mpf("0.01")
+
+    def integrand(y):
+        return mpmath.npdf(y, 0, 1) * (1 - q + q * mpmath.exp(y - mpmath.mpf("0.5"))) ** order
+
+    mean = mpmath.quad(integrand, mpmath.linspace(-12, 12 + order, 30))
+    assert line.ys[0] == pytest.approx(3 * float(mpmath.log(mean)) / (order - 1), rel=1e-7)
+
+
+def by_hand(order, rate, shift, sigma, *, fixed):
+    """The theorems as they are printed, with 50 digits."""
+    with mpmath.workdps(50):
+        g, choose = mpmath.mpf(rate), [mpmath.binomial(order, j) for j in range(order + 1)]
+        e = [a * mpmath.mpf(shift) ** 2 / (2 * mpmath.mpf(sigma) ** 2) for a in range(order + 1)]
+        if fixed:
+            total = 1 + g**2 * choose[2] * min(4 * (mpmath.exp(e[2]) - 1), 2 * mpmath.exp(e[2]))
+            total += sum(g**j * choose[j] * mpmath.exp((j - 1) * e[j]) * 2 for j in range(3, order + 1))
+        else:
+            total = (1 - g) ** (order - 1) * (order * g - g + 1)
+            total += choose[2] * g**2 * (1 - g) ** (order - 2) * mpmath.exp(e[2])
+            total += 3 * sum(
+                choose[j] * (1 - g) ** (order - j) * g**j * mpmath.exp((j - 1) * e[j]) for j in range(3, order + 1)
+            )
+        return float(mpmath.log(total) / (order - 1))
+
+
+@pytest.mark.parametrize("order", [2, 3, 40])
+@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 5.0), (0.3, 0.7)])
+def test_general_bounds_as_printed(order, rate, sigma):
+    assert fixed_upper(order, rate, 2.0, sigma) == pytest.approx(by_hand(order, rate, 2, sigma, fixed=True), rel=1e-9)
+    assert poisson_upper(order, rate, 1.0, sigma) == pytest.approx(
+        by_hand(order, rate, 1, sigma, fixed=False), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("noise", [5.0, 1.0])
+@pytest.mark.parametrize(
+    ("scheme", "adjacency"),
+    [
+        (HUNDREDTH, Adjacency.ADD_REMOVE),
+        (HUNDREDTH, Adjacency.ZERO_OUT),
+        (Fixed(size=600), Adjacency.REPLACE_ONE),
+        (Fixed(size=600), Adjacency.ADD_REMOVE),
+        (Fixed(size=600), Adjacency.ZERO_OUT),
+    ],
+)
+def test_the_divergence_lies_between_the_general_bounds(scheme, adjacency, noise):
+    own, upper, below = curve("rdp", asked(plan_of(scheme, noise=noise, steps=5, adjacency=adjacency))).series
+    ours = dict(zip(own.xs, own.ys, strict=True))
+    for order, high, low in zip(upper.xs, upper.ys, below.ys, strict=True):
+        assert low <= ours[order] * (1 + 1e-6)
+        assert upper.kind is not Kind.UPPER or ours[order] <= high * (1 + 1e-6)
+    assert below.kind is Kind.LOWER
+
+
+def test_without_sampling_the_general_bounds_are_the_mechanism():
+    assert lower(3, 1.0, 1.0, 2.0) == poisson_upper(3, 1.0, 1.0, 2.0) == 3 / 8
+
+
+def test_no_general_bounds_of_groups():
+    assert published_rdp(replace(plan_of(HUNDREDTH), group_size=2)) == ()
+
+
+def test_budgets_and_several_plans():
+    plans = [replace(plan_of(HUNDREDTH, noise=noise), budget=Budget(epsilon=noise)) for noise in (2.0, 3.0)]
+    question = Question(plans=(("one", plans[0]), ("two", plans[1])), methods=("inversion",), grid=(10.0,))
+    chart = curve("steps", question)
+    assert [one.name for one in chart.series] == ["one", "two"]
+    assert [one.kind for one in chart.series] == [Kind.ESTIMATE] * 2
+    assert [(one.name, one.value) for one in chart.limits] == [("one, budget", 2.0), ("two, budget", 3.0)]
+    both = replace(question, methods=("inversion", "pld"))
+    assert [one.name for one in curve("steps", both).series] == [
+        "one, inversion",
+        "one, pld",
+        "two, inversion",
+        "two, pld",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["profile", "tradeoff", "rdp"])
+def test_shapes_are_not_those_of_an_accountant(kind):
+    with pytest.raises(InputError, match="--method"):
+        curve(kind, asked(plan_of(HUNDREDTH), methods=("rdp",)))
+
+
+@pytest.mark.parametrize("kind", ["rate", "epochs"])
+def test_what_is_not_sampled_has_no_rate(kind):
+    with pytest.raises(InputError, match="only `all`"):
+        curve(kind, asked(plan_of(All())))
+
+
+def test_unknown_methods_are_named():
+    with pytest.raises(InputError, match=r"strong-composition.*got 'magic'"):
+        curve("steps", asked(plan_of(HUNDREDTH), methods=("magic",)))
+
+
+def test_without_noise_lines_are_infinite():
+    (line,) = curve("steps", asked(plan_of(HUNDREDTH, noise=0.0), grid=(1.0,))).series
+    assert line.ys == (math.inf,)
+    assert set(CURVES) == {"steps", "epochs", "sigma", "rate", "group", "profile", "tradeoff", "rdp"}

@@ -1,0 +1,126 @@
+"""Charts as tables, characters and pictures: told from the data in them."""
+
+import csv
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from types import SimpleNamespace
+
+import pytest
+
+from dpcalc.errors import InputError
+from dpcalc.report.chart_table import chart_csv, chart_json, chart_rows
+from dpcalc.report.chart_text import chart_text
+from dpcalc.report.plot import chart_picture, picture_format
+
+from .charts import CHART, LOGARITHMIC
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_a_table_rounds_to_the_safe_side():
+    rows = chart_rows(CHART)
+    assert rows[0] == ("epochs", "strong-composition (as-published)", "pld", "clinic $x$ (estimate)")
+    assert rows[1] == ("1", "0.900", "0.100", "inf")
+    assert rows[3] == ("75", "-", "-", "-")
+    assert rows[4] == ("100", "9.34", "0.947", "2.00")
+
+
+def test_csv_has_every_number_in_full():
+    rows = list(csv.reader(io.StringIO(chart_csv(CHART))))
+    assert rows[0] == ["epochs", "strong-composition (as-published)", "pld (upper)", "clinic $x$ (estimate)"]
+    assert rows[1:] == [["1", "0.9", "0.1", "inf"], ["50", "6.04", "0.6412", ""], ["75", "", "", ""],
+                        ["100", "9.3381", "0.946867", "2.0"]]  # fmt: skip
+
+
+def test_json_has_no_infinity():
+    loaded = SimpleNamespace(path="a.yaml", plan=SimpleNamespace(name="clinic"), config_hash="0", diagnostics=())
+    document = json.loads(chart_json("epochs", CHART, [loaded]), parse_constant=pytest.fail)
+    _, pld, estimate = document["series"]
+    assert pld["points"][2] == {"x": 75.0, "y": None, "answer": False}
+    assert estimate["points"][0] == {"x": 1.0, "y": None, "answer": True}
+    assert (document["curve"], document["limits"]) == ("epochs", [{"name": "budget", "value": 3.0, "axis": "y"}])
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("chart", [CHART, LOGARITHMIC])
+def test_a_chart_of_characters_fits_the_terminal(chart, width):
+    lines = chart_text(chart, width=width).splitlines()
+    assert max(map(len, lines)) <= max(60, width)
+    assert all(line.isprintable() for line in lines)
+    legend = [line for line in lines if line.startswith(tuple("ox+:- "[:5]))]
+    assert len(legend) >= len(chart.series)
+
+
+def marked(text, mark):
+    """(row from above, column) of a mark in the drawing."""
+    rows = [line for line in text.splitlines() if re.match(r"\s*\S* ?[|+]", line) and "--+" not in line]
+    return [(row, at) for row, line in enumerate(rows[:18]) for at, one in enumerate(line) if one == mark]
+
+
+def test_marks_are_where_the_numbers_are():
+    found = marked(chart_text(CHART, width=80), "o")
+    assert min(found)[0] == 0  # the largest number in the first row
+    lowest = max(found)
+    assert lowest[0] in {15, 16}  # 0.9 of 9.34 in 18 rows
+    assert min(at for _, at in found) < 10 < max(at for _, at in found)
+    assert max(at for _, at in found) == 79
+
+
+def test_a_curve_that_is_constant_has_a_chart():
+    flat = LOGARITHMIC.series[0].__class__(name="a", kind=CHART.series[1].kind, xs=(1.0,), ys=(2.0,))
+    chart = CHART.__class__(title="t", x=CHART.x, y=CHART.y, series=(flat,))
+    assert " o" in chart_text(chart, width=80)
+
+
+def svg(chart):
+    return ET.fromstring(chart_picture(chart, "svg"))  # noqa: S314  our own, of a moment ago
+
+
+def drawn(root, name):
+    """The corners of a line in a picture."""
+    (group,) = (one for one in root.iter(f"{SVG}g") if one.get("id") == name)
+    path = group.find(f"{SVG}path").get("d")
+    return [tuple(map(float, pair)) for pair in re.findall(r"[ML] (\S+) (\S+)", path)]
+
+
+@pytest.mark.parametrize(("chart", "scale"), [(CHART, float), (LOGARITHMIC, math.log)])
+def test_the_data_are_in_the_picture(chart, scale):
+    root, places = svg(chart), []
+    for number, one in enumerate(chart.series):
+        shown = [(x, y) for x, y in zip(one.xs, one.ys, strict=True) if y is not None and math.isfinite(y)]
+        if scale is math.log:
+            shown = [(x, y) for x, y in shown if y > 0]
+        corners = drawn(root, f"series-{number}")[: len(shown)]
+        places += [((scale(x), scale(y)), corner) for (x, y), corner in zip(shown, corners, strict=True)]
+    for axis in (0, 1):
+        (low, at_low), (high, at_high) = (
+            pick(((data[axis], corner[axis]) for data, corner in places)) for pick in (min, max)
+        )
+        for data, corner in places:
+            expected = at_low + (data[axis] - low) / (high - low) * (at_high - at_low)
+            assert corner[axis] == pytest.approx(expected, abs=0.01)
+
+
+def test_names_and_limits_are_in_the_picture_as_text():
+    root = svg(CHART)
+    texts = {"".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")}
+    assert {"epsilon over epochs, delta = 1e-05", "epochs", "pld", "budget 3.0"} <= texts
+    assert "clinic $x$ (estimate)" in texts
+    (first, second, *_) = drawn(root, "limit-0")
+    assert first[1] == second[1]
+
+
+@pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_the_same_chart_gives_the_same_bytes(ending, start):
+    picture = chart_picture(LOGARITHMIC, ending)
+    assert picture.startswith(start)
+    assert picture == chart_picture(LOGARITHMIC, ending)
+
+
+@pytest.mark.parametrize("path", ["a.jpg", "svg", "a"])
+def test_other_formats_are_refused(path):
+    with pytest.raises(InputError, match="--plot: expected a file name ending in svg, png, pdf"):
+        picture_format(path)
