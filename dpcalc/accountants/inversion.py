@@ -27,6 +27,7 @@ _CONVERGED = 1e-11  # size of the last terms against the sum
 _MOST_TERMS = 512
 _FEW = 64  # values of a loss
 _RARE, _REVIVALS = 0.02, 8  # excess kurtosis that means few large losses; how much further to look then
+_MULTIPLES = 4  # of the frequency of a typical large loss, where the transform may come back
 _MOST_WORK = 4_000_000  # terms times quadrature nodes
 
 
@@ -124,9 +125,31 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
         z = (order + 1j * step * np.arange(count)).astype(np.complex128)
         log_moment = moments.cumulants_on_line(order, step=step, count=count)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
-        if float(size.max()) < _CONVERGED / 10:
+        again = _revival(counts, order, float(z[-1].imag), neglect) if float(size.max()) < _CONVERGED / 10 else 0.0
+        if float(size.max()) < _CONVERGED / 10 and not again:
             return Contour(z, log_moment, step)
-        frequency *= 2
+        frequency = max(2 * frequency, again)
+
+
+def _revival(counts: dict[Curve, int], order: float, covered: float, neglect: float) -> float:
+    """A frequency beyond those covered where the integrand is not negligible again, else 0.
+
+    Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
+    transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
+    """
+    moments = composed_moments(counts, max_order=order, neglect=neglect)
+    at = np.array([order])
+    means = [(float(one.cumulants(at)[1][0]), one.tilted_moments(order)[0], count) for one, count in moments.parts]
+    large = sum(n * (variance + mean**2) for mean, variance, n in means) / max(
+        sum(n * abs(mean) for mean, _, n in means), 1e-300
+    )
+    step = 2 * math.pi / max(large, 1e-300)
+    moments = composed_moments(counts, max_order=order, neglect=neglect, frequency=_MULTIPLES * step)
+    log_moment = moments.cumulants_on_line(order, step=step, count=_MULTIPLES + 1)
+    frequencies = step * np.arange(_MULTIPLES + 1)
+    size = np.exp((log_moment - log_moment[0]).real) * order * (order + 1) / np.abs(order + 1j * frequencies) ** 2
+    alive = (frequencies > covered) & (size > _CONVERGED)
+    return 1.1 * float(frequencies[alive].max()) if alive.any() else 0.0
 
 
 def _newton(contour: Contour, bound: float, delta: float) -> float:

@@ -34,7 +34,7 @@ def parsed():
     parser.add_argument("--rounds", type=int, default=3, help="processes for each tool and case")
     parser.add_argument("--seconds", type=float, default=60, help="time-out of one process")
     parser.add_argument("--gibibytes", type=float, default=12, help="address space of one process")
-    parser.add_argument("--accuracy", type=float, help="relative error asked of the peers; by default our width")
+    parser.add_argument("--accuracy", type=float, help="relative error asked of the peers; by default that of our upper end")
     parser.add_argument("--output", type=Path, default=Path("benchmark_results"))
     return parser.parse_args()
 

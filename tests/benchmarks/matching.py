@@ -1,7 +1,7 @@
 """The setting at which a peer answers as sharply as ours.
 
-The goal is an error of at most the width of our certified interval in the same case (or of what `--accuracy` says),
-and never less than 1e-6.
+The goal is an error of at most that of our certified upper end in the same case (or of what `--accuracy` says), and
+never less than 1e-6 absolute.
 
 dp_accounting: the coarsest grid of the form 1e-4 * 2^k whose pessimistic end exceeds the exact value by no more than
 the goal (1e-4 is its default). From the default the grid is doubled while the goal is still met, else halved until it

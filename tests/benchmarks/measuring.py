@@ -60,7 +60,7 @@ def measured(case, rounds, caps):
     else:
         rows = [Row(case, tool) for tool in (INTERVAL, UPPER_END, INVERSION, ONE_INVERSION, COMMAND)]
         if case.peers and exact is not None:
-            rows += _peers(case, exact, _goal(first, exact, caps), caps)
+            rows += _peers(case, exact, _goal(first, case, exact, caps), caps)
     for _ in range(rounds):
         for row in rows:
             if row.pending:
@@ -68,10 +68,13 @@ def measured(case, rounds, caps):
     return rows, exact
 
 
-def _goal(first, exact, caps):
-    """The error a peer may have: our width, where we answered and no other was asked for."""
+def _goal(first, case, exact, caps):
+    """The error a peer may have: that of our upper end, where we answered and no other was asked for.
+
+    Where the exact value is not known, half the width of our interval.
+    """
     if caps.accuracy is None and not first.failure:
-        return first.upper - first.lower
+        return first.upper - exact if case.exact else (first.upper - first.lower) / 2
     return (caps.accuracy or RELATIVE) * exact
 
 

@@ -76,7 +76,7 @@ def _record(row, exact, ours):
         "mebibytes": memory_of(row),
         "ratio": _quotient(seconds_of(row), seconds_of(ours)),
         "cpu_ratio": _quotient(cpu_of(row), cpu_of(ours)),
-        "status": row.failure or ("" if row.reached else "width not reached") or _wrong(row, lower, upper, exact),
+        "status": row.failure or ("" if row.reached else "accuracy not reached") or _wrong(row, lower, upper, exact),
     }
 
 
