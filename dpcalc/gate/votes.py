@@ -13,8 +13,10 @@ from dpcalc.mechanisms.pate import Votes
 ENDINGS = (".npy", ".csv", ".tsv")
 DELIMITERS = ",;\t"
 MOST_CELLS = 50_000_000
+MOST_TEACHERS = 1_000_000
+_MAGIC = b"\x93NUMPY"
 _LONGEST_LINE = 64 * 1024 * 1024
-_WHOLE = "a whole number >= 0"
+_WHOLE = f"a whole number from 0 to {MOST_TEACHERS}"
 
 Table = NDArray[np.int64]
 
@@ -53,7 +55,7 @@ def votes(ballots: Ballots) -> Votes:
         table = _array(path) if path.lower().endswith(".npy") else _text(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    _no_negative(path, table)
+    _within_range(path, table)
     counts = table if ballots.classes is None else _counted(ballots, table, ballots.classes)
     if counts.shape[1] < 2:
         raise InputError(f"{path}: expected a column for each of at least 2 labels, got {counts.shape[1]}")
@@ -75,8 +77,8 @@ def _teachers(ballots: Ballots, counts: Table) -> int:
             f"{ballots.path}: row {row + 1}: expected {teachers} votes, {source}, got {int(sums[row])}; "
             "columns are labels (--classes N for a file with the label of every teacher)"
         )
-    if not teachers:
-        raise InputError(f"{ballots.path}: row 1: expected votes, got none")
+    if not 1 <= teachers <= MOST_TEACHERS:
+        raise InputError(f"{ballots.path}: row 1: expected 1 to {MOST_TEACHERS} votes, got {teachers}")
     return teachers
 
 
@@ -98,14 +100,17 @@ def _counted(ballots: Ballots, table: Table, classes: int) -> Table:
 
 def _array(path: str) -> Table:
     """The table of a .npy file; one with Python objects is refused, since loading it could run anything."""
+    with Path(path).open("rb") as stream:
+        known = stream.read(len(_MAGIC)) == _MAGIC
+    if not known:
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
     try:
         raw = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, SyntaxError) as error:
-        reason = "Python objects, which are not loaded" if "bject" in str(error) else "something else or a part of one"
+        reason = "Python objects, which are not loaded" if "bject" in str(error) else "a damaged one"
         raise InputError(f"{path}: expected a NumPy array of whole numbers, got {reason}") from None
-    if not isinstance(raw, np.ndarray) or raw.dtype.kind not in "iuf":
-        kind = raw.dtype if isinstance(raw, np.ndarray) else "an archive"
-        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {kind}")
+    if raw.dtype.kind not in "iuf":
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {raw.dtype}")
     if raw.ndim != 2 or not raw.size:
         raise InputError(f"{path}: expected two dimensions, queries x labels, none of them empty, got {raw.shape}")
     _not_huge(path, raw.size)
@@ -120,7 +125,7 @@ def _array(path: str) -> Table:
 
 def _text(path: str) -> Table:
     """The table of a CSV file; a first line without any number is a header."""
-    rows: list[NDArray[np.int64]] = []
+    rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0
     for number, line in _lines(path):
         if not delimiter:
@@ -136,25 +141,25 @@ def _text(path: str) -> Table:
         _not_huge(path, len(rows) * cells)
     if not rows:
         raise InputError(f"{path}: expected a row for each query, got none")
-    return np.stack(rows)
+    return np.stack(rows).astype(np.int64)
 
 
-def _row(path: str, number: int, words: list[str]) -> NDArray[np.int64]:
+def _row(path: str, number: int, words: list[str]) -> NDArray[np.int32]:
     """The numbers of a line."""
     try:
-        return np.array([int(word) for word in words], dtype=np.int64)
+        return np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32)
     except (ValueError, OverflowError):
         values = [_number(word) for word in words]
     for column, (value, word) in enumerate(zip(values, words, strict=True)):
-        if value is None or not (value.is_integer() and abs(value) < 2**53):
+        if value is None or not (value.is_integer() and abs(value) <= MOST_TEACHERS):
             raise _wrong(path, number - 1, column, _WHOLE, word.strip()[:40] or "nothing")
-    return np.array(values, dtype=np.float64).astype(np.int64)
+    return np.array(values, dtype=np.float64).astype(np.int32)
 
 
 def _number(word: str) -> float | None:
     """A word as a number, if it is one."""
     try:
-        return float(word)
+        return None if "_" in word else float(word)
     except ValueError:
         return None
 
@@ -175,10 +180,11 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
                 yield number, text.rstrip("\r\n")
 
 
-def _no_negative(path: str, table: Table) -> None:
-    """Refuse numbers below zero."""
-    if table.min() < 0:
-        row, column = np.unravel_index(int((table < 0).argmax()), table.shape)
+def _within_range(path: str, table: Table) -> None:
+    """Refuse numbers that no number of teachers can be."""
+    wrong = (table < 0) | (table > MOST_TEACHERS)
+    if wrong.any():
+        row, column = np.unravel_index(int(wrong.argmax()), table.shape)
         raise _wrong(path, row, column, _WHOLE, table[row, column])
 
 
