@@ -1,0 +1,185 @@
+"""`dpcalc pate` from the command line."""
+
+import csv
+import io
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from dpcalc.cli import pate as command
+from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
+from dpcalc.planner.pate import by_number, by_votes
+
+from .solving import facts
+
+COUNTS = np.array([[220, 20, 10], [120, 110, 20], [250, 0, 0], [180, 40, 30]] * 25)
+NOISE = ("--sigma", "40", "--delta", "1e-5")
+WARNING = "warning: what depends on the votes is itself private"
+
+
+def gaussian_delta(mu, epsilon):
+    """Of one Gaussian release: Balle, Wang 2018, Theorem 8."""
+    above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
+    return above - math.exp(epsilon) * below
+
+
+@pytest.fixture
+def ballots(tmp_path):
+    np.save(tmp_path / "votes.npy", COUNTS)
+    return "votes.npy"
+
+
+def test_what_is_told(real, ballots):
+    ended = real("pate", ballots, *NOISE, "--target-eps", "1", "--teachers", "250")
+    told = facts(ended)
+    assert ended.code == 0
+    whatever = by_number(GNMax(sigma=40.0), 100, delta=1e-5).epsilon
+    of_votes = by_votes(GNMax(sigma=40.0), Votes(counts=COUNTS, teachers=250), delta=1e-5).guarantee.epsilon
+    assert whatever <= float(told["epsilon"]) < whatever * 1.01
+    assert told["bound"] == "data-independent"
+    assert told["aggregation"] == "GNMax, sigma 40.0"
+    assert told["ensemble"] == "100 queries, 3 labels, 250 teachers"
+    number = float(told["with_these_votes"].split()[2])
+    assert of_votes <= number < of_votes * 1.01
+    assert "private" in told["with_these_votes"]
+    assert "Papernot et al. 2018, data-dependent" in ended.out
+    bought = int(told["labels"].split()[3])
+    assert [gaussian_delta(math.sqrt(2 * (bought + more)) / 40, 1.0) <= 1e-5 for more in (0, 1)] == [True, False]
+    assert told["labels_with_these_votes"].startswith("100 of 100")
+    assert "all 100 queries keep to it" in told["least_noise"]
+    assert ended.err.startswith(WARNING)
+
+
+def test_json(real, ballots):
+    ended = real("pate", ballots, "--gamma", "0.05", "--delta", "1e-5", "--json", "--verbose", "--target-eps", "0.5")
+    answer = json.loads(ended.out)
+    assert ended.code == 0
+    assert (answer["command"], answer["queries"], answer["teachers"], answer["labels"]) == ("pate", 100, 250, 3)
+    assert answer["aggregation"] == {"gamma": 0.05}
+    assert answer["guarantee"]["epsilon"] == by_number(LNMax(gamma=0.05), 100, delta=1e-5).epsilon
+    assert answer["guarantee"]["kind"] == "upper"
+    private = answer["with_these_votes"]
+    assert private["private"] is True
+    assert private["guarantee"]["bound"] == "data-dependent"
+    assert [row["kind"] for row in answer["published"]] == ["as-published"] * 2
+    assert answer["target"]["queries"] == 5  # (0.1, 0)-DP each
+    assert answer["target"]["least_noise"]["gamma"] < 0.05
+    assert len(answer["per_query"]) == 100
+    assert answer["per_query"][1] == {
+        "query": 2,
+        "votes": 120,
+        "lead": 10,
+        "other_wins": pytest.approx(0.3790816 + 0.0117914, rel=1e-5),  # (2 + x) / (4 e^x) at x = .5 and 5
+        "renyi_divergence": answer["per_query"][1]["renyi_divergence"],
+    }
+    assert answer["sanitised"] is None
+    assert WARNING.removeprefix("warning: ") in answer["notes"][0]
+
+
+def test_without_votes(real):
+    ended = real("pate", "--queries", "1000", *NOISE, "-q")
+    assert (ended.code, ended.err) == (0, "")
+    assert float(ended.out) == pytest.approx(4.98331, abs=1e-5)
+    ended = real("pate", "--queries", "1000", *NOISE, "--json")
+    answer = json.loads(ended.out)
+    assert (answer["with_these_votes"], answer["published"], answer["notes"]) == (None, [], [])
+
+
+def test_the_number_of_quiet_may_be_published(real, ballots):
+    assert real("pate", ballots, *NOISE, "-q").out == real("pate", "--queries", "100", *NOISE, "-q").out
+
+
+def test_the_queries_as_csv(real, ballots, tmp_path):
+    ended = real("pate", ballots, *NOISE, "--csv", "queries.csv")
+    assert (ended.code, ended.err.splitlines()[-1]) == (0, "note: wrote queries.csv")
+    text = (tmp_path / "queries.csv").read_text()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [int(row["query"]) for row in rows] == list(range(1, 101))
+    assert [int(row["lead"]) for row in rows[:4]] == [200, 10, 250, 140]
+    assert float(rows[1]["renyi_divergence"]) > float(rows[0]["renyi_divergence"]) > float(rows[2]["renyi_divergence"])
+    again = real("pate", ballots, *NOISE, "--csv", "queries.csv")
+    assert again.code == 2
+    assert "--force" in again.err
+    assert real("pate", ballots, *NOISE, "--csv", "queries.csv", "--force").code == 0
+    assert (tmp_path / "queries.csv").read_text() == text
+
+
+def test_confident(real, ballots):
+    ended = real("pate", ballots, *NOISE, "--threshold", "200", "--threshold-sigma", "30", "-v")
+    told = facts(ended)
+    assert ended.code == 0
+    assert told["aggregation"] == "Confident-GNMax, threshold 200.0, threshold sigma 30.0, sigma 40.0"
+    assert told["answered"].startswith("about 48.9 of 100")  # Phi of 20, -80, 50, -20 over 30, 25 times each
+    assert "published" not in told
+    assert ended.out.count("costliest: query") == 10
+
+
+def test_labels_of_every_teacher(real, tmp_path):
+    table = np.array([[0, 1, 2]] * 200 + [[1, 1, 1]] * 50)
+    np.savetxt(tmp_path / "labels.csv", table, fmt="%d", delimiter=",")
+    ended = real("pate", "labels.csv", "--classes", "3", *NOISE, "--json", "-v")
+    assert [(row["votes"], row["lead"]) for row in json.loads(ended.out)["per_query"]] == [
+        (200, 150),
+        (250, 250),
+        (200, 150),
+    ]
+
+
+def test_a_public_epsilon(real, ballots, monkeypatch):
+    ended = [real("pate", ballots, *NOISE, "--sanitise", "--json") for _ in range(2)]
+    first, second = (json.loads(one.out)["sanitised"] for one in ended)
+    assert first["epsilon"] != second["epsilon"]  # fresh noise that nobody can draw again
+    assert {key: first[key] for key in ("delta", "order", "smoothness", "noise")} == {
+        key: second[key] for key in ("delta", "order", "smoothness", "noise")
+    }
+    assert "is drawn once" in ended[0].err
+    monkeypatch.setattr(command, "_secret_noise", lambda: np.random.default_rng(1))
+    same = [real("pate", ballots, *NOISE, "--sanitize").out for _ in range(2)]
+    assert same[0] == same[1]
+    assert "sanitised: epsilon <= " in same[0]
+    assert "no smaller than the data-independent one" in same[0]  # few queries: it does not pay
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("votes.npy", "--delta", "1e-5"), "noise: expected --gamma (LNMax), --sigma (GNMax)"),
+        (("votes.npy", "--delta", "1e-5", "--gamma", "1", "--sigma", "2"), "got --gamma, --sigma"),
+        (("votes.npy", *NOISE, "--threshold", "3"), "got --sigma, --threshold"),
+        (("votes.npy", "--sigma", "40"), "--delta: expected one"),
+        (("votes.npy", "--sigma", "0", "--delta", "1e-5"), "sigma: expected a finite number > 0, got 0.0"),
+        (("votes.npy", "--sigma", "x", "--delta", "1e-5"), "--sigma: expected a finite number >= 0, got `x`"),
+        (("votes.npy", "--sigma", "4", "--delta", "1"), "delta: expected a number between 0 and 1"),
+        (("votes.npy", *NOISE, "--target-eps", "0"), "target epsilon: expected a finite number > 0, got 0.0"),
+        (
+            ("votes.npy", *NOISE, "--teachers", "9"),
+            "votes.npy: row 1: expected 9 votes, the number of teachers, got 250",
+        ),
+        (("gone.npy", *NOISE), "gone.npy: cannot be read: No such file"),
+        (NOISE, "VOTES: expected a .npy or .csv file, or --queries N"),
+        ((*NOISE, "--queries", "5", "--sanitise"), "VOTES: expected a file, of which --sanitise and --csv tell"),
+        ((*NOISE, "--queries", "5", "--csv", "a.csv"), "VOTES: expected a file, of which --sanitise and --csv tell"),
+        ((*NOISE, "--queries", "0"), "--queries"),
+        (
+            ("votes.npy", *NOISE, "--sanitise", "--threshold", "9", "--threshold-sigma", "9"),
+            "expected lnmax or gnmax, got confident-gnmax",
+        ),
+    ],
+)
+def test_refusals(real, ballots, arguments, message):
+    assert ballots
+    ended = real("pate", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+
+
+def test_in_a_terminal(real, ballots, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    ended = real("pate", ballots, *NOISE, "--target-eps", "1")
+    assert "epsilon <= 1.36   delta = 1e-05   whatever the votes are" in ended.out
+    assert all(len(line) <= 80 for line in ended.out.splitlines())
