@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcalc.curves import tilted_draws
 from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.held import Held
@@ -43,9 +44,18 @@ def normal_cdf(x, mean, deviation):
     ("shift", "deviation", "tilt"), [(1, 1.0, 0.5), (1, 4.0, 30.0), (3, 0.5, 2.0), (20, 6.0, 4.0), (3, 0.2, 5.0)]
 )
 def test_tilted_gaussian_losses_are_normal(shift, deviation, tilt):
+    assert_normal(shift, deviation, tilt)
+
+
+def test_coarse_cells_only_cost_more_draws(monkeypatch):
+    monkeypatch.setattr(tilted_draws, "_MOST_CELLS", 100)
+    assert_normal(1, 1.0, 2.0)
+
+
+def assert_normal(shift, deviation, tilt):
     mu = shift / deviation
     step = tilted(gaussian(shift, deviation), tilt=tilt, neglect=0.0)
-    assert step.log_norm == pytest.approx(tilt * (tilt + 1) * mu**2 / 2, rel=1e-12)
+    assert step.log_norm == pytest.approx(tilt * (tilt + 1) * mu**2 / 2, rel=1e-9)
     losses = np.sort(sample(step, 20_000))
     far = np.abs(normal_cdf(losses, (tilt + 0.5) * mu**2, mu) - (np.arange(losses.size) + 0.5) / losses.size).max()
     assert far < math.sqrt(math.log(2 / DOUBT) / (2 * losses.size)) + 1 / losses.size  # Dvoretzky-Kiefer-Wolfowitz

@@ -3,6 +3,10 @@
 import numpy as np
 
 from dpcalc.sampling.alike import alike_units
+from dpcalc.sampling.company import company_of
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.schemes import All, Fixed
 from dpcalc.sampling.trees import tree_of
 
 NAMES = ("user", "session", "example")
@@ -26,6 +30,18 @@ def test_two_levels():
     (users, examples) = alike_units(((5,), (7, 3, 7, 7, 3)))
     assert (users.number.tolist(), users.unit.tolist()) == ([3, 2], [0, 1])
     assert (examples.parent.tolist(), examples.number.tolist()) == ([0, 1], [7, 3])
+
+
+def test_parts_of_a_unit_that_are_alike_are_several():
+    counts = [[5, 5, 2, 5], [3, 3, 3, 3], [5, 2, 5, 5]]
+    hierarchy = Hierarchy.of_tree(tree_of(counts, NAMES), NAMES, (Fixed(size=1), Fixed(size=2), All()))
+    table = path_table([(hierarchy, 3)], unit=1)
+    paths = [table.paths(row)[0] for row in range(len(table.counts))]
+    assert [path.place for path in paths] == [(0,), (1,)]
+    companies = [company_of(hierarchy, path, clip=3) for path in paths]
+    assert [sorted(company.parts) for company in companies] == [[2, 5, 5, 5], []]
+    assert [company.beside for company in companies] == [(4,), (4,)]  # two sessions of 2 at least
+    assert [path.siblings for path in paths] == [(10,), (10,)]
 
 
 def test_a_million_units_of_few_kinds():

@@ -143,6 +143,18 @@ def test_held_draws_last():
     assert (sessions.sum(axis=1) <= 4 * users.max()).all()
 
 
+def test_what_is_redrawn_is_under_what_is_held():
+    levels = (
+        Level(name="user", count=9, scheme=Fixed(size=2), redraw_every=4),
+        Level(name="session", count=2, scheme=Fixed(size=1)),
+    )
+    members = simulated(Hierarchy(levels=levels), 2, (0, 1), rounds=300).members
+    assert (members == members[:, :1]).all()
+    assert 0 < members.mean() < 1
+    alone = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300).members
+    assert (alone[:, 0] != alone[:, 1]).any()
+
+
 def test_a_pass_holds_every_unit_once():
     levels = (
         Level(name="user", count=2, scheme=All()),
