@@ -88,6 +88,18 @@ def test_delta_of_one_glued_step(curve, epsilon):
     assert low <= curve.delta(epsilon) <= high
 
 
+@pytest.mark.parametrize("tilt", [0.1, 3.0, 40.0])
+def test_no_density_is_above_its_cell(tilt):
+    for curve in (glued(), glued().swapped, gaussian(20, 6.0)):
+        step = tilted(curve, tilt=tilt, neglect=1e-9)
+        for share in (0.0, 0.01, 0.5, 0.99, 1.0):
+            y = step.low + share * step.width
+            for at, segment in enumerate(step.segments):
+                own = step.owner == at
+                density, _ = tilted_draws._tilted(segment, y[own], tilt)
+                assert (density <= step.ceiling[own] + 1e-9).all()
+
+
 def test_losses_of_zero_are_drawn():
     curve = glued()
     losses = sample(tilted(curve, tilt=1e-6, neglect=0.0), 20_000)
