@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from dpcalc.config import scalars
 from dpcalc.config.build import build
 from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.forms import EPISODES
 from dpcalc.config.loading import Loaded
 from dpcalc.config.meaning import contradictions
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join
@@ -99,7 +100,8 @@ def _pairs(
     """The parts that differ, the new one last with what it stands in."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
-        if _stands_alone(keys) or {*names} <= old.entries.keys() & new.entries.keys():
+        stands_alone = _stands_alone(keys) and (EPISODES in old.entries) == (EPISODES in new.entries)
+        if stands_alone or {*names} <= old.entries.keys() & new.entries.keys():
             for name in names:
                 if keys or name not in _LABELS:
                     yield from _pairs((*keys, name), old.entries.get(name), new.entries.get(name), new)
@@ -156,7 +158,7 @@ def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:
     """
     if keys[0] == "data" or keys == ("phases",) or keys[-1] in {"clip", "scheme", "redraw_every"}:
         return True
-    changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every"))
+    changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every", EPISODES))
     return "sampling" in keys[:3] and (old is None or new is None or changed)
 
 

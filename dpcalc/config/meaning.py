@@ -8,14 +8,13 @@ from dpcalc.config.constructed import episode_problems, has_episodes, task_as_un
 from dpcalc.config.diagnostics import Diagnostic, Severity
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.config.rhythms import rhythm_problems
-from dpcalc.config.schema import Data
+from dpcalc.config.schema import Data, ShuffledDraw
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.sizes import number_of_units, size_problems
 from dpcalc.config.source import error, finding
 from dpcalc.config.values import BATCH, EVERY
 from dpcalc.config.vocabulary import nearest
 from dpcalc.sampling.episodes import TASK
-from dpcalc.sampling.schemes import Shuffle
 
 
 def contradictions(found: Sections) -> Iterator[Diagnostic]:
@@ -66,18 +65,19 @@ def remarks(found: Sections) -> Iterator[Diagnostic]:
         hint = "such a delta allows publishing a whole unit; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)
     for run in found.runs:
-        yield from _shuffled(run)
+        yield from _shuffled(run, found)
         noise = entry(run.run.sections.entries.get("mechanism"), "noise_multiplier")
         if run.mechanism and run.mechanism.noise_multiplier == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
 
 
-def _shuffled(run: RunSections) -> Iterator[Diagnostic]:
+def _shuffled(run: RunSections, found: Sections) -> Iterator[Diagnostic]:
     """What is claimed for shuffled batches, and what is not."""
-    for level in run.sampling or ():
-        scheme = entry(entry(run.run.sections.entries.get("sampling"), level), "scheme")
-        if isinstance(scheme, Scalar) and scheme.text == Shuffle.name:
+    sampling = run.run.sections.entries.get("sampling")
+    for level, (_, most) in zip(found.data.levels if found.data else (), found.ends or (), strict=True):
+        draw, scheme = (run.sampling or {}).get(level.name), entry(entry(sampling, level.name), "scheme")
+        if isinstance(draw, ShuffledDraw) and draw.size < most and scheme is not None:
             message = "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
             hint = "a Poisson or fixed-size sampler, if you train with one, may cost far less"
             yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
@@ -114,12 +114,8 @@ def _privacy(found: Sections) -> Iterator[Diagnostic]:
         yield task_as_unit(unit, names)
     elif isinstance(unit, Scalar) and unit.text == EVERY:
         message = f"`{unit.path}` must name one level, got `{EVERY}`"
-        yield error(
-            "DPC108",
-            unit.anchor,
-            message,
-            f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each",
-        )
+        hint = f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each"
+        yield error("DPC108", unit.anchor, message, hint)
     elif unit is not None and privacy.unit not in names:
         yield _unknown_level(unit, names)
 

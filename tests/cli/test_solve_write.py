@@ -13,9 +13,13 @@ from dpcalc.config import load
 from .solving import FLAGS, FLAT, bare, facts, number
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
+SLOW = {"mnist_with_replacement", "omniglot_5way_1shot", "mini_imagenet_5way_1shot"}  # averages over many laws
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "sample",
+    [pytest.param(one, id=one.stem, marks=[pytest.mark.slow] if one.stem in SLOW else []) for one in SAMPLES],
+)
 def test_write_on_every_sample(real, tmp_path, sample):
     path = Path(shutil.copy(sample, tmp_path))
     old = path.read_text(encoding="utf-8")

@@ -110,6 +110,46 @@ def test_a_scheme_in_a_short_form():
     assert [(key, is_claim) for key, _, _, _, is_claim in found(FLAT, text)] == [("sampling.scheme", True)]
 
 
+BUILT = "{episodes: {tasks: 4, ways: 5, shots: 1, queries: 4}}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            "task: {scheme: fixed, size: 32}",
+            "task: {scheme: fixed, size: 32, redraw_every: 10}",
+            ("sampling.task", "{scheme: fixed, size: 32}", "{scheme: fixed, size: 32, redraw_every: 10}", (7, 3), True),
+        ),
+        (
+            "scheme: fixed, size: 5",
+            "scheme: with-replacement, size: 5",
+            ("sampling.example.scheme", "fixed", "with-replacement", (8, 13), True),
+        ),
+        ("delta: 1e-5", "delta: 1e-5, group_size: 3", ("privacy.group_size", "", "3", (11, 39), False)),
+    ],
+)
+def test_one_difference_of_draws_and_groups(before, after, expected):
+    assert NESTED.count(before) == 1
+    assert found(NESTED, NESTED.replace(before, after)) == [expected]
+
+
+def test_constructed_tasks_instead_of_draws_are_one_difference():
+    drawn = (
+        NESTED.replace("name: task", "name: class")
+        .replace("  task:", "  class:")
+        .replace("clip: task", "clip: example")
+    )
+    head, tail = drawn.index("sampling:"), drawn.index("mechanism:")
+    built = f"{drawn[:head]}sampling: {BUILT}\n{drawn[tail:]}"
+    pair = loaded(drawn), loaded(built)
+    (one,) = differences(*pair)
+    assert (one.key, one.new, one.is_claim) == ("sampling", BUILT, True)
+    assert with_difference(*pair, one) == pair[1].plan
+    (one,) = differences(pair[1], loaded(built.replace("tasks: 4", "tasks: 8")))
+    assert (one.key, one.is_claim) == ("sampling.episodes.tasks", False)
+
+
 def test_each_difference_alone_makes_a_plan_of_its_own():
     head = FLAT.replace("1.1", "1.2").replace("epochs: 60", "steps: 99").replace("60_000", "70_000")
     pair = loaded(FLAT), loaded(head)

@@ -89,7 +89,7 @@ CHANGES = {
 
 def drawn_otherwise(phase):
     scheme = phase.hierarchy.levels[0].scheme
-    return Fixed(size=scheme.size + 1) if isinstance(scheme, Fixed) else poisson("0.00123")
+    return poisson("0.00123") if isinstance(scheme, Poisson) else replace(scheme, size=scheme.size + 1)
 
 
 @pytest.mark.parametrize("section", CHANGES)
@@ -97,12 +97,30 @@ def drawn_otherwise(phase):
 def test_every_sample(sample, section):
     old = sample.read_text(encoding="utf-8")
     before = load(str(sample)).plan
+    if section == "sampling" and before.phases[0].hierarchy.episodes:
+        pytest.skip("constructed tasks have no draw to change")
     after = CHANGES[section](before)
     new, written = edited(old, Rewrite(path=str(sample), section=section, before=before, after=after))
     assert load_text(new, path=str(sample)).plan == after
     assert written
     for stretch in differing(old, new):
         assert not set("#{}\n") & set(stretch)  # comments and all else are where they were
+
+
+@pytest.mark.parametrize("scheme", ["fixed", "with-replacement", "shuffle"])
+def test_the_size_of_any_scheme_that_has_one(scheme):
+    text = flat({"sampling": f"{{scheme: {scheme}}}", "training": "{steps: 9, batch_size: 256}  # of a loader"})
+    before = load_text(text, path=PATH).plan
+    drawn = replace(before.phases[0].hierarchy.level(1).scheme, size=300)
+    new, written = changed(text, "sampling", with_draw, drawn)
+    assert new == text.replace("256", "300")
+    assert written == (f"{PATH}:5: batch_size: 300 (was batch_size: 256)",)
+
+
+def test_a_draw_that_is_held_stays_so():
+    text = nested({"sampling": "{task: {size: 4, scheme: fixed, redraw_every: 10}}"})
+    new, _ = changed(text, "sampling", with_draw, Fixed(size=7))
+    assert new == text.replace("size: 4", "size: 7")
 
 
 SPACE = st.sampled_from(["", " ", "  "])
