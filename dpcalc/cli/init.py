@@ -20,12 +20,14 @@ class Template(StrEnum):
         PHASES: several phases over one level.
         MAML: tasks and their examples.
         USERS: users, sessions, examples.
+        PATE: labels from an ensemble of teachers.
     """
 
     DPSGD = "dpsgd"
     PHASES = "phases"
     MAML = "maml"
     USERS = "users"
+    PATE = "pate"
 
 
 def init(
