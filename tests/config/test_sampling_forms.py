@@ -1,0 +1,149 @@
+"""Draws, groups and constructed tasks: what short forms, phases and `--set` make of them, and how long they train."""
+
+import pytest
+
+from dpcalc.config import load_text
+from dpcalc.sampling.episodes import Episodes
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from tests.config.texts import classes, errors, flat, nested, plan
+
+
+def levels(text, assignments=()):
+    """(scheme, steps a draw is held) of every level, phase by phase."""
+    phases = plan(text, assignments).phases
+    return [[(level.scheme, level.redraw_every) for level in phase.hierarchy.levels] for phase in phases]
+
+
+@pytest.mark.parametrize("scheme", [WithReplacement, Shuffle, Fixed])
+def test_a_batch_size_is_the_size(scheme):
+    text = flat({"sampling": f"{{scheme: {scheme.name}}}", "training": "{steps: 3, batch_size: 256}"})
+    assert levels(text) == [[(scheme(size=256), 1)]]
+
+
+def test_more_draws_than_there_are_with_replacement():
+    assert levels(flat({"sampling": "{scheme: with-replacement, size: 70_000}"})) == [
+        [(WithReplacement(size=70_000), 1)]
+    ]
+
+
+def test_a_shuffled_batch_of_everything_is_all():
+    loaded = load_text(flat({"sampling": "{scheme: shuffle, size: 60_000}"}), path="f")
+    assert loaded.plan.phases[0].hierarchy.level(1).scheme == All()
+
+
+def test_a_short_draw_may_be_held():
+    assert levels(flat({"sampling": "{scheme: all, redraw_every: 10}"})) == [[(All(), 10)]]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "epochs", "steps"),
+    [
+        ("scheme: with-replacement, size: 256", 1, 235),  # 60000 / 256 = 234.4
+        ("scheme: with-replacement, size: 256", 2, 469),
+        ("scheme: shuffle, size: 256", 1, 235),
+        ("scheme: shuffle, size: 256", 2, 470),  # passes of 235 steps, the last batch of each is smaller
+        ("scheme: shuffle, size: 256", 0.5, 118),
+        ("scheme: shuffle, size: 60_000", 3, 3),
+        ("scheme: fixed, size: 256, redraw_every: 10", 2, 469),
+    ],
+)
+def test_epochs(sampling, epochs, steps):
+    assert plan(flat({"sampling": f"{{{sampling}}}", "training": f"{{epochs: {epochs}}}"})).steps == steps
+
+
+def test_epochs_of_shuffled_units_of_a_tree_are_those_of_the_largest_frame():
+    text = nested(
+        {
+            "data": "{levels: [{name: task}, {name: example}], tree: [9, 23, 7]}",
+            "sampling": "{task: {scheme: all}, example: {scheme: shuffle, size: 5}}",
+            "training": "{epochs: 2}",
+        }
+    )
+    assert plan(text).steps == 10
+
+
+def test_phases_keep_the_period_where_the_scheme_can_be_held():
+    text = nested(
+        {
+            "sampling": "{task: {scheme: fixed, size: 4, redraw_every: 10}}",
+            "phases": "[{}, {sampling: {task: {size: 8}}}, {sampling: {task: {scheme: poisson, rate: 0.5}}}, "
+            "{sampling: {task: {scheme: shuffle, size: 9}}}]",
+        }
+    )
+    assert [phase[0] for phase in levels(text)] == [
+        (Fixed(size=4), 10),
+        (Fixed(size=8), 10),
+        (Poisson(probability=0.5), 10),
+        (Shuffle(size=9), 1),
+    ]
+
+
+def test_phases_keep_the_size_where_the_scheme_takes_one():
+    text = flat(
+        {
+            "sampling": "{scheme: fixed, size: 4}",
+            "phases": "[{sampling: {scheme: with-replacement}}, {sampling: {scheme: shuffle}}]",
+        }
+    )
+    assert levels(text) == [[(WithReplacement(size=4), 1)], [(Shuffle(size=4), 1)]]
+
+
+def test_phases_and_constructed_tasks_drive_each_other_out():
+    text = classes(
+        {
+            "phases": "[{}, {sampling: {episodes: {tasks: 8}}}, {sampling: {class: {scheme: fixed, size: 5}}, "
+            "mechanism: {clip: class}}]"
+        }
+    )
+    first, second, third = plan(text).phases
+    assert first.hierarchy.episodes == Episodes(tasks=4, ways=5, shots=1, queries=15)
+    assert second.hierarchy.episodes == Episodes(tasks=8, ways=5, shots=1, queries=15)
+    assert (third.hierarchy.episodes, third.hierarchy.level(1).scheme) == (None, Fixed(size=5))
+    drawn = classes(
+        {"sampling": "{class: {scheme: all}, image: {scheme: fixed, size: 2}}", "mechanism": "{noise_multiplier: 6}"}
+    )
+    built = drawn + "phases: [{}, {sampling: {episodes: {tasks: 1, ways: 2, shots: 3, queries: 0}}}]\n"
+    assert [phase.hierarchy.episodes for phase in plan(built).phases] == [
+        None,
+        Episodes(tasks=1, ways=2, shots=3, queries=0),
+    ]
+
+
+def test_set_changes_one_part():
+    assert plan(classes({}), ["sampling.episodes.tasks=9"]).phases[0].hierarchy.episodes.tasks == 9
+    assert levels(nested({}), ["sampling.task.redraw_every=10"])[0][0] == (Fixed(size=4), 10)
+    assert plan(flat({}), ["privacy.group_size=5"]).group_size == 5
+    assert levels(flat({}), ["sampling.scheme=shuffle", "sampling.size=3"]) == [[(Shuffle(size=3), 1)]]
+    (error,) = errors(flat({}), ["privacy.group_size=60_001"])
+    assert error.path.startswith("--set")
+
+
+@pytest.mark.parametrize(("clip", "number"), [("batch", 0), ("task", 1), ("image", 2)])
+def test_what_is_clipped_where_tasks_are_constructed(clip, number):
+    (phase,) = plan(classes({"mechanism": f"{{noise_multiplier: 6, clip: {clip}}}"})).phases
+    assert (phase.clip, phase.clip_names[number]) == (number, clip)
+
+
+def test_records_are_clipped_where_nothing_is_said():
+    (phase,) = plan(classes({"mechanism": "{noise_multiplier: 6}"})).phases
+    assert phase.clip == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (flat({"sampling": "{scheme: §shuffle, size: 3}"}), [("DPC202", "note", 3, 20)]),
+        (flat({"sampling": "{scheme: shuffle, size: 60_000}"}), []),
+        (flat({"sampling": "{scheme: with-replacement, size: 3}"}), []),
+    ],
+)
+def test_what_is_not_claimed_for_a_shuffle_is_noted(text, expected):
+    found = load_text(text.replace("§", ""), path="f").diagnostics
+    assert [(one.code, str(one.severity), one.line, one.column) for one in found] == expected
+
+
+def test_rules_of_periods_hold_between_neighbours():
+    text = nested(
+        {"sampling": "{task: {scheme: all, redraw_every: 12}, example: {scheme: fixed, size: 5, redraw_every: 4}}"}
+    )
+    assert [held for _, held in levels(text)[0]] == [12, 4]
