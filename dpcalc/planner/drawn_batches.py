@@ -86,20 +86,21 @@ def _members(phase: _Phase, plan: Plan, law: JointLaw) -> Iterator[Check]:
     """How often what is protected is drawn."""
     rounds, steps = phase.drawn.members.shape
     counts = phase.drawn.members.sum(axis=1, keepdims=True) if law.of_a_pass else phase.drawn.members
-    many = plan.group_size if plan.group_size > 1 else "one"
+    several = plan.group_size > 1
+    many = f"any of {plan.group_size} {plan.unit_name}" if several else f"one {plan.unit_name}"
+    when = " in a pass" if law.of_a_pass else ""
     for number in range(1, min(max(law.chances), _TAILS) + 1):
         tail = float(sum(chance for count, chance in law.chances.items() if count >= number))
         if number > 1 and tail * rounds < 1:  # too rare to be seen
             break
-        least = "inclusion" if number == 1 else f"at least {number} draws together"
-        quantity = f"{least} of {many} {plan.unit_name}{' in a pass' if law.of_a_pass else ''}"
+        quantity = f"inclusion of {many}" if number == 1 else f"{number} or more draws of {many}"
         mean = float((counts >= number).mean())
         interval = mean_interval(mean, rounds, doubt=DOUBT)
-        yield phase.check(quantity, (tail if law.is_exact else 0.0, tail), mean, interval, rounds)
+        yield phase.check(quantity + when, (tail if law.is_exact else 0.0, tail), mean, interval, rounds)
     if law.in_a_round is not None and steps > 1:
         mean = float((phase.drawn.members > 0).any(axis=1).mean())
         interval = mean_interval(mean, rounds, doubt=DOUBT)
-        quantity = f"inclusion of {many} {plan.unit_name} in any of {steps} steps"
+        quantity = f"inclusion of {many} in any of {steps} steps"
         yield phase.check(quantity, (float(law.in_a_round),) * 2, mean, interval, rounds)
 
 
