@@ -7,12 +7,14 @@ delta is at distance 2 pi / step, weighted e^{-2 pi c / step}. The cost does not
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.accountants.conversion import best_epsilon, composed_moments
+from dpcalc.accountants.conversion import Best, best_epsilon, composed_moments
+from dpcalc.accountants.costliest import Counts
 from dpcalc.curves.held import Held
 from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
 from dpcalc.curves.rdp_curve import RdpCurve
@@ -76,16 +78,61 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
     Raises:
         ConvergenceError: if the integral converges slowly (few steps that rarely draw the unit leave atoms).
     """
-    if not counts:
-        return 0.0
+    return _inverted(counts, _start(counts, delta), delta) if counts else 0.0
+
+
+def largest_inversion(
+    releases: Mapping[str, Counts], *, delta: float, otherwise: Callable[[Counts, ConvergenceError], float]
+) -> float:
+    """The largest epsilon of several alternatives; those whose moment bound is smaller are not worked out.
+
+    Args:
+        releases: how often each step occurs, by the name of the alternative; not empty.
+        delta: in (0, 1).
+        otherwise: what stands for the epsilon of an alternative whose integral converges slowly.
+
+    Returns:
+        epsilon >= 0, an estimate as of `inversion`.
+    """
+    starts = {name: _start(counts, delta) for name, counts in releases.items() if counts}
+    found = 0.0
+    for name in sorted(starts, key=lambda name: -_bound(starts[name])):
+        if _bound(starts[name]) <= found:
+            break
+        try:
+            epsilon = _inverted(releases[name], starts[name], delta)
+        except ConvergenceError as error:
+            epsilon = otherwise(releases[name], error)
+        found = max(found, epsilon)
+    return found
+
+
+def _neglect(counts: Counts, delta: float) -> float:
+    """P mass that each end of a segment may leave out."""
+    return 4 * _NEGLECTED * delta / segment_ends(counts.items())
+
+
+def _start(counts: Counts, delta: float) -> Best | None:
+    """The moment bound, from which the inversion starts; None where nothing is small enough or known of it."""
+    if any(_is_coarse(curve) for curve in counts):
+        return None
+    left = delta - infinite_mass(counts.items())
+    return best_epsilon(counts, delta=delta, neglect=_neglect(counts, left)) if left > 0 else None
+
+
+def _bound(start: Best | None) -> float:
+    """What an alternative costs at most."""
+    return math.inf if start is None else start.value
+
+
+def _inverted(counts: Counts, start: Best | None, delta: float) -> float:
+    """Epsilon of one direction, from its moment bound."""
     if any(_is_coarse(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
-    delta -= infinite_mass(counts.items())
-    if delta <= 0:
+    if start is None:
         return math.inf
-    neglect = 4 * _NEGLECTED * delta / segment_ends(counts.items())
-    best = best_epsilon(counts, delta=delta, neglect=neglect)
-    bound, order = best.value, best.order
+    delta -= infinite_mass(counts.items())
+    neglect, bound, order = _neglect(counts, delta), start.value, start.order
     if bound <= 0:
         return 0.0
     reach, frequency = _extent(counts, order, bound, delta, neglect)

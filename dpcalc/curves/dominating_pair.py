@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +82,7 @@ class MixturePair:
 
     def lower_quantile(self, mass: float) -> float:
         """A point, as far right as can be told, below which P holds at most `mass` > 0."""
-        low = self.centers[0] - 40 * self.deviation
-        high = self.centers[-1] + 40 * self.deviation
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.mass_below(middle) <= mass else (low, middle)
-        return low
+        return _lower_quantile(self, mass)
 
     @property
     def span(self) -> float:
@@ -156,6 +152,17 @@ def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Arr
         top = np.maximum(top, exponent)
     total = sum(w * np.exp(e - top) for w, e in used)
     return np.log(total) + top, top
+
+
+@lru_cache(maxsize=256)
+def _lower_quantile(pair: MixturePair, mass: float) -> float:
+    """The bisection for `lower_quantile`: quadratures of one pair ask for the same mass again and again."""
+    low = pair.centers[0] - 40 * pair.deviation
+    high = pair.centers[-1] + 40 * pair.deviation
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if pair.mass_below(middle) <= mass else (low, middle)
+    return low
 
 
 @dataclass(frozen=True, kw_only=True)

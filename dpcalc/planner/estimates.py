@@ -3,10 +3,9 @@
 import math
 from dataclasses import replace
 
-from dpcalc.accountants.conversion import best_epsilon
-from dpcalc.accountants.costliest import costliest
+from dpcalc.accountants.costliest import Counts
 from dpcalc.accountants.gdp import central_limit_mu, gaussian_epsilon
-from dpcalc.accountants.inversion import inversion
+from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Kind, Row
@@ -21,15 +20,16 @@ def inversion_row(plan: Plan) -> Row:
     """The exact composition of the one-step bound to about nine digits, without a certificate."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
     try:
-        found, _ = costliest(
-            {name: step_counts(tree) for name, tree in releases(plan).releases.items()},
-            answer=lambda counts: inversion(counts, delta=plan.delta),
-            cost=float,
-            ceiling=lambda counts: best_epsilon(counts, delta=plan.delta).value if counts else 0.0,
-        )
+        trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
+        found = largest_inversion(trees, delta=plan.delta, otherwise=_no_estimate)
     except ConvergenceError as error:
         return replace(row, note=str(error))
     return replace(row, epsilon=found, note="accurate to about nine digits, not certified: pld brackets it")
+
+
+def _no_estimate(_: Counts, error: ConvergenceError) -> float:
+    """No other method stands in for the estimate."""
+    raise error
 
 
 def gdp_row(plan: Plan) -> Row:

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
 
-from dpcalc.accountants.conversion import best_epsilon
-from dpcalc.accountants.costliest import costliest
-from dpcalc.accountants.inversion import inversion
+from dpcalc.accountants.costliest import Counts
+from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.accountants.pld import UPPER, interval
 from dpcalc.accountants.rdp import rdp
-from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import ConvergenceError, DpcalcError
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee
@@ -71,21 +69,12 @@ def estimate(plan: Plan) -> float:
         return math.inf
     if plan.method not in {"auto", "pld"}:
         return guarantee(plan).epsilon
-    largest, _ = costliest(
-        {name: step_counts(release) for name, release in releases(plan).releases.items()},
-        answer=lambda counts: _estimate(counts, plan.delta),
-        cost=float,
-        ceiling=lambda counts: best_epsilon(counts, delta=plan.delta).value if counts else 0.0,
-    )
-    return largest
+    trees = {name: step_counts(release) for name, release in releases(plan).releases.items()}
+    return largest_inversion(trees, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta))
 
 
-def _estimate(counts: dict[Curve, int], delta: float) -> float:
-    """Epsilon of one direction by the first accountant that answers."""
-    try:
-        return inversion(counts, delta=delta)
-    except ConvergenceError:
-        pass
+def _certified(counts: Counts, delta: float) -> float:
+    """Epsilon of one direction by the first certified accountant that answers."""
     try:
         return interval(counts, delta=delta, sides=(UPPER,))[0]
     except ConvergenceError:
