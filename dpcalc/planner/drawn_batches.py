@@ -12,7 +12,7 @@ from dpcalc.planner.joint_counts import JointLaw, joint_law, watched_units
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import Alternative
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import Poisson, Scheme, Shuffle
+from dpcalc.sampling.schemes import Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.simulate import (
     Drawn,
     LevelCount,
@@ -155,13 +155,14 @@ def _mean_batch(hierarchy: Hierarchy, depth: int) -> float:
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
     """Where the expected batch size lies.
 
-    Equal sizes: each level multiplies it by a fixed number or by the share of Poisson draws, whose interval is known.
-    Otherwise by the bounded number that each round draws.
+    Equal sizes, or draws of a fixed number: each level multiplies it by that number or by the share of Poisson draws,
+    whose interval is known. Otherwise by the bounded number that each round draws.
     """
     copies, schemes = drawn_schemes(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.drawn.levels[:depth]
-    if all(level.is_equal for level in levels):
+    fixed = (isinstance(scheme, Fixed | WithReplacement) for scheme in schemes)
+    if all(level.is_equal or one for level, one in zip(levels, fixed, strict=False)):
         low = high = float(copies)
         for level, scheme, count in zip(levels, schemes, counts, strict=False):
             ends = _share(phase, level.name, scheme, count).interval

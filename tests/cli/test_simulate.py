@@ -52,7 +52,7 @@ def test_levels_phases_and_text(real, file):
     assert "checks: clinic drawn at a time: computed 1, drawn 1, 3000 draws" in ended.out
     assert "checks: share of patient drawn: computed 0.50000" in ended.out
     assert "checks: visit drawn at a time: computed 2, drawn 2" in ended.out
-    assert "checks: batch size (clinic): computed 1" in ended.out
+    assert "checks: batch size (clinic): computed 1, drawn 1, 3000 draws (from 1 to 1)" in ended.out
     ended = real("simulate", str(file(PHASES)), *SMALL)
     assert "checks: main: share of example drawn" in ended.out
 
