@@ -163,7 +163,8 @@ def episode_pair(
     vectors = built.tasks
     if clip == 0:
         law, vectors = {0: law.get(0, Fraction(0)), 1: at_least_one(law)}, 1
-    return counted_pair(law, {1: Fraction(1)}, sign, Adjacency.REPLACE_ONE, drawn=vectors)
+    above = adjacency if unit == 1 and adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
+    return counted_pair(law, {1: Fraction(1)}, sign, above, drawn=vectors)
 
 
 def _clipped_above(company: Company, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:

@@ -283,7 +283,8 @@ def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjac
             told = binomial(built.tasks, classes)
             touched = [(chance, binomial(number, records)) for number, chance in put_together(told).items()]
     if clip < 2:
-        member = Member(own=1, stand_in=1, adjacency=Adjacency.REPLACE_ONE)
+        removed = len(path.counts) == 1 and adjacency is Adjacency.ADD_REMOVE  # without the class: any other task
+        member = Member(own=1, stand_in=1, adjacency=adjacency if removed else Adjacency.REPLACE_ONE)
     else:
         held = built.records if len(path.counts) == 1 else 1
         whole = (built.ways, built.records)[len(path.counts) - 1] == hierarchy.level(len(path.counts)).count

@@ -84,6 +84,16 @@ def test_removed_classes_of_constructed_tasks_are_attained(size):
     assert bound(problem.plan, EPSILONS) == pytest.approx(attained(problem, 1, 0, -1), rel=1e-6, abs=1e-13)
 
 
+@pytest.mark.parametrize("clip", [0, 1])
+def test_removed_classes_of_clipped_tasks_are_attained(clip):
+    """A task, or a batch, shows +1 if it holds the class and -1 otherwise; without the class there is no +1."""
+    problem = Problem((Draw(4), Draw(2)), first(1), clip, ADD_REMOVE, 1.7, shape=(4, 2, 2, 1, 1))
+    run = problem.run
+    values = np.array([[1.0 if role[0] == "holder" else -1.0 for role in run.roles]])
+    found = truth_of(run, values, problem.sigma, EPSILONS)
+    assert bound(problem.plan, EPSILONS) == pytest.approx(found, rel=1e-6, abs=1e-13)
+
+
 @pytest.mark.parametrize(("relation", "shift"), [(ZERO_OUT, 1), (REPLACE_ONE, 2), (ADD_REMOVE, math.sqrt(5))])
 def test_a_pass_is_one_gaussian(relation, shift):
     problem = Problem((Draw(4, "shuffle", 2),), ((0,),), 1, relation, 1.3, steps=2)
