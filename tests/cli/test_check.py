@@ -116,6 +116,11 @@ def test_a_report_in_a_file_and_text_on_standard_output(dpcalc, config, tmp_path
     assert json.loads(report.read_text(encoding="utf-8"))["verdict"] == "failed"
 
 
+@pytest.mark.parametrize(("steps", "code"), [(2020, 2), (500, 2), (CRASHING, 3)])
+def test_a_report_that_cannot_be_written_hides_nothing_graver(dpcalc, config, tmp_path, steps, code):
+    assert dpcalc("check", config(steps=steps), "--report", f"json={tmp_path}").code == code
+
+
 def test_a_report_that_cannot_be_written(dpcalc, config, tmp_path):
     path = config(steps=2020)
     ended = dpcalc("check", path, "--report", f"json={tmp_path}", "--report", "text")
