@@ -92,8 +92,8 @@ class FixedDraw(HeldDraw):
 
     scheme: Literal["fixed"]
     size: Count = Field(
-        description="How many are drawn, for schemes fixed, with-replacement and shuffle; all of them is the same as "
-        "scheme all."
+        description="How many are drawn, for schemes fixed, with-replacement and shuffle; for fixed and shuffle all of "
+        "them is the same as scheme all."
     )
 
 
