@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.accountants.conversion import Best, best_epsilon, composed_moments
+from dpcalc.accountants.conversion import Best, Moments, best_epsilon, composed_moments
 from dpcalc.accountants.costliest import Counts
 from dpcalc.curves.held import Held
 from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
@@ -172,25 +172,27 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
         z = (order + 1j * step * np.arange(count)).astype(np.complex128)
         log_moment = moments.cumulants_on_line(order, step=step, count=count)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))
-        again = _revival(counts, order, float(z[-1].imag), neglect) if float(size.max()) < _CONVERGED / 10 else 0.0
-        if float(size.max()) < _CONVERGED / 10 and not again:
+        converged = float(size.max()) < _CONVERGED / 10
+        again = _revival(counts, moments, order, float(z[-1].imag), neglect) if converged else 0.0
+        if converged and not again:
             return Contour(z, log_moment, step)
         frequency = max(2 * frequency, again)
 
 
-def _revival(counts: dict[Curve, int], order: float, covered: float, neglect: float) -> float:
+def _revival(counts: dict[Curve, int], moments: Moments, order: float, covered: float, neglect: float) -> float:
     """A frequency beyond those covered where the integrand is not negligible again, else 0.
 
     Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
     """
-    moments = composed_moments(counts, max_order=order, neglect=neglect)
     at = np.array([order])
     means = [(float(one.cumulants(at)[1][0]), one.tilted_moments(order)[0], count) for one, count in moments.parts]
     large = sum(n * (variance + mean**2) for mean, variance, n in means) / max(
         sum(n * abs(mean) for mean, _, n in means), 1e-300
     )
     step = 2 * math.pi / max(large, 1e-300)
+    if _MULTIPLES * step <= covered:
+        return 0.0
     moments = composed_moments(counts, max_order=order, neglect=neglect, frequency=_MULTIPLES * step)
     log_moment = moments.cumulants_on_line(order, step=step, count=_MULTIPLES + 1)
     frequencies = step * np.arange(_MULTIPLES + 1)

@@ -24,6 +24,7 @@ from dpcalc.cli import (
     simulate,
     solve,
     statement,
+    sweep,
     validate,
 )
 from dpcalc.cli.sources import AsWrittenCommand, ManyCommand, SourceCommand
@@ -50,6 +51,7 @@ def application() -> typer.Typer:
     commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
     commands.command(cls=SourceCommand, epilog=risk.EXAMPLE)(risk.risk)
     commands.command(cls=curve.LinesCommand, epilog=curve.EXAMPLE)(curve.curve)
+    commands.command(cls=SourceCommand, epilog=sweep.EXAMPLE)(sweep.sweep)
     commands.command(cls=ManyCommand, epilog=check.EXAMPLE)(check.check)
     commands.command(cls=ManyCommand, epilog=diff.EXAMPLE)(diff.diff)
     commands.command(cls=AsWrittenCommand, epilog=lock.EXAMPLE)(lock.lock)

@@ -161,6 +161,19 @@ def loaded_units(context: typer.Context) -> tuple[Loaded, ...]:
     return (loaded_plan(context),)
 
 
+def named_config(context: typer.Context) -> tuple[str | None, str, Overrides]:
+    """What a `SourceCommand` would load.
+
+    Args:
+        context: of the command.
+
+    Returns:
+        (the config that is given or found, or None; the section of it; what the command line changes).
+    """
+    request: Request = context.meta[_REQUEST]
+    return _named(request, quiet=False), request.key, request.overrides(())
+
+
 def _nowhere(loaded: Loaded) -> Loaded:
     """A config with remarks on what was assumed that point at no place: nobody wrote it."""
     from dpcalc.config.assignments import ASSUMED

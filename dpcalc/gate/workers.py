@@ -35,7 +35,12 @@ class _Worker:
 
 
 def answers(
-    function: Callable[[T], R], tasks: Sequence[T], *, deadline: float | None, told: Told = nobody
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    *,
+    deadline: float | None,
+    told: Told = nobody,
+    processes: int = PROCESSES,
 ) -> tuple[R | Exception, ...]:
     """The function's value for each task, or the exception that stands in its place.
 
@@ -44,6 +49,7 @@ def answers(
         tasks: what to ask it.
         deadline: on the clock of `time.monotonic`, or None.
         told: is told which part is done, from 0 to 1.
+        processes: how many there are at most.
 
     Returns:
         One answer a task, in their order: a value; what the function raised; an OutOfTimeError for what was not
@@ -55,7 +61,7 @@ def answers(
     found: dict[int, R | Exception] = {}
     waiting = iter(range(len(tasks)))
     in_time = deadline is None or time.monotonic() < deadline
-    with _workers(function, min(PROCESSES, len(tasks)) if in_time else 0) as workers:
+    with _workers(function, min(processes, len(tasks)) if in_time else 0) as workers:
         for worker in workers:
             _give(worker, waiting, tasks)
         while len(found) < len(tasks):

@@ -1,11 +1,11 @@
-"""A chart as a picture: the only module that knows matplotlib, which is loaded when a picture is asked for."""
+"""Charts and maps as pictures: the only module that knows matplotlib, which is loaded when a picture is asked for."""
 # ruff: noqa: PLC0415  matplotlib is an extra, and slow to load
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +13,19 @@ from dpcalc.config.diagnostics import visible
 from dpcalc.errors import InputError
 from dpcalc.planner.chart import LOG
 from dpcalc.report.chart_table import label
+from dpcalc.report.rounding import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from dpcalc.gate.sweep import Outcome, Over
     from dpcalc.planner.chart import Chart
 
 FORMATS = ("svg", "png", "pdf")
 _STYLES = ("-", "--", "-.", ":")  # with the markers, lines differ without colour
 _MARKERS = "oxs^vD*+"
+_MOST_NUMBERS, _MOST_TICKS = 150, 12  # that a map has room for
 _DASHES = ((6, 3), (2, 2), (8, 2, 2, 2))  # of limits
 _FIXED = {
     "svg.hashsalt": "dpcalc",  # the same chart, the same bytes
@@ -114,3 +117,49 @@ def _drawn(draw: Callable[[Figure], object], ending: str) -> bytes:
         stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
         figure.savefig(file, format=ending, dpi=150, metadata=stamps[ending])
     return file.getvalue()
+
+
+def heat_picture(axes: tuple[Over, Over], outcomes: Sequence[Outcome], ending: str) -> bytes:
+    """A grid over two keys as a map, with the line where epsilon reaches the budget.
+
+    Args:
+        axes: the first goes up, the second across.
+        outcomes: in their order; what has no finite epsilon stays empty.
+        ending: one of FORMATS.
+
+    Returns:
+        The content of a file; the same grid gives the same bytes.
+    """
+    return _drawn(lambda figure: _heat(figure, axes, outcomes), ending)
+
+
+def _heat(figure: Figure, axes: tuple[Over, Over], outcomes: Sequence[Outcome]) -> None:
+    """Cells, their numbers where there is room, the budget's line."""
+    import numpy as np
+    from matplotlib.colors import LogNorm
+
+    up, across = axes
+    found = [one.epsilon if one.epsilon is not None and 0 < one.epsilon < math.inf else math.nan for one in outcomes]
+    epsilons = np.array(found).reshape(len(up.values), len(across.values))
+    shown = epsilons[np.isfinite(epsilons)]
+    norm = LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
+    plot = figure.add_subplot()
+    mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=norm, gid="heat")
+    figure.colorbar(mesh, label="epsilon")
+    if epsilons.size <= _MOST_NUMBERS:
+        for (row, column), value in np.ndenumerate(epsilons):
+            if math.isfinite(value):
+                style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}
+                plot.text(column, row, rounded_up(value), ha="center", va="center", fontsize=7, bbox=style)
+    budget = outcomes[0].budget
+    whole = min(epsilons.shape) > 1 and shown.size == epsilons.size
+    if budget and whole and all(one.budget == budget for one in outcomes):
+        plot.contour(np.log(epsilons), levels=[math.log(budget)], colors="black", linestyles="dashed")
+        plot.set_title(words(f"epsilon, dashed: budget {budget!r}"))
+    else:
+        plot.set_title("epsilon")
+    for axis, values in ((plot.xaxis, across.values), (plot.yaxis, up.values)):
+        some = range(0, len(values), max(1, math.ceil(len(values) / _MOST_TICKS)))
+        axis.set_ticks(list(some), [f"{float(values[at]):.3g}" for at in some])
+    plot.set_xlabel(words(across.key))
+    plot.set_ylabel(words(up.key))

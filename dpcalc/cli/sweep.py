@@ -1,0 +1,157 @@
+"""`dpcalc sweep`: what a grid of configs costs."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.answer import Answer
+from dpcalc.cli.progress import tell
+from dpcalc.cli.sources import loaded_plan, named_config
+from dpcalc.cli.terminal import on_terminal, width
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.gate.sweep import Base, Outcome, Over, Pool
+
+EXAMPLE = "Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4"
+FEW = 40  # points that are answered before other processes would have started
+LONGEST = 50  # rows of a table below a map
+
+
+class Executor(StrEnum):
+    """Who computes.
+
+    Attributes:
+        PROCESSES: processes of this machine.
+        DASK: a Dask cluster.
+    """
+
+    PROCESSES = "processes"
+    DASK = "dask"
+
+
+def sweep(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    *,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            "--over",
+            metavar="KEY=A:B:N",
+            help="N values from A to B for a key, A:B:N:log by equal factors, or A,B,C; several make a grid.",
+        ),
+    ],
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw one key as a line, two as a map: *.svg, *.png, *.pdf.",
+            show_default=False,
+        ),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")] = False,
+    as_json: options.Json = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes.", show_default="one a processor")
+    ] = None,
+    executor: Annotated[Executor, typer.Option("--executor", help="Who computes.")] = Executor.PROCESSES,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="The cluster, e.g. tcp://host:8786.", show_default=False),
+    ] = None,
+) -> Answer:
+    """Tell what every config of a grid costs.
+
+    By the inversion estimate, labelled so; certified where one is within 1% of its budget.
+    """
+    from dpcalc.gate.sweep import over as axis_of
+    from dpcalc.gate.sweep import sweep as swept
+
+    if as_csv and as_json:
+        raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
+    if scheduler and executor is not Executor.DASK:
+        raise InputError("--scheduler: expected --executor dask beside it, got processes")
+    axes = tuple(map(axis_of, over))
+    if plot:
+        from dpcalc.report.plot import picture_format
+
+        picture_format(plot)  # before the work
+        if len(axes) > 2:
+            raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
+    base = _base(context, axes)
+    found = swept(base, axes, _pool(executor, scheduler, jobs, points=math.prod(len(axis.values) for axis in axes)))
+    return _answer(base, axes, found, (plot, as_csv, as_json))
+
+
+def _base(context: typer.Context, axes: tuple[Over, ...]) -> Base:
+    """The config, which need not say what is swept."""
+    from dpcalc.gate.sweep import opened
+
+    path, key, overrides = named_config(context)
+    if path is None:
+        loaded_plan(context, assumed=[f"{axis.key}={axis.values[0]}" for axis in axes])  # are there enough flags?
+    return opened(path, key=key, overrides=overrides)
+
+
+def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, points: int) -> Pool:
+    """Who computes."""
+    from dpcalc.gate.pools import dask, here, processes
+
+    if executor is Executor.DASK:
+        return partial(dask, scheduler=scheduler, told=tell)
+    return here if points <= FEW else partial(processes, jobs=jobs, told=tell)
+
+
+def _answer(
+    base: Base, axes: tuple[Over, ...], found: tuple[Outcome, ...], forms: tuple[str | None, bool, bool]
+) -> Answer:
+    """The answer in the form that is asked for, the picture written."""
+    from dpcalc.report.sweep_view import summary, sweep_csv, sweep_json
+
+    plot, as_csv, as_json = forms
+    notes = [f"note: {summary(found)}"]
+    if plot:
+        notes.append(_pictured(plot, axes, found))
+    code = max(one.code for one in found)
+    if as_csv:
+        text = sweep_csv(axes, found)
+    elif as_json:
+        text = sweep_json(axes, found, path=base.name)
+    else:
+        text = _drawn(axes, found)
+    return Answer(text=text, code=code, asides=tuple(notes))
+
+
+def _pictured(plot: str, axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
+    """The remark on a picture that was written."""
+    from dpcalc.cli.pictures import written
+    from dpcalc.report.plot import chart_picture, heat_picture
+    from dpcalc.report.sweep_view import sweep_chart
+
+    if len(axes) == 1:
+        return written(plot, lambda ending: chart_picture(sweep_chart(axes[0], found), ending))
+    return written(plot, lambda ending: heat_picture((axes[0], axes[1]), found, ending))
+
+
+def _drawn(axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
+    """A map or a chart for a person, and the table where it is short; the table for everything else."""
+    from dpcalc.report.chart_text import chart_text
+    from dpcalc.report.heat import heat_text
+    from dpcalc.report.sweep_view import sweep_chart, sweep_lines
+
+    table = sweep_lines(axes, found)
+    if not on_terminal() or len(axes) > 2:
+        return table
+    if len(axes) == 1:
+        drawn = chart_text(sweep_chart(axes[0], found), width=width())
+    else:
+        drawn = heat_text((axes[0], axes[1]), found, width=width())
+    return f"{drawn}\n{table}" if len(found) <= LONGEST else f"{drawn}\n--csv prints all {len(found)} rows\n"

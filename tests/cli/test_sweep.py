@@ -1,0 +1,124 @@
+"""`dpcalc sweep`, with the real accounting."""
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dpcalc.cli import sweep
+
+from .conftest import environment
+from .solving import FLAT
+
+OVER = ("--over", "mechanism.noise_multiplier=1.1,2", "--over", "training.steps=100:500:2")
+
+
+def test_all_forms_tell_the_same(real, file, monkeypatch):
+    path = str(file())
+    ended = real("sweep", path, *OVER, "--csv")
+    assert (ended.code, ended.err) == (
+        0,
+        "note: 4 points, 4 by estimate, 0 certified, 4 within the budget, 0 over it\n",
+    )
+    rows = list(csv.DictReader(io.StringIO(ended.out)))
+    assert [row["training.steps"] for row in rows] == ["100", "500"] * 2
+    points = json.loads(real("sweep", path, *OVER, "--json").out)["points"]
+    assert [repr(one["epsilon"]) for one in points] == [row["epsilon"] for row in rows]
+    assert float(real("epsilon", path, "-q").out) == pytest.approx(points[1]["epsilon"], rel=1e-4)
+    table = real("sweep", path, *OVER).out.splitlines()
+    assert table[0].split() == ["mechanism.noise_multiplier", "training.steps", "epsilon", "kind", "method", "fits"]
+    monkeypatch.setattr(sweep, "on_terminal", lambda: True)
+    assert (
+        real("sweep", path, *OVER).out.splitlines()[0] == "mechanism.noise_multiplier (down), training.steps (across)"
+    )
+    assert real("sweep", path, *OVER[:2]).out.startswith("epsilon over mechanism.noise_multiplier\n")
+
+
+def test_standard_input_and_flags_alone(real, file, monkeypatch):
+    told = real("sweep", str(file()), *OVER, "--csv").out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FLAT.encode()), encoding="utf-8"))
+    assert real("sweep", "-", *OVER, "--csv").out == told
+    flags = ("--no-config", "--sample-rate", "0.01", "--delta", "1e-5")
+    alone = list(csv.DictReader(io.StringIO(real("sweep", *flags, *OVER, "--csv").out)))
+    assert [row["epsilon"] for row in alone] == [row["epsilon"] for row in csv.DictReader(io.StringIO(told))]
+    lacking = real("sweep", "--no-config", "--delta", "1e-5", *OVER)
+    assert lacking.code == 2
+    assert "no config" in lacking.err
+
+
+def test_a_point_without_an_answer_is_told(real, file):
+    ended = real("sweep", str(file()), "--over", "sampling.rate=0.01,2")
+    assert ended.code == 2
+    assert "1 without an answer" in ended.err
+    assert len(ended.out.splitlines()) == 3
+
+
+def test_a_picture(real, file, tmp_path):
+    ended = real("sweep", str(file()), *OVER, "--plot", "map.svg")
+    assert ended.err.endswith("note: wrote map.svg\n")
+    assert "training.steps" in (tmp_path / "map.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*OVER, "--over", "privacy.delta=1e-5,1e-6", "--plot", "a.svg"), "one or two --over, got 3"),
+        ((*OVER, "--plot", "a.jpg"), "ending in svg, png, pdf"),
+        ((*OVER, "--csv", "--json"), "leave out --csv or --json"),
+        ((*OVER, "--scheduler", "tcp://127.0.0.1:1"), "--executor dask"),
+        (("--over", "training.steps"), "KEY=A:B:N"),
+        (("--over", "training.stpes=1"), "unknown key"),
+        (("--over", "training.steps=5", "--set", "training.steps=6"), "set twice"),
+        ((), "--over"),
+    ],
+)
+def test_what_is_no_question(real, file, words, message):
+    ended = real("sweep", str(file()), *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+
+
+def test_without_dask_the_way_out_is_told(real, file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ended = real("sweep", str(file()), *OVER, "--executor", "dask")
+    assert ended.code == 2
+    assert "pip install '.[dask]'" in ended.err
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="waits for the processes beside it")
+def test_ctrl_c_leaves_nothing_behind(file, tmp_path):
+    words = ["sweep", str(file()), "--over", "training.steps=100:100000:5000", "--plot", "a.svg"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "dpcalc", *words],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    end = time.monotonic() + 60
+    while not children.read_text(encoding="utf-8") and time.monotonic() < end:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=30)
+    assert (running.returncode, out) == (130, b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+@pytest.mark.slow
+def test_a_dask_cluster(real, file):
+    distributed = pytest.importorskip("distributed")
+    told = real("sweep", str(file()), *OVER, "--csv").out
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        words = ("--executor", "dask", "--scheduler", cluster.scheduler_address)
+        assert real("sweep", str(file()), *OVER, "--csv", *words).out == told
+    assert real("sweep", str(file()), *OVER, "--csv", "--executor", "dask").out == told
+    nobody = real("sweep", str(file()), *OVER, "--executor", "dask", "--scheduler", "tcp://127.0.0.1:9")
+    assert nobody.code == 2
+    assert "expected a Dask cluster" in nobody.err

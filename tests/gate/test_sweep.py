@@ -1,0 +1,160 @@
+"""Grids over keys of a config: every point is the config with those values in it."""
+
+import os
+import pickle
+
+import pytest
+
+from dpcalc.config import load_text
+from dpcalc.config.assignments import Overrides
+from dpcalc.config.loading import NOTHING
+from dpcalc.errors import InputError
+from dpcalc.gate import pools
+from dpcalc.gate.grid import grid, whole
+from dpcalc.gate.sweep import Base, Outcome, Over, outcomes, over, sweep
+from dpcalc.guarantee import Kind
+from dpcalc.planner.evaluate import guarantee
+
+TEXT = """\
+version: 1
+data: {examples: 1_000}
+sampling: {scheme: poisson, rate: 0.01}
+mechanism: {noise_multiplier: 1.1}
+training: {steps: 500}
+privacy: {adjacency: add-remove, delta: 1e-5}
+budget: {epsilon: 1.08}
+"""
+BASE = Base(text=TEXT, name="run.yaml", place="run.yaml", overrides=NOTHING)
+SIGMA, STEPS = (
+    Over(key="mechanism.noise_multiplier", values=("1.1", "2")),
+    Over(key="training.steps", values=("100", "500")),
+)
+
+
+def exact(*assignments):
+    return guarantee(load_text(TEXT, path="run.yaml", assignments=assignments).plan).epsilon
+
+
+def test_points_are_configs_the_last_axis_fastest():
+    found = sweep(BASE, (SIGMA, STEPS), pools.here)
+    assert [one.values for one in found] == [("1.1", "100"), ("1.1", "500"), ("2", "100"), ("2", "500")]
+    for one in found:
+        (sigma, steps) = one.values
+        certified = exact(f"mechanism.noise_multiplier={sigma}", f"training.steps={steps}")
+        assert one.epsilon == pytest.approx(certified, rel=5e-5)
+
+
+def test_what_is_near_the_budget_is_certified():
+    near, far = sweep(BASE, (Over(key="mechanism.noise_multiplier", values=("1.1", "1.2")),), pools.here)
+    assert (near.kind, near.method, near.budget) == (Kind.UPPER, "pld", 1.08)
+    assert near.epsilon == exact()
+    assert near.fits is (exact() <= 1.08)
+    assert (far.kind, far.method, far.fits) == (Kind.ESTIMATE, "inversion", True)
+
+
+def test_another_accountant_and_no_noise_are_no_estimates():
+    by_rdp = sweep(BASE, (Over(key="accounting.method", values=("rdp",)),), pools.here)
+    assert (by_rdp[0].kind, by_rdp[0].method) == (Kind.UPPER, "rdp")
+    (none,) = sweep(BASE, (Over(key="mechanism.noise_multiplier", values=("0",)),), pools.here)
+    assert (none.epsilon, none.kind, none.fits) == (float("inf"), Kind.UPPER, False)
+
+
+def test_a_point_that_is_no_config_does_not_stop_the_others():
+    bad, good = sweep(BASE, (Over(key="sampling.rate", values=("2", "0.02")),), pools.here)
+    assert (bad.epsilon, bad.code, bad.fits) == (None, 2, None)
+    assert "rate" in bad.error
+    assert (good.code, good.error) == (0, "")
+
+
+def test_where_no_point_is_a_config_its_error_is_raised():
+    with pytest.raises(InputError, match="unknown key"):
+        sweep(BASE, (Over(key="training.stpes", values=("1",)),), pools.here)
+
+
+def test_a_pool_that_loses_a_chunk_loses_its_points_only():
+    def forgetful(function, chunks):
+        return [ChildProcessError("it died"), *map(function, chunks[1:])]
+
+    axis = Over(key="training.steps", values=tuple(map(str, range(100, 152))))  # two chunks
+    found = sweep(BASE, (axis,), forgetful)
+    assert [one.code for one in found] == [3] * 50 + [0] * 2
+    assert found[0].error == "it died"
+
+
+def test_flags_alone():
+    flags = (("--sample-rate", "0.01"), ("--delta", "1e-5"), ("--noise-multiplier", "1.1"))
+    base = Base(text=None, name="", place="", overrides=Overrides(flags=flags))
+    (found,) = sweep(base, (Over(key="training.steps", values=("500",)),), pools.here)
+    assert found.epsilon == pytest.approx(exact(), rel=5e-5)
+
+
+def test_processes_tell_the_same():
+    told = []
+    axis = Over(key="training.steps", values=tuple(map(str, range(100, 160))))
+    beside = sweep(BASE, (axis,), lambda function, chunks: pools.processes(function, chunks, jobs=2, told=told.append))
+    assert beside[:2] == sweep(BASE, (Over(key="training.steps", values=("100", "101")),), pools.here)
+    assert told[-1] == 1
+    assert pickle.loads(pickle.dumps(beside)) == beside  # noqa: S301  our own
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_tells_the_same():
+    distributed = pytest.importorskip("distributed")
+    axis = Over(key="training.steps", values=tuple(map(str, range(100, 160))))
+    here, told = sweep(BASE, (axis,), pools.here), []
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        there = sweep(
+            BASE, (axis,), lambda function, chunks: pools.dask(function, chunks, scheduler=address, told=told.append)
+        )
+    assert there == here
+    assert told[-1] == 1
+
+
+@pytest.mark.slow
+def test_ten_thousand_flat_configs_within_a_minute_of_two_processors():
+    axes = (
+        Over(key="mechanism.noise_multiplier", values=grid("0.6:4:100:log", option="")),
+        Over(key="training.steps", values=whole(grid("100:20000:100:log", option=""))),
+    )
+    before = os.times()
+    found = sweep(BASE, axes, lambda function, chunks: pools.processes(function, chunks, jobs=2, told=float))
+    after = os.times()
+    assert len(found) == 10_000
+    assert not any(one.code for one in found)
+    assert (after.children_user - before.children_user) / 2 < 60
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a.b=1,2", ("1", "2")),
+        ("a.b=0.5:2:4", ("0.5", "1", "1.5", "2")),
+        ("a.b=1e-3:10:5:log", ("1e-3", "0.01", "0.1", "1", "10")),
+        ("training.steps=1:10:4:log", ("1", "2", "5", "10")),
+        ("data.levels[0].count=10:11:5", ("10", "11")),
+        ("a.b=3:9:1", ("3",)),
+    ],
+)
+def test_axes(text, values):
+    assert over(text) == Over(key=text.partition("=")[0], values=values)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a.b", "=1", "a..b=1", "a.b=", "a.b=1:2", "a.b=1:2:3:lin", "a.b=1:2:x", "a.b=nan", "a.b=0:1:3:log", "a.b=1:2:0"],
+)
+def test_no_axes(text):
+    with pytest.raises(InputError, match=r"--over"):
+        over(text)
+
+
+def test_too_many_points_and_a_key_twice():
+    axis = Over(key="training.steps", values=tuple(map(str, range(1001))))
+    other = Over(key="privacy.delta", values=axis.values)
+    with pytest.raises(InputError, match="at most 1000000 points, got 1002001"):
+        sweep(BASE, (axis, other), pools.here)
+    with pytest.raises(InputError, match="every key once"):
+        sweep(BASE, (axis, axis), pools.here)
+    assert Outcome(values=("1",)).fits is None
+    assert outcomes.__module__ == "dpcalc.gate.sweep"  # other machines find it by that name

@@ -1,0 +1,100 @@
+"""Grids as tables, maps and pictures."""
+
+import csv
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from dpcalc.gate.sweep import Outcome, Over
+from dpcalc.guarantee import Kind
+from dpcalc.report.heat import heat_text
+from dpcalc.report.plot import heat_picture
+from dpcalc.report.sweep_view import summary, sweep_chart, sweep_csv, sweep_json, sweep_lines
+
+SIGMA = Over(key="mechanism.noise_multiplier", values=("0.5", "1"))
+STEPS = Over(key="training.steps", values=("10", "20", "30"))
+
+
+def point(values, epsilon, kind=Kind.ESTIMATE, budget=2.0):
+    return Outcome(values=values, epsilon=epsilon, kind=kind, method="inversion", budget=budget)
+
+
+POINTS = (
+    point(("0.5", "10"), 1.23456),
+    point(("0.5", "20"), 1.9999, Kind.UPPER),
+    point(("0.5", "30"), 10.0),
+    point(("1", "10"), 0.1),
+    point(("1", "20"), math.inf, Kind.UPPER),
+    Outcome(values=("1", "30"), error="no \x1b verdict", code=3),
+)
+LINE = tuple(one for one in POINTS if one.values[0] == "0.5")
+
+
+def test_a_table():
+    assert sweep_lines((SIGMA, STEPS), POINTS).splitlines() == [
+        "mechanism.noise_multiplier  training.steps  epsilon      kind     method  fits",
+        "                       0.5              10     1.24  estimate  inversion   yes",
+        "                       0.5              20   1.9999     upper  inversion   yes",
+        "                       0.5              30     10.0  estimate  inversion    no",
+        "                         1              10    0.100  estimate  inversion   yes",
+        "                         1              20      inf     upper  inversion    no",
+        "                         1              30        -         -          -     -  no \\x1b verdict",
+    ]
+
+
+def test_csv_and_json_have_every_number_in_full():
+    rows = list(csv.DictReader(io.StringIO(sweep_csv((SIGMA, STEPS), POINTS))))
+    assert [row["epsilon"] for row in rows] == ["1.23456", "1.9999", "10.0", "0.1", "inf", ""]
+    assert [row["kind"] for row in rows] == ["estimate", "upper", "estimate", "estimate", "upper", ""]
+    document = json.loads(sweep_json((SIGMA, STEPS), POINTS, path="a.yaml"), parse_constant=pytest.fail)
+    assert document["points"][1]["values"] == {"mechanism.noise_multiplier": 0.5, "training.steps": 20.0}
+    assert [one["epsilon"] for one in document["points"]] == [1.23456, 1.9999, 10.0, 0.1, None, None]
+    assert [one["finite"] for one in document["points"]][4:] == [False, None]
+    assert [one["fits"] for one in document["points"]] == [True, True, False, True, False, None]
+
+
+def test_a_summary():
+    told = summary(POINTS)
+    assert told == "6 points, 3 by estimate, 2 certified, 3 within the budget, 2 over it, 1 without an answer"
+
+
+def test_a_map_of_characters():
+    lines = heat_text((SIGMA, STEPS), POINTS, width=80).splitlines()
+    assert lines[0] == "mechanism.noise_multiplier (down), training.steps (across)"
+    first, second = (re.sub(r"(.)\1*", r"\1", line.partition("|")[2]) for line in lines[1:3])
+    assert first[-2] == "J"  # the largest, over the budget
+    assert second[0] == "."  # the smallest
+    assert second[1:3] == "!?"
+    assert {"letters: over the budget", "!: infinite", "?: no answer"} <= set(lines)
+
+
+def test_a_large_map_is_thinned_to_the_terminal():
+    axes = tuple(Over(key="abc"[at], values=tuple(map(str, range(200)))) for at in range(2))
+    points = [point((str(i), str(j)), 1.0 + i + j) for i in range(200) for j in range(200)]
+    lines = heat_text(axes, points, width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "shown: 40 of 200 rows, 74 of 200 columns" in lines
+    assert lines[1].startswith("  0 |")
+    assert lines[40].startswith("199 |")
+
+
+def test_one_axis_is_a_line():
+    chart = sweep_chart(Over(key="training.steps", values=STEPS.values), [
+        Outcome(values=(one.values[1],), epsilon=one.epsilon, kind=one.kind, budget=2.0) for one in LINE
+    ])  # fmt: skip
+    assert [(one.name, one.ys) for one in chart.series] == [
+        ("inversion", (1.23456, None, 10.0)),
+        ("certified", (None, 1.9999, None)),
+    ]
+    assert chart.limits[0].value == 2.0
+
+
+def test_a_picture_tells_its_numbers():
+    root = ET.fromstring(heat_picture((SIGMA, STEPS), POINTS, "svg"))  # noqa: S314  our own, of a moment ago
+    texts = ["".join(one.itertext()).strip() for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"1.24", "2.00", "10.0", "0.100", "training.steps", "mechanism.noise multiplier"} <= set(texts)
+    assert heat_picture((SIGMA, STEPS), POINTS, "png").startswith(b"\x89PNG")
