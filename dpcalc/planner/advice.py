@@ -64,10 +64,14 @@ def _changes(plan: Plan) -> Iterator[tuple[str, Plan]]:
 
 
 def _poisson(phase: Phase, unit: int) -> Phase:
-    """The phase with Poisson draws of the same rates down to the protected level."""
+    """The phase with Poisson draws of the same rates down to the protected level; passes all or none."""
     hierarchy = phase.hierarchy
-    levels = (_poisson_level(level) for level in hierarchy.levels[:unit])
-    drawn = Hierarchy(levels=(*levels, *hierarchy.levels[unit:]), tree=hierarchy.tree, episodes=hierarchy.episodes)
+    shuffled = [number for number, level in enumerate(hierarchy.levels, start=1) if isinstance(level.scheme, Shuffle)]
+    if not all(hierarchy.level(number).is_equal for number in shuffled):
+        return phase
+    last = max([unit, *shuffled])
+    levels = (_poisson_level(level) for level in hierarchy.levels[:last])
+    drawn = Hierarchy(levels=(*levels, *hierarchy.levels[last:]), tree=hierarchy.tree, episodes=hierarchy.episodes)
     return replace(phase, hierarchy=drawn)
 
 

@@ -135,7 +135,8 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
         return _World(timed=timed, pair=pair, stretches=((factor, phase.steps // rhythms[0]),))
     if timed.steps_of_a_pass > 1:
         passes = phase.steps // timed.steps_of_a_pass
-        return _World(timed=timed, pair=pair, stretches=((math.sqrt(timed.steps_of_a_pass), passes),))
+        whole_passes = ((math.sqrt(timed.steps_of_a_pass), passes),) if passes else ()
+        return _World(timed=timed, pair=pair, stretches=whole_passes)
     whole, rest = divmod(phase.steps, timed.hold)
     held = (
         ((1 / math.sqrt(timed.hold), whole), (1 / math.sqrt(rest), 1))

@@ -63,6 +63,10 @@ CASES = {
         flat({"sampling": "{scheme: shuffle}", "training": "{epochs: 2.5, batch_size: 256}"}),
         plan(examples(Shuffle(size=256)), unit=1, clip=1, steps=588, noise=1.1),  # 2.5 passes of 235 steps
     ),
+    "half a pass": (
+        flat({"sampling": "{scheme: shuffle, size: 256}", "training": "{epochs: 0.5}"}),
+        plan(examples(Shuffle(size=256)), unit=1, clip=1, steps=118, noise=1.1),
+    ),
     "group": (
         flat({"privacy": "{adjacency: zero-out, delta: 1e-6, group_size: 5}"}),
         plan(

@@ -1,0 +1,48 @@
+"""Advice on what would cost less: on plans of every kind, and never in the way of the answer."""
+
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.evaluate import evaluate
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from dpcalc.sampling.trees import tree_of
+
+NAMES = ("user", "record")
+SHUFFLE = (Shuffle(size=2), Shuffle(size=2))
+
+
+def notes(hierarchy, *, unit):
+    mechanism = Gaussian(noise_multiplier=9.0, max_grad_norm=1.0)
+    phase = Phase(name="a", hierarchy=hierarchy, mechanism=mechanism, clip=2, steps=12)
+    plan = Plan(phases=(phase,), unit=unit, adjacency=Adjacency.ZERO_OUT, delta=1e-3)
+    return [note for note in evaluate(plan).notes if "Poisson batches" in note.text]
+
+
+def hierarchy(*schemes):
+    pairs = zip(NAMES, schemes, strict=True)
+    return Hierarchy(levels=tuple(Level(name=name, count=40, scheme=scheme) for name, scheme in pairs))
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+def test_shuffles_within_shuffles_become_poisson_together(unit):
+    (note,) = notes(hierarchy(*SHUFFLE), unit=unit)
+    as_poisson = hierarchy(*(Poisson(probability=Fraction(1, 20)) for _ in NAMES))
+    mechanism = Gaussian(noise_multiplier=9.0, max_grad_norm=1.0)
+    phase = Phase(name="a", hierarchy=as_poisson, mechanism=mechanism, clip=2, steps=12)
+    drawn = Plan(phases=(phase,), unit=unit, adjacency=Adjacency.ZERO_OUT, delta=1e-3)
+    assert note.epsilons[1] == pytest.approx(evaluate(drawn).guarantee.epsilon)
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+def test_shuffles_of_unequal_frames_have_no_rate_to_compare_with(unit):
+    tree = tree_of([2, 2, 2, 5], NAMES)
+    assert notes(Hierarchy.of_tree(tree, NAMES, SHUFFLE), unit=unit) == []
+
+
+def test_draws_below_the_protected_level_are_left_alone():
+    assert notes(hierarchy(All(), Fixed(size=2)), unit=1) == []
