@@ -57,7 +57,7 @@ def dask(
         raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
     with client:
         futures = client.map(function, tasks, pure=False)
-        for done, _ in enumerate(as_completed(futures), start=1):
+        for done, _ in enumerate(as_completed(futures, loop=client.loop), start=1):
             told(done / len(futures))
         return tuple(one.exception() or one.result() for one in futures)
 
