@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
+from typing import TYPE_CHECKING
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.config import schema
@@ -19,6 +20,9 @@ from dpcalc.sampling.episodes import Episodes
 from dpcalc.sampling.groups import least_left, most_together, unbounded
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+
+if TYPE_CHECKING:  # this loads numpy
+    from dpcalc.planner.repetitions import Repetitions
 
 SINGLE_PHASE = "training"  # what the only phase of a file without `phases` is called
 
@@ -49,6 +53,7 @@ def build(found: Sections) -> Plan:
             delta=float(privacy.delta),
             group_size=privacy.group_size,
             budget=_budget(found.budget),
+            tuning=_repetitions(found.tuning),
             method=accounting.method,
         )
     except ConfigError:
@@ -84,6 +89,19 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
         return None
     rise = budget.max_increase_pct
     return Budget(epsilon=float(budget.epsilon), max_increase_pct=None if rise is None else float(rise))
+
+
+def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
+    """How often the run is repeated, if the file says that it is."""
+    if tuning is None:
+        return None
+    from dpcalc.planner.repetitions import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
+
+    mean = float(tuning.mean)
+    if tuning.distribution == "poisson":
+        return Poisson(mean=mean)
+    shape = {"geometric": 1.0, "logarithmic": 0.0}.get(tuning.distribution, float(tuning.shape or 0))
+    return TruncatedNegativeBinomial(shape=shape, mean=mean)
 
 
 def _phase(run: RunSections, number: int, found: Sections) -> Phase:

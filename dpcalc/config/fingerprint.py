@@ -4,10 +4,14 @@ import hashlib
 import json
 from dataclasses import asdict
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
+
+if TYPE_CHECKING:  # this loads numpy
+    from dpcalc.planner.repetitions import Repetitions
 
 
 def fingerprint(plan: Plan) -> str:
@@ -32,10 +36,16 @@ def fingerprint(plan: Plan) -> str:
         "adjacency": plan.adjacency.value,
         "delta": plan.delta.hex(),
         "method": plan.method,
+        **({"tuning": _tuning(plan.tuning)} if plan.tuning else {}),
         "budget": budget and {"epsilon": budget.epsilon.hex(), "max_increase_pct": _hex(budget.max_increase_pct)},
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _tuning(repeated: "Repetitions") -> dict[str, str]:
+    """How often the run is repeated."""
+    return {"distribution": repeated.distribution, "mean": repeated.mean.hex(), "shape": repeated.shape.hex()}
 
 
 def _phase(phase: Phase) -> dict[str, object]:

@@ -32,12 +32,30 @@ def contradictions(found: Sections) -> Iterator[Diagnostic]:
     yield from rhythm_problems(found)
     yield from episode_problems(found)
     yield from _privacy(found)
+    yield from _shape(found)
     for run in found.runs:
         yield from _one_length(run)
         if found.data:
             yield from _draws(run, found.data)
             yield from _clip(run, found.data)
     yield from _phase_names(found)
+
+
+def _shape(found: Sections) -> Iterator[Diagnostic]:
+    """A shape for the one distribution that has one."""
+    tuning, section = found.tuning, found.root.entries.get("tuning")
+    if tuning is None or section is None or (tuning.shape is not None) == (tuning.distribution == "negative-binomial"):
+        return
+    shape = entry(section, "shape")
+    if shape is None:
+        message, hint = (
+            "`tuning` lacks `shape`, which tells one negative binomial distribution from another",
+            "e.g. 0.5",
+        )
+        yield error("DPC103", section.key or section.anchor, message, hint)
+    else:
+        message = f"`{shape.path}` is of `distribution: negative-binomial`, not of {tuning.distribution}"
+        yield error("DPC107", shape.key or shape.anchor, message, "take it out")
 
 
 def remarks(found: Sections) -> Iterator[Diagnostic]:

@@ -48,6 +48,7 @@ _EXAMPLES = {
     "noise_multiplier": "the noise standard deviation divided by the clip norm",
     "delta": "the probability with which the bound may fail, e.g. `delta: 1e-5`; below 1 / number of protected units",
     "epsilon": "say what the run may cost at most",
+    "mean": "say how often the run is repeated on average",
 }
 _KINDS = {"type": "mechanism type", "method": "accounting method"}
 _SHAPES = {

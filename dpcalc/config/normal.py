@@ -90,6 +90,9 @@ def _terms(plan: Plan) -> Iterator[str]:
         rise = plan.budget.max_increase_pct
         more = "" if rise is None else f", max_increase_pct: {_float(rise)}"
         yield f"budget: {{epsilon: {_float(plan.budget.epsilon)}{more}}}"
+    if plan.tuning is not None:
+        shape = f", shape: {_float(plan.tuning.shape)}" if plan.tuning.distribution == "negative-binomial" else ""
+        yield f"tuning: {{mean: {_float(plan.tuning.mean)}, distribution: {plan.tuning.distribution}{shape}}}"
 
 
 def _count(level: Level) -> str:

@@ -24,6 +24,8 @@ from dpcalc.config.values import (
     Norm,
     Number,
     Rate,
+    Repeats,
+    Shape,
     Steps,
 )
 
@@ -216,6 +218,18 @@ class Budget(Model):
     )
 
 
+class Tuning(Model):
+    """The run is repeated a random number of times, and only the best result is released."""
+
+    mean: Repeats = Field(description="Runs on average; how many it really are is drawn at random and stays secret.")
+    distribution: Literal["geometric", "logarithmic", "negative-binomial", "poisson"] = Field(
+        default="geometric", description="How the number of runs is drawn; all but poisson make at least one."
+    )
+    shape: Shape | None = Field(
+        default=None, description="Of negative-binomial alone: 1 is geometric, near 0 logarithmic."
+    )
+
+
 DRAW_KEYS = ("scheme", "size", "rate", "expected", "redraw_every")
 # The keys of every kind of section as a user writes it, for spelling hints; `written` describes them.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -231,6 +245,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "privacy",
         "accounting",
         "budget",
+        "tuning",
     ),
     "data": ("examples", "levels", "tree"),
     "data.levels[]": tuple(Level.model_fields),
@@ -243,4 +258,5 @@ KEYS: dict[str, tuple[str, ...]] = {
     "privacy": tuple(Privacy.model_fields),
     "accounting": tuple(Accounting.model_fields),
     "budget": tuple(Budget.model_fields),
+    "tuning": tuple(Tuning.model_fields),
 }

@@ -21,6 +21,7 @@ from dpcalc.config.schema import (
     Model,
     Privacy,
     Training,
+    Tuning,
 )
 from dpcalc.config.source import Mark, error
 from dpcalc.config.trees import data_tree
@@ -60,6 +61,7 @@ class Sections:
         privacy: the model, or None.
         accounting: the model, or None.
         budget: the model, or None; None also where the file has none.
+        tuning: the same.
         runs: one for each phase.
     """
 
@@ -69,6 +71,7 @@ class Sections:
     privacy: Privacy | None
     accounting: Accounting | None
     budget: Budget | None
+    tuning: Tuning | None
     runs: tuple[RunSections, ...]
 
     @property
@@ -108,6 +111,7 @@ def sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, .
         privacy=reader.model(Privacy, root, "privacy"),
         accounting=reader.model(Accounting, root, "accounting") if "accounting" in root.entries else Accounting(),
         budget=reader.model(Budget, root, "budget") if "budget" in root.entries else None,
+        tuning=reader.model(Tuning, root, "tuning") if "tuning" in root.entries else None,
     )
     return found, tuple(reader.problems)
 

@@ -35,6 +35,8 @@ _SYNONYMS = {
     "privacy.unit": "privacy_unit protect protects unit_of_privacy",
     "privacy.group_size": "group group_privacy",
     "accounting.method": "accountant",
+    "tuning": "repetitions hyperparameter_tuning private_selection repeat_and_select",
+    "tuning.mean": "mean_runs num_trials trials runs",
     "budget.epsilon": "target_epsilon max_epsilon central_epsilon epsilon_budget eps target_eps",
 }
 _CANONICAL = {synonym: ours for ours, words in _SYNONYMS.items() for synonym in words.split()}

@@ -24,6 +24,7 @@ from dpcalc.config.schema import (
     ReplacingDraw,
     ShuffledDraw,
     Training,
+    Tuning,
 )
 from dpcalc.config.values import Count, Expected, Label, Noise, Number, Rate, Schema, WholeNumber
 
@@ -205,3 +206,7 @@ class WrittenFile(Model):
     privacy: Privacy = Field(description="What is promised to whom. The same in every phase.")
     accounting: Accounting | None = Field(default=None, description="Which accountant answers.")
     budget: Budget | None = Field(default=None, description="What the run may cost, for `check`.")
+    tuning: Tuning | None = Field(
+        default=None,
+        description="The run is repeated, e.g. with other settings, and only the best result is released.",
+    )

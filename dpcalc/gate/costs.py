@@ -68,7 +68,7 @@ class Costs:
         self._known |= dict(zip(left, found, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """What a plan costs, always by PLD.
+        """What a plan costs, always by PLD; by RDP where it is the best of several runs.
 
         Args:
             plan: as a file states it.
@@ -125,7 +125,7 @@ def answered(question: Question) -> Answer:
         ConvergenceError: there is no certified answer.
     """
     if isinstance(question, Plan):
-        return cost_of(question, method="pld")
+        return cost_of(question, method="rdp" if question.tuning else "pld")
 
     from dpcalc.planner.goals import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
     from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise

@@ -147,6 +147,8 @@ def _account(loaded: Loaded, asked: Mapping[str, list[Phase]]) -> Account:
 def _appended(path: str, old: bytes, before: Loaded | None, entry: Entry) -> bytes:
     """What is to be added to the bytes of a ledger."""
     plan = entry.run.plan
+    if plan.tuning is not None:
+        raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
     if not entry.name or OF in entry.name:
         raise InputError(f"--name: expected a name without `{OF}`, got `{entry.name}`")
     head = ""

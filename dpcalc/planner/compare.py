@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from dpcalc.accountants import ACCOUNTANTS
-from dpcalc.errors import ConvergenceError
+from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.estimates import gdp_row, inversion_row
 from dpcalc.planner.evaluate import accountant_row
@@ -27,6 +27,8 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         composition as published; what other tools print. What does not apply has no epsilon and says why. Without
         noise: one row that says so.
     """
+    if plan.tuning is not None:
+        raise UnsupportedError("tuning: expected one run to compare accountants on, got several; --unset tuning")
     if is_noiseless(plan):
         note = "no noise is added to a release that holds the unit: no finite bound"
         return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)

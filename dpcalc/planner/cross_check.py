@@ -56,7 +56,7 @@ def cross_checks(plan: Plan) -> tuple[CrossCheck, ...]:
         One entry a direction of the unit that the moment bound finds costliest; none without noise, without
         releases, or where the interval is not to be had.
     """
-    if is_noiseless(plan) or not releasing_phases(plan):
+    if is_noiseless(plan) or not releasing_phases(plan) or plan.tuning is not None:
         return ()
     protected, _ = deciding(plan)
     tree = releases(plan).releases

@@ -59,13 +59,23 @@ def _how_often(plan: Plan) -> str:
     return "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
 
 
+def _beyond(plan: Plan) -> str:
+    """What else is done with the data."""
+    if plan.tuning is None:
+        return "tuning and other runs on the same data are not covered"
+    return (
+        f"how often the run is repeated is drawn at random and stays secret ({plan.tuning.words}), no run costs more "
+        "than this one, the best is told by the results alone, and only it is released"
+    )
+
+
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """What must be true of the training run, one sentence each."""
     lines = [
         "the sampler draws exactly as stated, afresh and independently " + _how_often(plan),
         "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch",
         "counts, rates and sizes are public and do not depend on the data",
-        "tuning and other runs on the same data are not covered",
+        _beyond(plan),
     ]
     hierarchy = plan.phases[0].hierarchy
     if hierarchy.depth > 1:

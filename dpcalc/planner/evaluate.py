@@ -20,6 +20,8 @@ from dpcalc.planner.summary import PhaseSummary, summaries
 from dpcalc.planner.unanswered import naming
 from dpcalc.release.tree import step_counts
 
+ONE = "of one run, not of the best of several"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
@@ -56,6 +58,8 @@ def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
         InputError: if there is no accountant of that name.
         ConvergenceError: if the accountant asked for reached no certified answer.
     """
+    if plan.tuning is not None:
+        return _tuned(plan, method or plan.method)
     name = method or plan.method
     if name != "auto" and name not in ACCOUNTANTS:
         raise InputError(f"method: expected one of auto, {', '.join(ACCOUNTANTS)}, got {name!r}")
@@ -68,6 +72,25 @@ def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
     if name == "auto":
         name = answer.note or "pld"
     return _guarantee(plan, answer.epsilon, name, direction)
+
+
+def _tuned(plan: Plan, method: str) -> Guarantee:
+    """The guarantee for the best of several runs, by Renyi divergences."""
+    if plan.tuning is None or method not in {"auto", "rdp"}:
+        raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {method!r}")
+    if is_noiseless(plan):
+        return _guarantee(plan, math.inf, "none", "")
+    one = one_run(plan)
+    with naming(plan):
+        found = (step_counts(release) for release in releases(one).releases.values())
+        runs = tuple(counts for counts in found if counts)
+        epsilon = plan.tuning.epsilon(runs, delta=plan.delta) if runs else 0.0
+    return replace(_guarantee(one, epsilon, "rdp", ""), bound=f"{BOUND}, best of several runs")
+
+
+def one_run(plan: Plan) -> Plan:
+    """A plan without its repetitions."""
+    return replace(plan, tuning=None)
 
 
 def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guarantee:
@@ -102,7 +125,14 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
     main = guarantee(plan, method=method)
     rows: tuple[Row, ...] = ()
     notes: tuple[Note, ...] = ()
-    if main.finite:
+    if main.finite and plan.tuning is not None:
+        alone = guarantee(one_run(plan))
+        rows = (
+            Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False, note=ONE),
+        )
+        text = f"the best of several runs is released ({plan.tuning.words}); one run alone has epsilon {{}}"
+        notes = (Note(text=text, epsilons=(alone.epsilon,)),)
+    elif main.finite:
         main = with_lower_end(plan, main)
         rows = _alternatives(plan, main)
         notes = advice(plan, main.epsilon, lambda changed: guarantee(changed, method=main.method).epsilon)
@@ -110,7 +140,7 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
         guarantee=main,
         alternatives=rows,
         steps=plan.steps,
-        phases=summaries(plan, main.direction),
+        phases=summaries(one_run(plan), main.direction),
         assumptions=assumptions(plan),
         notes=notes,
     )
@@ -118,6 +148,8 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
 
 def with_lower_end(plan: Plan, main: Guarantee) -> Guarantee:
     """A finite guarantee with the certified cost of an actual data set beside it, where that can be had."""
+    if plan.tuning is not None:
+        return main
     try:
         found = epsilon_lower(plan, direction=main.direction)
     except ConvergenceError:

@@ -1,12 +1,16 @@
 """A training run as data: what is protected, how each phase samples and adds noise, and the budget."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.sampling.episodes import TASK
 from dpcalc.sampling.hierarchy import Hierarchy
+
+if TYPE_CHECKING:  # this loads numpy
+    from dpcalc.planner.repetitions import Repetitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,7 @@ class Plan:
         group_size: units that are protected together, >= 1.
         budget: or None.
         method: accountant asked for, "auto" by default.
+        tuning: how often the whole run is repeated, of which only the best result is released; None for one run.
     """
 
     name: str = ""
@@ -78,6 +83,7 @@ class Plan:
     group_size: int = 1
     budget: Budget | None = None
     method: str = "auto"
+    tuning: "Repetitions | None" = None
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

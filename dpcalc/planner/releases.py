@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.adjacency import Adjacency
+from dpcalc.errors import UnsupportedError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.release.counted import Bound
 from dpcalc.release.phase_bounds import groups, phase_bounds
@@ -123,7 +124,16 @@ def is_noiseless(plan: Plan) -> bool:
 
 
 def releases(plan: Plan) -> WorstOf:
-    """Every alternative in both directions, the whole run under the bounds chosen; the plan must not be noiseless."""
+    """Every alternative in both directions, the whole run under the bounds chosen; the plan must not be noiseless.
+
+    Raises:
+        UnsupportedError: the run is repeated, and composing one of the runs would tell too little.
+    """
+    if plan.tuning is not None:
+        raise UnsupportedError(
+            "tuning: expected a question about epsilon, the only bound for the best of several runs, got another one; "
+            "--unset tuning asks about one run"
+        )
     found: dict[str, Release] = {}
     for one in alternatives(plan):
         forward: list[Release] = []

@@ -50,8 +50,13 @@ class TruncatedNegativeBinomial:
     @property
     def words(self) -> str:
         """The distribution in words."""
-        name = {0.0: "logarithmic", 1.0: "geometric"}.get(self.shape, f"negative binomial, shape {self.shape:g}")
-        return f"{name}, {self.mean:g} runs on average"
+        shape = f" of shape {self.shape:g}" if self.distribution == "negative-binomial" else ""
+        return f"{self.distribution}{shape}, {self.mean:g} on average"
+
+    @property
+    def distribution(self) -> str:
+        """The name of the distribution."""
+        return {0.0: "logarithmic", 1.0: "geometric"}.get(self.shape, "negative-binomial")
 
     @property
     def gamma(self) -> float:
@@ -102,7 +107,17 @@ class Poisson:
     @property
     def words(self) -> str:
         """The distribution in words."""
-        return f"Poisson, {self.mean:g} runs on average"
+        return f"poisson, {self.mean:g} on average"
+
+    @property
+    def distribution(self) -> str:
+        """The name of the distribution."""
+        return "poisson"
+
+    @property
+    def shape(self) -> float:
+        """That of the truncated negative binomial distributions of which it is the limit."""
+        return math.inf
 
     def epsilon(self, runs: Runs, *, delta: float) -> float:
         """Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1))."""

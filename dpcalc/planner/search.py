@@ -67,7 +67,7 @@ def estimate(plan: Plan) -> float:
     """
     if is_noiseless(plan):
         return math.inf
-    if plan.method not in {"auto", "pld"}:
+    if plan.method not in {"auto", "pld"} or plan.tuning is not None:
         return guarantee(plan).epsilon
     trees = {name: step_counts(release) for name, release in releases(plan).releases.items()}
     return largest_inversion(trees, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta))

@@ -84,6 +84,8 @@ VALID = [
             "{sampling: {class: {scheme: all}}, mechanism: {clip: class}}]"
         }
     ),
+    flat({"tuning": "{mean: 20}"}),
+    flat({"tuning": "{mean: 1.5, distribution: negative-binomial, shape: -0.5}"}),
     flat({"mechanism": None, "phases": "[{mechanism: {noise_multiplier: 2, type: gaussian, clip: batch}}]"}),
     *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "sample_configs").glob("*.yaml"))),
     *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "dpcalc/config/templates").glob("*.yaml"))),
@@ -221,6 +223,7 @@ def test_spelling_hints_know_the_keys_of_the_schema():
         "privacy": "Privacy",
         "accounting": "Accounting",
         "budget": "Budget",
+        "tuning": "Tuning",
     }
     assert names.keys() == KEYS.keys()
     for section, name in names.items():
@@ -325,6 +328,16 @@ EFFECTS = {
     "budget.max_increase_pct": (
         {"budget": "{epsilon: 1, max_increase_pct: 5}"},
         {"budget": "{epsilon: 1, max_increase_pct: 5%}"},
+    ),
+    "tuning": ({"tuning": "{mean: 2}"}, {"tuning": "2"}),
+    "tuning.mean": ({"tuning": "{mean: 2}"}, {"tuning": "{mean: 1}"}),
+    "tuning.distribution": (
+        {"tuning": "{mean: 2, distribution: poisson}"},
+        {"tuning": "{mean: 2, distribution: normal}"},
+    ),
+    "tuning.shape": (
+        {"tuning": "{mean: 2, distribution: negative-binomial, shape: 3}"},
+        {"tuning": "{mean: 2, distribution: negative-binomial, shape: -1}"},
     ),
 }
 
