@@ -74,6 +74,25 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     return found
 
 
+def outermost_drawn(
+    scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[Law]
+) -> Iterator[tuple[int, int, Fraction]]:
+    """(outermost units of a group drawn, its members drawn, probability), not all different.
+
+    Args:
+        scheme: of the outermost level, without repetitions.
+        count: its units.
+        occupied: for each kind of unit of the group how many there are.
+        below: for each kind the law of the members drawn from one that is drawn.
+    """
+    for units, chance in _drawn(scheme, count, occupied):
+        law: Law = {0: chance}
+        for number, one in zip(units, below, strict=True):
+            law = summed(law, times(one, number))
+        for members, weight in law.items():
+            yield sum(units), members, weight
+
+
 def _together(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
     """Both contexts at once, drawn independently."""
     found: dict[Context, Fraction] = {}

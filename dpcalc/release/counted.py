@@ -119,6 +119,22 @@ class Member:
     stand_in: int | None
     adjacency: Adjacency
 
+    @property
+    def shift(self) -> int:
+        """How far it moves the mean of a batch that holds it."""
+        match self.adjacency:
+            case Adjacency.ADD_REMOVE:
+                return self.distance
+            case Adjacency.ZERO_OUT:
+                return self.own
+            case Adjacency.REPLACE_ONE:
+                return 2 * self.own
+
+    @property
+    def distance(self) -> int:
+        """How far a batch is that misses it."""
+        return self.own + (self.stand_in or 0)
+
     def bound(self, contexts: Iterable[tuple[Fraction, Law]]) -> Bound:
         """The one-step bound.
 
@@ -135,15 +151,11 @@ class Member:
 
     def _given(self, law: Law) -> list[tuple[Fraction, StepBound | CountPair]]:
         """(share, bound) for one law of H."""
-        own, other = self.own, self.stand_in
-        if self.adjacency is Adjacency.ADD_REMOVE:
-            return [(Fraction(1), _pair(law, own + (other or 0), both_ways=False))]
-        if other is None:
+        if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
-            return [(Fraction(1), _pair(law, 2 * own if both else own, both_ways=both))]
-        near = own + other
-        shift, near_swapped = (own, other) if self.adjacency is Adjacency.ZERO_OUT else (2 * own, near)
-        return averaged(law, shift=shift, near=near, near_swapped=near_swapped)
+            return [(Fraction(1), _pair(law, self.shift, both_ways=both))]
+        near_swapped = self.stand_in if self.adjacency is Adjacency.ZERO_OUT else self.distance
+        return averaged(law, shift=self.shift, near=self.distance, near_swapped=near_swapped)
 
 
 def averaged(law: Law, *, shift: int, near: int, near_swapped: int) -> list[tuple[Fraction, StepBound | CountPair]]:

@@ -21,6 +21,7 @@ from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.release.bounds import StepBound, path_bound
 from dpcalc.release.contexts import Placement, contexts, large_group, members_drawn, placements
 from dpcalc.release.counted import Average, Bound, Member
+from dpcalc.release.hidden_groups import hidden_group
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.groups import LARGEST_PLACED, most_together, room, unbounded
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -108,11 +109,24 @@ def phase_bounds(
         group: how many units are protected together, and where they are.
     """
     native = _native(hierarchy, path, clip, adjacency, group)
-    if native.is_plain or hierarchy.episodes is not None or not group.is_together:
+    if native.is_plain or hierarchy.episodes is not None:
         return (native,)
+    hidden = _hidden(hierarchy, path, clip, adjacency, group)
+    bounds = (native, replace(native, bound=hidden)) if hidden is not None else (native,)
+    if not group.is_together:
+        return bounds
     unit = len(path.counts)
     above = (_native(hierarchy, _upto(path, level), clip, Adjacency.REPLACE_ONE, Group()) for level in range(1, unit))
-    return (native, *above)
+    return (*bounds, *above)
+
+
+def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound | None:
+    """The bound of a group with the draws above it not revealed, where all draws are made together."""
+    simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
+    rhythms = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
+    if not isinstance(group.placement, tuple) or not simple or not clip or len(rhythms) > 1:
+        return None
+    return hidden_group(path, group.placement, _member(path, clip, adjacency))
 
 
 def _upto(path: Path, unit: int) -> Path:
