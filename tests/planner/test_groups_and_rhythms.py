@@ -105,8 +105,8 @@ def test_larger_groups_cost_more_and_no_more_than_all_in_one(adjacency):
         adjacency=adjacency,
         group=Group(size=3),
     )
-    loose = step_counts(phase_release(large, steps=1000, noise_multiplier=40.0)[0])
-    placed = releases(plan(*levels, unit=2, clip=2, adjacency=adjacency, sigma=40.0, group=3)).releases
+    loose = step_counts(phase_release(large, steps=20, noise_multiplier=40.0)[0])
+    placed = releases(plan(*levels, unit=2, clip=2, adjacency=adjacency, sigma=40.0, steps=20, group=3)).releases
     for name, release in placed.items():
         if name.startswith("D||D'"):
             for epsilon in (0.5, 2.0):
