@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -12,7 +13,7 @@ from dpcalc.config.dotted import parts
 from dpcalc.config.flags import from_flags
 from dpcalc.config.repository import folder_of, stay_inside
 from dpcalc.config.source import STDIN, decode, read
-from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.gate.grid import grid, whole
 from dpcalc.guarantee import Kind
 from dpcalc.planner.estimates import inversion_row
@@ -217,9 +218,9 @@ def cost(plan: Plan) -> tuple[float, Kind, str]:
         ConvergenceError: if there is neither.
     """
     near = plan.method not in {"auto", "pld"} or is_noiseless(plan)
-    if not near:
-        row = inversion_row(plan)
-        if row.epsilon is not None and not _is_near(row.epsilon, plan):
+    with suppress(UnsupportedError):  # of more than one run there is no estimate
+        row = None if near else inversion_row(plan)
+        if row is not None and row.epsilon is not None and not _is_near(row.epsilon, plan):
             return row.epsilon, row.kind, row.method
     main = guarantee(plan)
     return main.epsilon, main.kind, main.method

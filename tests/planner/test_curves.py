@@ -15,7 +15,7 @@ from dpcalc.planner.curve_shapes import Question
 from dpcalc.planner.curves import CURVES, after, curve
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Budget
-from dpcalc.planner.published_rdp import fixed_upper, lower, poisson_upper, published_rdp
+from dpcalc.planner.published_rdp import published_rdp
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 
 from .test_edges import HUNDREDTH, plan_of
@@ -117,13 +117,13 @@ def by_hand(order, rate, shift, sigma, *, fixed):
         return float(mpmath.log(total) / (order - 1))
 
 
-@pytest.mark.parametrize("order", [2, 3, 40])
-@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 5.0), (0.3, 0.7)])
-def test_general_bounds_as_printed(order, rate, sigma):
-    assert fixed_upper(order, rate, 2.0, sigma) == pytest.approx(by_hand(order, rate, 2, sigma, fixed=True), rel=1e-9)
-    assert poisson_upper(order, rate, 1.0, sigma) == pytest.approx(
-        by_hand(order, rate, 1, sigma, fixed=False), rel=1e-9
-    )
+@pytest.mark.parametrize(("scheme", "fixed"), [(HUNDREDTH, False), (Fixed(size=600), True)])
+@pytest.mark.parametrize("sigma", [5.0, 0.7])
+def test_general_bounds_as_printed(scheme, fixed, sigma):
+    upper, _ = published_rdp(plan_of(scheme, noise=sigma, steps=2))
+    for order in (2, 3, 40):
+        printed = by_hand(order, 0.01, 2 if fixed else 1, sigma, fixed=fixed)
+        assert upper.divergence(order) == pytest.approx(2 * printed, rel=1e-9)
 
 
 @pytest.mark.parametrize("noise", [5.0, 1.0])
@@ -147,7 +147,8 @@ def test_the_divergence_lies_between_the_general_bounds(scheme, adjacency, noise
 
 
 def test_without_sampling_the_general_bounds_are_the_mechanism():
-    assert lower(3, 1.0, 1.0, 2.0) == poisson_upper(3, 1.0, 1.0, 2.0) == 3 / 8
+    everything = published_rdp(plan_of(Poisson(probability=Fraction(1)), noise=2.0, steps=1))
+    assert [one.divergence(3) for one in everything] == [3 / 8, 3 / 8]
 
 
 def test_no_general_bounds_of_groups():
