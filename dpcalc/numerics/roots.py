@@ -38,6 +38,27 @@ def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolera
     return min(a, b), max(a, b)
 
 
+def near_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
+    """A point between two where a function, nearly a straight line, is nearly 0: secants, halves where they lead out.
+
+    Args:
+        f: continuous; f(low) and f(high) have different signs.
+        low: one end.
+        high: the other end, greater.
+        tolerance: how far from 0 f may be, > 0; or the ends are neighbouring floats.
+    """
+    a, b, fa, fb = low, high, f(low), f(high)
+    last, f_last, x, fx = a, fa, b, fb
+    while abs(fx) > tolerance and b - a > 1e-15 * max(abs(a), abs(b)):
+        slope = (fx - f_last) / (x - last) if x != last else 0.0
+        guess = x - fx / slope if slope else a
+        last, f_last = x, fx
+        x = guess if a < guess < b else (a + b) / 2
+        fx = f(x)
+        a, b, fa, fb = (x, b, fx, fb) if (fx > 0) == (fa > 0) else (a, x, fa, fx)
+    return x
+
+
 def _next_fraction(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
     """Where between a and b to look next: inverse quadratic interpolation where it is safe, else the middle."""
     (a, b, c), (fa, fb, fc) = points, values

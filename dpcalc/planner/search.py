@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
 
+from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.costliest import Counts
 from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.accountants.pld import UPPER, interval
@@ -70,6 +71,10 @@ def estimate(plan: Plan) -> float:
     if plan.method not in {"auto", "pld"} or plan.tuning is not None:
         return guarantee(plan).epsilon
     trees = {name: step_counts(release) for name, release in releases(plan).releases.items()}
+    exact = [gaussian_epsilon(counts, delta=plan.delta, sign=1) for counts in trees.values() if counts]
+    known = [epsilon for epsilon in exact if epsilon is not None]
+    if len(known) == len(exact):
+        return max(known, default=0.0)
     return largest_inversion(trees, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta))
 
 

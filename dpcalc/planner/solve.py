@@ -8,19 +8,23 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
+from dpcalc.accountants.auto import auto
 from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.guarantee import Guarantee
-from dpcalc.numerics.roots import bracket_root
+from dpcalc.numerics.roots import bracket_root, near_root
 from dpcalc.planner.evaluate import guarantee, with_lower_end
 from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import releasing_phases
+from dpcalc.planner.releases import releases, releasing_phases
 from dpcalc.planner.search import Goal, NoSolution, Value, largest_whole
 from dpcalc.planner.vary import chosen_phase, exchanged, largest_group, noise_put, noise_scaled, with_level
+from dpcalc.release.tree import step_counts
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
+NEAREST = 1e-6  # relative distance from the limit at which a search ends
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 _MOST_STEPS = 10**15
 
@@ -84,24 +88,25 @@ def _solve_sigma(plan: Plan, goal: Goal, phase: str | None) -> Solution:
         name, put = "noise_multiplier", noise_put(plan, chosen)
         start = chosen.mechanism.noise_multiplier or 1.0
     if not releasing_phases(plan):
-        return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), name, "noise_multiplier", goal)
-    low, high = _noise_bracket(put, start, goal, name)
-    root = math.exp(
-        bracket_root(
-            lambda x: goal.estimate(put(math.exp(x))) - goal.limit, math.log(low), math.log(high), tolerance=1e-8
-        )[0]
-    )
+        return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), (name, "noise_multiplier"), goal)
+
+    @cache
+    def excess(log_noise: float) -> float:  # nearly a straight line
+        return math.log(max(goal.estimate(put(math.exp(log_noise))), 1e-300) / goal.limit)
+
+    low, high = _noise_bracket(excess, math.log(start), goal, name, put)
+    root = math.exp(near_root(excess, low, high, tolerance=NEAREST))
     step = FINEST
     value = root * (1 + 2 * step)
-    while goal.certified(put(value)) > goal.limit:
+    while (measured := _measured(put(value), goal))[0] > goal.limit:
         step *= 2
         value = root * (1 + 2 * step)
         if step > 0.1:
             raise _apart(name, root)
     fails_at = root
-    while goal.certified(put(fails_at)) <= goal.limit:
+    while not _exceeds(put(fails_at), goal, measured[1].direction):
         fails_at *= 1 - step
-    return _solution(put(value), (value, fails_at), name, "noise_multiplier", goal)
+    return _solution(put(value), (value, fails_at), (name, "noise_multiplier"), goal, measured)
 
 
 def _apart(name: str, root: float) -> ConvergenceError:
@@ -111,18 +116,23 @@ def _apart(name: str, root: float) -> ConvergenceError:
     )
 
 
-def _noise_bracket(put: Callable[[float], Plan], start: float, goal: Goal, name: str) -> tuple[float, float]:
-    """(noise whose estimate is above the target, noise whose estimate is not), around a start."""
+def _noise_bracket(
+    excess: Callable[[float], float], start: float, goal: Goal, name: str, put: Callable[[float], Plan]
+) -> tuple[float, float]:
+    """(log noise whose estimate is above the target, log noise whose estimate is not), around a start.
+
+    A step is as long as the noise should change if epsilon were inversely proportional to it, and a little more.
+    """
     high = start
-    while goal.estimate(put(high)) > goal.limit:
-        high *= 4
-        if high > _MOST_NOISE:
+    while (far := excess(high)) > 0:
+        high += min(max(far, 0.0) + 0.1, math.log(4))
+        if high > math.log(_MOST_NOISE):
             raise NoSolution(name, goal, _MOST_NOISE, goal.certified(put(_MOST_NOISE)))
     low = min(high, start)
-    while goal.estimate(put(low)) <= goal.limit:
-        high, low = low, low / 4
-        if low < _LEAST_NOISE:
-            raise NoSolution(name, goal, high, goal.certified(put(high)))
+    while (far := excess(low)) <= 0:
+        high, low = low, low - min(0.1 - far, math.log(4))
+        if low < math.log(_LEAST_NOISE):
+            raise NoSolution(name, goal, math.exp(high), goal.certified(put(math.exp(high))))
     return low, high
 
 
@@ -134,7 +144,7 @@ def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
         return exchanged(plan, chosen, replace(chosen, steps=value))
 
     value, fails_at = largest_whole(put, (0, _MOST_STEPS), goal, "steps")
-    return _solution(put(value), (value, fails_at), "steps", "steps", goal)
+    return _solution(put(value), (value, fails_at), ("steps", "steps"), goal)
 
 
 def _solve_rate(plan: Plan, goal: Goal, phase: str | None) -> Solution:
@@ -162,7 +172,7 @@ def _solve_size(
         return with_level(plan, chosen, place, replace(level, scheme=replace(drawn, size=value)))
 
     value, fails_at = largest_whole(put, (1, max(1, level.least - 1)), goal, "size")
-    return _solution(put(value), (value, fails_at), "rate", "size", goal)
+    return _solution(put(value), (value, fails_at), ("rate", "size"), goal)
 
 
 def _solve_probability(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Solution:
@@ -173,7 +183,7 @@ def _solve_probability(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Sol
         return with_level(plan, chosen, place, replace(level, scheme=Poisson(probability=value)))
 
     if goal.certified(put(Fraction(1))) <= goal.limit:
-        return _solution(put(Fraction(1)), (Fraction(1), None), "rate", "rate", goal)
+        return _solution(put(Fraction(1)), (Fraction(1), None), ("rate", "rate"), goal)
     high, low = 1.0, 1.0
     while goal.estimate(put(Fraction(low))) > goal.limit:
         high, low = low, low / 8
@@ -192,7 +202,7 @@ def _solve_probability(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Sol
     fails_at = Fraction(min(1.0, root))
     while goal.certified(put(fails_at)) <= goal.limit:
         fails_at = min(Fraction(1), fails_at * Fraction(1 + step))
-    return _solution(put(value), (value, fails_at), "rate", "rate", goal)
+    return _solution(put(value), (value, fails_at), ("rate", "rate"), goal)
 
 
 def _solve_group(plan: Plan, goal: Goal, phase: str | None) -> Solution:
@@ -204,26 +214,48 @@ def _solve_group(plan: Plan, goal: Goal, phase: str | None) -> Solution:
         return replace(plan, group_size=value)
 
     value, fails_at = largest_whole(put, (1, largest_group(plan)), goal, "group_size", growth=2)
-    return _solution(put(value), (value, fails_at), "group_size", "group_size", goal)
+    return _solution(put(value), (value, fails_at), ("group_size", "group_size"), goal)
 
 
 def answered(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
     """What a goal measures of a plan, an upper bound, and the guarantee with its lower end."""
-    main = with_lower_end(plan, guarantee(plan))
+    reached, main = _measured(plan, goal)
+    return reached, with_lower_end(plan, main)
+
+
+def _exceeds(plan: Plan, goal: Goal, direction: str) -> bool:
+    """Whether the certified measure is above the limit; first asked of the direction that decides nearby."""
+    release = releases(plan).releases.get(direction)
+    if isinstance(goal, EpsilonGoal) and plan.method in {"auto", "pld"} and release is not None:
+        counts = step_counts(release)
+        if counts and auto(counts, delta=plan.delta).epsilon > goal.limit:
+            return True
+    return goal.certified(plan) > goal.limit
+
+
+def _measured(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
+    """What a goal measures of a plan, an upper bound, and the guarantee."""
+    main = guarantee(plan)
     return (main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(plan)), main
 
 
-def _solution(solved: Plan, ends: tuple[Value, Value | None], name: str, key: str, goal: Goal) -> Solution:
+def _solution(
+    solved: Plan,
+    ends: tuple[Value, Value | None],
+    names: tuple[str, str],
+    goal: Goal,
+    measured: tuple[float, Guarantee] | None = None,
+) -> Solution:
     """The result for (value that meets the goal, neighbour that fails), with the guarantee of the solved plan."""
-    reached, main = answered(solved, goal)
+    reached, main = measured or _measured(solved, goal)
     return Solution(
-        name=name,
+        name=names[0],
         value=ends[0],
-        key=key,
+        key=names[1],
         goal=goal,
         reached=reached,
         fails_at=ends[1],
-        guarantee=main,
+        guarantee=with_lower_end(solved, main),
         plan=solved,
     )
 
