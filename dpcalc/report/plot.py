@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 _STYLES = ("-", "--", "-.", ":")  # with the markers, lines differ without colour
 _MARKERS = "oxs^vD*+"
+_WIDE = 1e3  # ratio of ends from which on only powers of ten are named
 _MOST_NUMBERS, _MOST_TICKS = 150, 12  # that a map has room for
 _DASHES = ((6, 3), (2, 2), (8, 2, 2, 2))  # of limits
 _FIXED = {
@@ -90,7 +91,8 @@ def _chart(axes: Axes, chart: Chart) -> None:
         name = words(f"{limit.name} {limit.value!r}")
         draw(limit.value, color="black", linewidth=1, linestyle=style, label=name, gid=f"limit-{number}")
     if chart.x.scale == LOG:
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < _WIDE * low else (1.0,)))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
         axes.xaxis.set_minor_formatter("")
     axes.set_title(words(chart.title))

@@ -1,0 +1,119 @@
+"""Figures of four sources that dpcalc grew from, recomputed: python sample_configs/figures/draw.py FOLDER [--points N].
+
+strong_composition   Abadi et al. 2016 (1607.00133v2), figure 2: epsilon over epochs, q = 0.01, sigma = 4, delta = 1e-5;
+                     as a command: dpcalc curve epochs abadi_slide.yaml --range 1:400:25
+                         --method strong-composition --method moments --method pld --plot f.svg
+group_steps          Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy": epsilon over compositions
+                     for several k, sigma = 1, beside the published mixture, which leaves out who is drawn instead
+group_size           the same over k, after 2^14 compositions, for several sigma
+rdp_gaussian         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), figure 1: Renyi divergence of a sampled step with
+rdp_laplace          Gaussian noise (sigma = 5) and Laplace noise (b = 0.5), between the general bounds
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dpcalc.config import load
+from dpcalc.curves.loss_moments import loss_moments
+from dpcalc.curves.rdp_curve import fixed_size_lower, poisson_upper
+from dpcalc.guarantee import Kind
+from dpcalc.mechanisms.laplace import laplace_pair, laplace_rdp
+from dpcalc.planner.chart import LOG, Axis, Chart, Series
+from dpcalc.planner.curve_shapes import Question
+from dpcalc.planner.curves import curve
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.published_rdp import LOWER, UPPER
+from dpcalc.release.black_box import hidden
+from dpcalc.report.plot import chart_picture
+
+SAMPLES = Path(__file__).parents[1]
+RATE = 0.01
+
+
+def sample(name: str, *assignments: str) -> Plan:
+    """The plan of a sample config without its budget."""
+    plan = load(str(SAMPLES / f"{name}.yaml"), assignments=assignments).plan
+    return replace(plan, budget=None)
+
+
+def strong_composition(points: int) -> Chart:
+    """Epsilon over epochs."""
+    methods = ("strong-composition", "moments", "pld")
+    grid = tuple(map(float, np.linspace(1, 400, points)))
+    chart = curve("epochs", Question(plans=(("abadi", sample("abadi_slide")),), methods=methods, grid=grid))
+    return replace(chart, y=Axis(name="epsilon"))
+
+
+def grouped(size: int, noise: float, steps: int) -> Plan:
+    """Some of 60,000 images together, batches of 256 of a fixed size."""
+    fixed = ("sampling.scheme=fixed", "training.batch_size=256", "privacy.adjacency=add-remove")
+    changed = (f"privacy.group_size={size}", f"mechanism.noise_multiplier={noise}", f"training.steps={steps}")
+    return sample("mnist_group", *fixed, *changed)
+
+
+def group_steps(points: int) -> Chart:
+    """Epsilon over compositions for groups of k."""
+    grid = tuple(float(round(steps)) for steps in np.geomspace(1, 2**14, points))
+    plans = tuple((f"k = {size}", grouped(size, 1.0, 1)) for size in (2, 3, 5))
+    chart = curve("steps", Question(plans=plans, methods=("pld", "group-mixture"), grid=grid))
+    return replace(chart, x=replace(chart.x, scale=LOG), y=replace(chart.y, scale=LOG))
+
+
+def group_size(points: int) -> Chart:
+    """Epsilon over the size of the group for several noises."""
+    grid = tuple(float(size) for size in range(1, min(points, 16) + 1))
+    plans = tuple((f"sigma = {noise:g}", grouped(1, noise, 2**14)) for noise in (2.0, 4.0, 8.0))
+    return replace(curve("group", Question(plans=plans, grid=grid)), y=Axis(name="epsilon", scale=LOG))
+
+
+def rdp_gaussian(points: int) -> Chart:
+    """Renyi divergence of one sampled step with Gaussian noise."""
+    plan = sample("abadi_slide", "mechanism.noise_multiplier=5", "training.steps=1")
+    return curve("rdp", Question(plans=(("gaussian", plan),), grid=orders(points)))
+
+
+def rdp_laplace(points: int) -> Chart:
+    """The same with Laplace noise, whose divergence is bounded."""
+    pure, grid = 1 / 0.5, orders(points)
+    pair, found = hidden(laplace_pair(pure), RATE), []
+    for one in (pair, pair.swapped):
+        z = np.array(grid) - 1
+        found.append(loss_moments(one, max_order=float(z.max())).cumulants(z)[0] / z)
+    own = tuple(map(float, np.maximum(*found)))
+    bounds: dict[str, Callable[[int], float]] = {
+        UPPER: lambda order: poisson_upper(lambda a: laplace_rdp(pure, a), RATE, order),
+        LOWER: lambda order: fixed_size_lower(lambda a: laplace_rdp(pure, a), RATE, order),
+    }
+    others = (
+        Series(name=name, kind=kind, xs=grid, ys=tuple(bounds[name](int(order)) for order in grid))
+        for name, kind in ((UPPER, Kind.UPPER), (LOWER, Kind.LOWER))
+    )
+    return Chart(
+        title="Renyi divergence of a sampled step with Laplace noise, b = 0.5",
+        x=Axis(name="order", scale=LOG),
+        y=Axis(name="rdp", scale=LOG),
+        series=(Series(name="rdp", kind=Kind.UPPER, xs=grid, ys=own), *others),
+    )
+
+
+def orders(points: int) -> tuple[float, ...]:
+    """Whole orders from 2 to 200."""
+    return tuple(sorted({float(round(order)) for order in np.geomspace(2, 200, points)}))
+
+
+FIGURES = (strong_composition, group_steps, group_size, rdp_gaussian, rdp_laplace)
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    parser.add_argument("--points", type=int, default=16, help="numbers in each line")
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    for figure in FIGURES:
+        path = chosen.folder / f"{figure.__name__}.svg"
+        path.write_bytes(chart_picture(figure(chosen.points), "svg"))
+        print(path)
