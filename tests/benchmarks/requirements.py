@@ -31,6 +31,85 @@ RATIOS = [
 ]
 
 
+def checklist(measured):
+    """Each requirement that can be measured: whether it holds, and what was measured (wall time, CPU time)."""
+    results = Results(measured)
+    lines = [*_check_widths(results), *_check_ratios(results), *_check_growth(results), *_check_inversion(results)]
+    phases = [row for row, _ in results.of(INTERVAL) if len(row.case.phases) >= PHASES and seconds_of(row)]
+    lines += [
+        _line(seconds_of(row) <= PHASES_SECONDS, f"{PHASES} phases", f"{seconds_of(row):.2f} s (CPU {cpu_of(row):.2f})")
+        for row in phases
+    ]
+    memory = max((memory_of(row) or 0 for row in results.ours()), default=0)
+    lines.append(_line(memory < MEBIBYTES, f"memory under {MEBIBYTES} MiB", f"{memory:.0f} MiB at most"))
+    excess = [last.upper / exact - 1 for row, exact, last in results.known(SOLVE)]
+    if excess:
+        good = min(excess) >= -DIGITS and max(excess) <= EXCESS
+        lines.append(_line(good, "noise multiplier over the optimum", f"{min(excess):.1e} to {max(excess):.1e}"))
+    return lines
+
+
+def _line(holds, what, found):
+    return f"{'holds' if holds else 'falls short'}: {what}: {found}"
+
+
+def _check_widths(results):
+    found = [(last.upper - last.lower, exact, last) for _, exact, last in results.answers(INTERVAL)]
+    known = [
+        (last.lower * (1 - DIGITS), exact, last.upper * (1 + DIGITS)) for _, exact, last in results.known(INTERVAL)
+    ]
+    if not found:
+        return []
+    narrow = all(width <= max(WIDTH * exact, ABSOLUTE_WIDTH) for width, exact, _ in found)
+    widest = max(width / exact for width, exact, _ in found)
+    inside = sum(low <= exact <= high for low, exact, high in known)
+    return [
+        _line(
+            narrow, "interval width at most 1e-3 relative or 1e-6", f"{widest:.1e} relative at most, {len(found)} cases"
+        ),
+        _line(inside == len(known), "exact value inside", f"{inside} of {len(known)} known values"),
+    ]
+
+
+def _check_ratios(results):
+    lines = []
+    for ours, theirs, measure, least in RATIOS:
+        ratios = results.ratios(ours, theirs, measure)
+        if not ratios:
+            continue
+        mean, worst = geometric_mean(ratios.values()), min(ratios.values())
+        cpu = (
+            "" if measure is cold_of else f" (CPU {geometric_mean(results.ratios(ours, theirs, cpu_of).values()):.3g})"
+        )
+        what = f"{theirs.name} takes {least} times as long as {ours.name}"
+        lines.append(
+            _line(mean >= least, what, f"geometric mean {mean:.3g}{cpu}, least {worst:.3g}, {len(ratios)} cases")
+        )
+        if theirs == PLD:
+            lines.append(_line(worst >= 1, "slower in no case", f"least {worst:.3g}"))
+    return lines
+
+
+def _check_growth(results):
+    times = results.growth(INTERVAL)
+    if len(times) < 2:
+        return []
+    grown, allowed = times[-1][1] / times[0][1], math.log(times[-1][0]) / math.log(times[0][0])
+    return [_line(grown <= allowed, f"time from {times[0][0]:.0e} to {times[-1][0]:.0e} steps", f"{grown:.2f} times")]
+
+
+def _check_inversion(results):
+    times = [(seconds_of(row), cpu_of(row)) for row, _, _ in results.answers(ONE_INVERSION)]
+    errors = [abs(last.upper / exact - 1) for _, exact, last in results.known(INVERSION)]
+    if not times or not errors:
+        return []
+    wall, cpu = (1e3 * statistics.median(each) for each in zip(*times, strict=True))
+    return [
+        _line(wall <= 5, "one inversion in 5 ms, median", f"{wall:.2f} ms (CPU {cpu:.2f})"),
+        _line(max(errors) <= INVERSION_ERROR, "inversion within 1e-8", f"{max(errors):.1e} at most"),
+    ]
+
+
 def shortfalls(measured):
     """Each case that misses a requirement, in words."""
     results = Results(measured)

@@ -19,19 +19,22 @@ def ends(problem):
 
 
 def check(problem, exact, error):
-    """Lower <= exact <= upper <= rdp, up to what the oracle itself may be off."""
+    """Lower <= exact <= upper <= rdp, up to what the oracle itself may be off; the ends."""
     upper, lower = ends(problem)
     assert lower <= exact + error, problem
     assert upper >= exact - error, problem
     assert rdp({problem.profile: problem.steps}, delta=problem.delta).epsilon >= exact - error, problem
+    return lower, upper
 
 
-def check_inversion(problem, exact, error):
+def check_inversion(problem, exact, error, ends):
     try:
         found = inversion({problem.profile: problem.steps}, delta=problem.delta)
     except ConvergenceError:
         return
     assert found == pytest.approx(exact, rel=1e-7, abs=error + 1e-10), problem
+    assert ends[0] - 1e-10 <= found * (1 + 1e-9), problem
+    assert found * (1 - 1e-9) <= ends[1] + 1e-10, problem
 
 
 def run_many(block, size, *, rarest, most):
@@ -44,8 +47,7 @@ def run_many(block, size, *, rarest, most):
         except TooSlowError:
             continue
         error = 1e-8 * exact + 1e-12
-        check(problem, exact, error)
-        check_inversion(problem, exact, error)
+        check_inversion(problem, exact, error, check(problem, exact, error))
         checked += 1
     assert checked >= 0.6 * size
 
