@@ -76,9 +76,9 @@ def _refuse_group(plan: Plan, node: Node | None) -> None:
     most = most_together(phases, unit=plan.unit, adjacency=plan.adjacency)
     if size > most:
         removed = plan.adjacency is Adjacency.ADD_REMOVE
-        message = f"`{node.path}` is {size}, but at most {most} of level `{plan.unit_name}` can be "
-        message += "removed together" if removed else "exchanged together: there are no more"
         left = max(least_left(phase, unit=plan.unit) for phase in phases) if removed else 0
+        message = f"`{node.path}` is {size}, but at most {most} of level `{plan.unit_name}` can be "
+        message += "removed together" if left else "protected together: there are no more"
         hint = f"a step must find {left} of those that are left; " if left else ""
         raise ConfigError([error("DPC106", node.anchor, message, f"{hint}lower it, or check the counts")])
 

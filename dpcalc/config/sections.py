@@ -25,6 +25,7 @@ from dpcalc.config.schema import (
 )
 from dpcalc.config.source import Mark, error
 from dpcalc.config.trees import data_tree
+from dpcalc.config.vocabulary import nearest
 from dpcalc.sampling.trees import Tree
 
 MAX_PHASES = 1000
@@ -220,6 +221,10 @@ class _Reader:
             return None
         if entry(node, EPISODES) is not None:
             return None
+        misspelt = self._misspelt_episodes(node)
+        if misspelt:
+            self.problems.append(misspelt)
+            return None
         if names and is_short(node, names):
             many = f", but the data have {len(names)} levels ({', '.join(names)})"
             one = f" and names the level `{names[0]}` as well"
@@ -230,6 +235,18 @@ class _Reader:
         outcome = adapted(SAMPLING, node)
         self.problems.extend(outcome[1])
         return outcome[0]
+
+    def _misspelt_episodes(self, node: Node) -> Diagnostic | None:
+        """What was meant for constructed tasks and stands elsewhere."""
+        names, known = self._names or (), KEYS["sampling"]
+        for key, value in node.entries.items() if isinstance(node, Section) else ():
+            if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
+                continue
+            near = nearest(key, (*known, *Episodes.model_fields))
+            if near == EPISODES or near in Episodes.model_fields:
+                hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
+                return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{node.path}`", hint)
+        return None
 
     def _training(self, run: Run) -> Training | None:
         """The length; a batch size left over here has no level to belong to."""

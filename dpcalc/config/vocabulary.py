@@ -123,6 +123,8 @@ def key_suggestion(section: str, key: str) -> Suggestion:
         A hint and the key that was meant, both "" when nothing is near.
     """
     ours = _CANONICAL.get(key.lower().replace("-", "_"))
+    if ours == "sampling.size" and section == "sampling.episodes":
+        ours = "sampling.episodes.tasks"
     if ours:
         place, _, name = ours.rpartition(".")
         here = name in KEYS.get(section, ()) and place.split(".", maxsplit=1)[0] == section.split(".", maxsplit=1)[0]

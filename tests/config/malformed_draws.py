@@ -87,7 +87,7 @@ GROUPS = [
     (
         "group of more than there are",
         flat({"privacy": "{adjacency: zero-out, delta: 1e-6, group_size: §60_001}"}),
-        [("DPC106", "at most 60000 of level `example` can be exchanged together")],
+        [("DPC106", "at most 60000 of level `example` can be protected together: there are no more")],
     ),
     (
         "group that leaves too few",
@@ -252,5 +252,30 @@ BUILT = [
         "episodes in a phase only",
         classes({"sampling": "{class: {scheme: all}}", "phases": "[{sampling: {§episodes: {tasks: 4}}}]"}),
         [("DPC103", "`phases[0].sampling.episodes.ways` is missing"), None],
+    ),
+    (
+        "episode",
+        classes(
+            {
+                "sampling": "{§episode: {tasks: 4, ways: 5, shots: 1, queries: 15}}",
+                "mechanism": "{noise_multiplier: 6, clip: image}",
+            }
+        ),
+        [("DPC101", "unknown key `episode` in `sampling` | did you mean `episodes`?")],
+    ),
+    (
+        "ways beside levels",
+        classes(
+            {
+                "sampling": "{§ways: 5, tasks: 4, shots: 1, queries: 15}",
+                "mechanism": "{noise_multiplier: 6, clip: image}",
+            }
+        ),
+        [("DPC101", "unknown key `ways` in `sampling` | put it under `episodes`")],
+    ),
+    (
+        "meta-batch of tasks",
+        classes({"sampling": "{episodes: {§meta_batch_size: 4, ways: 5, shots: 1, queries: 15}}"}),
+        [("DPC101", "dpcalc calls this `tasks`")],
     ),
 ]
