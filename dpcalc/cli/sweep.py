@@ -86,6 +86,8 @@ def sweep(  # noqa: PLR0913  one parameter an option
         picture_format(plot)  # before the work
         if len(axes) > 2:
             raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
+        if len(axes) == 1 and axes[0].numbers is None:
+            raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
     base = _base(context, axes)
     found = swept(base, axes, _pool(executor, scheduler, jobs, points=math.prod(len(axis.values) for axis in axes)))
     return _answer(base, axes, found, (plot, as_csv, as_json))
@@ -148,7 +150,7 @@ def _drawn(axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
     from dpcalc.report.sweep_view import sweep_chart, sweep_lines
 
     table = sweep_lines(axes, found)
-    if not on_terminal() or len(axes) > 2:
+    if not on_terminal() or len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):
         return table
     if len(axes) == 1:
         drawn = chart_text(sweep_chart(axes[0], found), width=width())

@@ -73,6 +73,14 @@ class Over:
     key: str
     values: tuple[str, ...]
 
+    @property
+    def numbers(self) -> tuple[float, ...] | None:
+        """The values as numbers, None where one of them is a word."""
+        try:
+            return tuple(float(value) for value in self.values)
+        except ValueError:
+            return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -145,6 +153,11 @@ def over(text: str) -> Over:
     names, read_to = parts(key)
     if not separator or not names or read_to < len(key):
         raise InputError(f"--over: expected KEY=A:B:N, e.g. mechanism.noise_multiplier=0.5:4:20, got `{text}`")
+    if ":" not in numbers:  # words, too: the config says what they mean
+        values = tuple(part.strip() for part in numbers.split(","))
+        if "" in values:
+            raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
+        return Over(key=key, values=tuple(dict.fromkeys(values)))
     values = grid(numbers, option=f"--over {key}")
     return Over(key=key, values=whole(values) if names[-1].key in _WHOLE else tuple(dict.fromkeys(values)))
 

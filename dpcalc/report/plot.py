@@ -160,8 +160,8 @@ def _heat(figure: Figure, axes: tuple[Over, Over], outcomes: Sequence[Outcome]) 
         plot.set_title(words(f"epsilon, dashed: budget {budget!r}"))
     else:
         plot.set_title("epsilon")
-    for axis, values in ((plot.xaxis, across.values), (plot.yaxis, up.values)):
+    for axis, values, numbers in ((plot.xaxis, across.values, across.numbers), (plot.yaxis, up.values, up.numbers)):
         some = range(0, len(values), max(1, math.ceil(len(values) / _MOST_TICKS)))
-        axis.set_ticks(list(some), [f"{float(values[at]):.3g}" for at in some])
+        axis.set_ticks(list(some), [values[at] if numbers is None else f"{numbers[at]:.3g}" for at in some])
     plot.set_xlabel(words(across.key))
     plot.set_ylabel(words(up.key))

@@ -57,7 +57,7 @@ def sweep_json(axes: Sequence[Over], outcomes: Sequence[Outcome], *, path: str) 
     """The output of `sweep --json`."""
     points = [
         {
-            "values": dict(zip((axis.key for axis in axes), map(float, one.values), strict=True)),
+            "values": dict(zip((axis.key for axis in axes), map(_value, one.values), strict=True)),
             "epsilon": finite(one.epsilon),
             "finite": None if one.epsilon is None else math.isfinite(one.epsilon),
             "kind": None if one.epsilon is None else str(one.kind),
@@ -68,8 +68,16 @@ def sweep_json(axes: Sequence[Over], outcomes: Sequence[Outcome], *, path: str) 
         }
         for one in outcomes
     ]
-    over = [{"key": axis.key, "values": [float(value) for value in axis.values]} for axis in axes]
+    over = [{"key": axis.key, "values": [_value(value) for value in axis.values]} for axis in axes]
     return document("sweep", {"config": {"path": path}, "over": over, "points": points})
+
+
+def _value(text: str) -> float | str:
+    """A value of an axis: a number, or a word."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:

@@ -59,6 +59,17 @@ def test_a_point_without_an_answer_is_told(real, file):
     assert len(ended.out.splitlines()) == 3
 
 
+def test_words(real, file, monkeypatch):
+    words = ("--over", "privacy.adjacency=zero-out,replace-one")
+    points = json.loads(real("sweep", str(file()), *words, "--json").out)["points"]
+    assert [one["values"]["privacy.adjacency"] for one in points] == ["zero-out", "replace-one"]
+    assert points[0]["epsilon"] < points[1]["epsilon"]
+    assert "expected numbers for a line" in real("sweep", str(file()), *words, "--plot", "a.svg").err
+    assert real("sweep", str(file()), *words, *OVER[:2], "--plot", "a.svg").code == 0
+    monkeypatch.setattr(sweep, "on_terminal", lambda: True)
+    assert "replace-one |" in real("sweep", str(file()), *words, *OVER[:2]).out
+
+
 def test_a_picture(real, file, tmp_path):
     ended = real("sweep", str(file()), *OVER, "--plot", "map.svg")
     assert ended.err.endswith("note: wrote map.svg\n")

@@ -134,6 +134,7 @@ def test_ten_thousand_flat_configs_within_a_minute_of_two_processors():
         ("training.steps=1:10:4:log", ("1", "2", "5", "10")),
         ("data.levels[0].count=10:11:5", ("10", "11")),
         ("a.b=3:9:1", ("3",)),
+        ("privacy.adjacency=add-remove, zero-out", ("add-remove", "zero-out")),
     ],
 )
 def test_axes(text, values):
@@ -142,7 +143,19 @@ def test_axes(text, values):
 
 @pytest.mark.parametrize(
     "text",
-    ["a.b", "=1", "a..b=1", "a.b=", "a.b=1:2", "a.b=1:2:3:lin", "a.b=1:2:x", "a.b=nan", "a.b=0:1:3:log", "a.b=1:2:0"],
+    [
+        "a.b",
+        "=1",
+        "a..b=1",
+        "a.b=",
+        "a.b=1:2",
+        "a.b=1:2:3:lin",
+        "a.b=1:2:x",
+        "a.b=1,,2",
+        "a.b=nan:1:2",
+        "a.b=0:1:3:log",
+        "a.b=1:2:0",
+    ],
 )
 def test_no_axes(text):
     with pytest.raises(InputError, match=r"--over"):
