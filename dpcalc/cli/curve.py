@@ -60,7 +60,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(Curve)}.")],
     configs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CONFIG]...", help="Configs, lines for each; - is standard input.", show_default=False),
+        typer.Argument(metavar="CONFIG", help="Configs, lines for each; - is standard input.", show_default=False),
     ] = None,
     *,
     methods: Annotated[
@@ -102,9 +102,9 @@ def curve(  # noqa: PLR0913  one parameter an option
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
     if plot:
-        from dpcalc.report.plot import picture_format
+        from dpcalc.cli.pictures import checked
 
-        picture_format(plot)  # before the work
+        checked(plot)
     where = tuple(sorted({float(text) for text in grid(over, option="--range")})) if over else ()
     loaded = tuple(map(reading_of(context).load, configs)) if configs else (loaded_plan(context),)
     names = zip(_names(loaded), (one.plan for one in loaded), strict=True)

@@ -75,7 +75,8 @@ class SourceCommand(TyperCommand):
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Put the shared options aside and run the command."""
-        given = {name: ctx.params.pop(name) for name in [param.name for param in self.shared]}
+        given = {param.name: None for param in _shared().params}  # Typer's own defaults remember earlier calls
+        given |= {name: ctx.params.pop(name) for name in [param.name for param in self.shared]}
         ctx.meta[_REQUEST] = _shared().callback(**given)
         return super().invoke(ctx)
 
@@ -162,14 +163,7 @@ def loaded_units(context: typer.Context) -> tuple[Loaded, ...]:
 
 
 def named_config(context: typer.Context) -> tuple[str | None, str, Overrides]:
-    """What a `SourceCommand` would load.
-
-    Args:
-        context: of the command.
-
-    Returns:
-        (the config that is given or found, or None; the section of it; what the command line changes).
-    """
+    """What a `SourceCommand` would load: (config given or found, or None; the section of it; what else is said)."""
     request: Request = context.meta[_REQUEST]
     return _named(request, quiet=False), request.key, request.overrides(())
 

@@ -81,9 +81,9 @@ def sweep(  # noqa: PLR0913  one parameter an option
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(axis_of, over))
     if plot:
-        from dpcalc.report.plot import picture_format
+        from dpcalc.cli.pictures import checked
 
-        picture_format(plot)  # before the work
+        checked(plot)
         if len(axes) > 2:
             raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
         if len(axes) == 1 and axes[0].numbers is None:

@@ -22,7 +22,7 @@ _TICKS = 4
 
 @dataclass(frozen=True)
 class _Scale:
-    """Values on one axis as places from 0 to size - 1."""
+    """Values on one axis, or their logarithms, as places from 0 to size - 1."""
 
     low: float
     high: float
@@ -33,30 +33,26 @@ class _Scale:
     def of(cls, axis: Axis, values: Iterable[float], size: int) -> _Scale:
         """The scale that shows all values; a linear one that comes near 0 starts there."""
         is_log = axis.scale == "log"
-        shown = [value for value in values if not is_log or value > 0]
-        low, high = min(shown, default=1.0), max(shown, default=1.0)
+        shown = [math.log(value) if is_log else value for value in values if not is_log or value > 0]
+        low, high = min(shown, default=0.0), max(shown, default=1.0)
         if not is_log and 0 <= low < 0.5 * high:
             low = 0.0
-        if low == high:
-            low, high = (low / 2, high * 2) if is_log else (low - 0.5, high + 0.5)
+        if high - low <= 1e-9 * max(abs(low), abs(high)):
+            around = math.log(2) if is_log else 0.5 * max(1.0, abs(low))
+            low, high = low - around, high + around
         return cls(low, high, size, is_log)
 
     def place(self, value: float) -> float | None:
         """Where a value is, None where it is not shown."""
-        if not self.is_log:
-            part = (value - self.low) / (self.high - self.low)
-        elif value > 0:
-            part = math.log(value / self.low) / math.log(self.high / self.low)
-        else:
+        if self.is_log and value <= 0:
             return None
+        part = ((math.log(value) if self.is_log else value) - self.low) / (self.high - self.low)
         return part * (self.size - 1) if -1e-9 <= part <= 1 + 1e-9 else None
 
     def value(self, place: float) -> float:
         """The value at a place."""
-        part = place / (self.size - 1)
-        if self.is_log:
-            return float(self.low * (self.high / self.low) ** part)
-        return self.low + (self.high - self.low) * part
+        found = self.low + (self.high - self.low) * (place / (self.size - 1))
+        return math.exp(found) if self.is_log else found
 
 
 def chart_text(chart: Chart, *, width: int) -> str:

@@ -9,8 +9,12 @@ import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpcalc.errors import InputError
+from dpcalc.guarantee import Kind
+from dpcalc.planner.chart import Axis, Chart, Limit, Series
 from dpcalc.report.chart_table import chart_csv, chart_json, chart_rows
 from dpcalc.report.chart_text import chart_text
 from dpcalc.report.plot import chart_picture, picture_format
@@ -73,6 +77,29 @@ def test_a_curve_that_is_constant_has_a_chart():
     flat = LOGARITHMIC.series[0].__class__(name="a", kind=CHART.series[1].kind, xs=(1.0,), ys=(2.0,))
     chart = CHART.__class__(title="t", x=CHART.x, y=CHART.y, series=(flat,))
     assert " o" in chart_text(chart, width=80)
+
+
+NUMBERS = st.one_of(st.none(), st.just(math.inf), st.floats(-1e250, 1e250))
+
+
+@given(
+    points=st.lists(st.tuples(st.floats(-1e250, 1e250), NUMBERS), max_size=12, unique_by=lambda point: point[0]),
+    scales=st.tuples(st.sampled_from(["linear", "log"]), st.sampled_from(["linear", "log"])),
+    limit=st.floats(-1e250, 1e250),
+)
+def test_no_data_break_a_chart(points, scales, limit):
+    xs, ys = zip(*sorted(points, key=lambda point: point[0]), strict=True) if points else ((), ())
+    line = Series(name="a\x1b[31m\nb", kind=Kind.UPPER, xs=xs, ys=ys)
+    chart = Chart(
+        title="t",
+        x=Axis(name="x", scale=scales[0]),
+        y=Axis(name="y", scale=scales[1]),
+        series=(line,),
+        limits=(Limit(name="l", value=limit), Limit(name="m", value=limit, axis="x")),
+    )
+    lines = chart_text(chart, width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(one.isprintable() for one in lines)
 
 
 def svg(chart):
