@@ -146,3 +146,31 @@ def test_the_costliest_of_several_units_decides():
     assert len(alternatives(unequal)) > 1
     by_one = np.max([np.max(one.detected(np.array([0.01]))) for one in profiles(unequal, (0.01,), (0.5,))])
     assert true_positive_rate(unequal, 0.01) == pytest.approx(by_one, rel=2e-3)
+
+
+def best_test(share, sigma, steps, rate, *, absent):
+    """True positive rate of the likelihood ratio test of `steps` draws, its loss rounded to a fine lattice."""
+    y = np.linspace(-9 * sigma, 1 + 9 * sigma, 400_001)
+    density = np.exp(-((y / sigma) ** 2) / 2)
+    with_unit = (1 - share) * density + share * np.exp(-(((y - 1) / sigma) ** 2) / 2)
+    p, q = (density, with_unit) if absent else (with_unit, density)
+    width = 2e-4
+    loss = np.rint(np.log(p / q) / width).astype(int)
+    low = int(loss.min())
+    size = 1 << int(steps * (loss.max() - low)).bit_length()
+    masses = [np.bincount(loss - low, weights=one / one.sum(), minlength=size) for one in (p, q)]
+    composed = [np.fft.irfft(np.fft.rfft(one) ** steps, size)[::-1].clip(0) for one in masses]
+    detections, alarms = (np.cumsum(one) for one in composed)  # from the largest loss down
+    return float(np.interp(rate, alarms, detections))
+
+
+@pytest.mark.parametrize(("share", "sigma", "steps"), [(0.3, 1.0, 5), (0.05, 0.7, 20)])
+def test_composed_sampled_steps_by_convolution(share, sigma, steps):
+    found = risk(plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=steps))
+    for one in found.detections:
+        present, absent = (
+            best_test(share, sigma, steps, one.false_positive_rate, absent=absent) for absent in (False, True)
+        )
+        assert present * (1 - 1e-3) <= one.present <= present * 1.01
+        assert absent * (1 - 1e-3) <= one.absent <= absent * 1.01
+    assert found.detections[0].present > 1.05 * found.detections[0].absent
