@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.conversion import log_peak
 from dpcalc.accountants.optimal import equal_steps
-from dpcalc.accountants.rdp import rdp
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
@@ -186,7 +185,11 @@ def scaled(aggregation: Aggregation, factor: float) -> Aggregation:
 
 
 def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
-    """Epsilon of the Gaussian releases behind some answers, and the accountant."""
+    """Epsilon of the Gaussian releases behind some answers, and the accountant.
+
+    The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
+    Steinke 2016, 1605.02065v1, Proposition 1.3).
+    """
     counts: dict[Curve, int] = {}
     label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
     counts[_pair(label.sigma / math.sqrt(2))] = queries
@@ -196,7 +199,10 @@ def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -
     epsilon = gaussian_epsilon(counts, delta=delta, sign=1)
     if epsilon is not None:
         return epsilon, "closed-form"
-    return rdp(counts, delta=delta).epsilon, "rdp"
+    rho = queries / label.sigma**2
+    if isinstance(aggregation, ConfidentGNMax):
+        rho += queries / (2 * aggregation.check_sigma**2)
+    return rho + 2 * math.sqrt(rho * -math.log(delta)), "rdp"
 
 
 def _pair(deviation: float) -> MixturePair:

@@ -157,10 +157,14 @@ def _smooth_sensitivity(costs: Array, places: Places, smoothness: float) -> floa
     lower = np.concatenate([np.full(_REACH, costs[0]), costs])[: costs.size]
     higher = np.concatenate([costs, np.full(_REACH, costs[-1])])[_REACH:]
     jumps = np.maximum(lower - costs, costs - higher)
-    largest, distance = 0.0, 0
-    while True:
+    most, largest, distance = float(queries.sum() * jumps.max()), 0.0, 0
+    wider = sliding_window_view(np.pad(jumps, _REACH, mode="edge"), 2 * _REACH + 1).max(axis=1)
+    while True:  # until nothing that is farther away can count more
         largest = max(largest, math.exp(-smoothness * distance) * float(queries @ jumps))
-        wider = sliding_window_view(np.pad(jumps, _REACH, mode="edge"), 2 * _REACH + 1).max(axis=1)
+        distance += 1
+        if math.exp(-smoothness * distance) * most <= largest:
+            return largest
         if (wider == jumps).all():
             return largest
-        jumps, distance = wider, distance + 1
+        ends = np.pad(wider, _REACH, mode="edge")
+        jumps, wider = wider, np.maximum(wider, np.maximum(ends[: -2 * _REACH], ends[2 * _REACH :]))

@@ -172,6 +172,19 @@ def test_whatever_the_votes_are():
     assert by_number(LNMax(gamma=0.05), 7, delta=1e-12).epsilon == pytest.approx(0.7, rel=1e-3)
 
 
+@mpmath.workdps(60)
+@pytest.mark.parametrize("aggregation", [GNMax(sigma=0.02), replace(CONFIDENT, check_sigma=0.01), GNMax(sigma=40.0)])
+@pytest.mark.parametrize("delta", [1e-5, 1e-295])
+def test_epsilon_beyond_the_floats_of_the_profile(aggregation, delta):
+    label = aggregation.label.sigma if isinstance(aggregation, ConfidentGNMax) else aggregation.sigma
+    check = 1 / mpmath.mpf(aggregation.check_sigma) ** 2 if isinstance(aggregation, ConfidentGNMax) else 0
+    mu = mpmath.sqrt(10 * (2 / mpmath.mpf(label) ** 2 + check))
+    epsilon = mpmath.mpf(by_number(aggregation, 10, delta=delta).epsilon)
+    truth = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+    assert truth <= delta
+    assert epsilon < mu**2 / 2 + mu * mpmath.sqrt(-2 * mpmath.log(delta)) + 1e-6
+
+
 @pytest.mark.parametrize("aggregation", ALL)
 def test_laws(aggregation):
     votes = synthetic(60)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from dpcalc.cli.app import run
 from dpcalc.config import load_text
 from dpcalc.config.diagnostics import ConfigError
 from dpcalc.errors import UnsupportedError
@@ -117,3 +118,13 @@ def test_it_is_part_of_what_a_config_means():
     loaded = [load_text(text, path="a.yaml") for text in texts]
     assert len({one.config_hash for one in loaded}) == 4
     assert loaded[0].plan.tuning is None
+
+
+def test_the_gate_counts_it_and_a_ledger_refuses_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tuned.yaml").write_text(f"{TEXT}tuning: {{mean: 10}}\nbudget: {{epsilon: 0.8}}\n", encoding="utf-8")
+    one = guarantee(replace(plan("{mean: 10}"), tuning=None)).epsilon
+    assert one < 0.8 < guarantee(plan("{mean: 10}")).epsilon
+    assert run(["check", "tuned.yaml"]) == 1
+    assert run(["ledger", "add", "runs.yaml", "tuned.yaml"]) == 2
+    assert not (tmp_path / "runs.yaml").exists()
