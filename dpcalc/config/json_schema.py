@@ -1,8 +1,8 @@
 """The config file as JSON Schema (draft 2020-12), from the models of `written`.
 
-What JSON Schema cannot say, and only dpcalc checks: that levels, `unit` and `clip` name each other; that draws fit
-into counts; that every level and phase in the end has a scheme, an amount and a length; that a draw does not stand
-beside level names; that names differ; which letters a name may hold; what a reference leads to; which version of
+What JSON Schema cannot say, and only dpcalc checks: that levels, `unit` and `clip` name each other; that draws, groups
+and tasks fit into counts, and periods into each other; that every level and phase in the end has a scheme, an amount
+and a length; that a draw does not stand beside level names; that names differ; which letters a name may hold; what a reference leads to; which version of
 dpcalc this is; that a number with underscores has no quotes.
 """
 

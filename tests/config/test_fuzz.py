@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[2] / "sample_configs"
 SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))]
 WORDS = (
     ": |- |? |<<: |&a |*a|!!int |--- |...|null|true|1e-5|010|.inf|${a.b}|???|version: 1\n|phases: |sampling: |"
-    "scheme: poisson|scheme: all|rate: 0.5|expected: 4|size: 3|batch_size: 4|steps: 5|epochs: 2|unit: task|clip: batch|"
+    "scheme: poisson|scheme: shuffle|scheme: with-replacement|scheme: all|rate: 0.5|expected: 4|size: 3|batch_size: 4|steps: 5|epochs: 2|unit: task|clip: batch|"
     "levels: |examples: 10|x-a: |name: |redraw_every: 2|episodes: |type: laplace|dpcalc: |defaults: |"
     "{name: task, count: 3}"
 )
@@ -24,11 +24,11 @@ PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t\r ~=<.\0\x1b\x85\u2028\u202e\ufeff\ud800Ã©æ
 NAMES = (
     "version name data sampling mechanism training phases privacy accounting budget levels examples count task "
     "example scheme size rate expected batch_size steps epochs noise_multiplier clip type unit delta adjacency "
-    "group_size method epsilon x-mine tree <<"
+    "group_size method epsilon x-mine tree << redraw_every episodes tasks ways shots queries"
 )
 KEYS = [*NAMES.split(), "", "weird key"]
 VALUES = (
-    "1 0 -1 1e-5 0.5 010 ~ true poisson fixed all task example gaussian batch '3' 1e400 1e999 .nan auto add-remove "
+    "1 0 -1 1e-5 0.5 010 ~ true poisson fixed with-replacement shuffle all task example gaussian batch '3' 1e400 1e999 .nan auto add-remove "
     "'' \"\\e\""
 )
 SCALARS = st.sampled_from(VALUES.split())
