@@ -2,8 +2,8 @@
 
 What JSON Schema cannot say, and only dpcalc checks: that levels, `unit` and `clip` name each other; that draws, groups
 and tasks fit into counts, and periods into each other; that every level and phase in the end has a scheme, an amount
-and a length; that a draw does not stand beside level names; that names differ; which letters a name may hold; what a reference leads to; which version of
-dpcalc this is; that a number with underscores has no quotes.
+and a length; that a draw does not stand beside level names; that names differ; which letters a name may hold;
+what a reference leads to; which version of dpcalc this is; that a number with underscores has no quotes.
 """
 
 import json

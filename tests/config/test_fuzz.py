@@ -16,7 +16,8 @@ FOLDER = Path(__file__).parents[2] / "sample_configs"
 SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))]
 WORDS = (
     ": |- |? |<<: |&a |*a|!!int |--- |...|null|true|1e-5|010|.inf|${a.b}|???|version: 1\n|phases: |sampling: |"
-    "scheme: poisson|scheme: shuffle|scheme: with-replacement|scheme: all|rate: 0.5|expected: 4|size: 3|batch_size: 4|steps: 5|epochs: 2|unit: task|clip: batch|"
+    "scheme: poisson|scheme: shuffle|scheme: with-replacement|scheme: all|"
+    "rate: 0.5|expected: 4|size: 3|batch_size: 4|steps: 5|epochs: 2|unit: task|clip: batch|"
     "levels: |examples: 10|x-a: |name: |redraw_every: 2|episodes: |type: laplace|dpcalc: |defaults: |"
     "{name: task, count: 3}"
 )
@@ -28,7 +29,8 @@ NAMES = (
 )
 KEYS = [*NAMES.split(), "", "weird key"]
 VALUES = (
-    "1 0 -1 1e-5 0.5 010 ~ true poisson fixed with-replacement shuffle all task example gaussian batch '3' 1e400 1e999 .nan auto add-remove "
+    "1 0 -1 1e-5 0.5 010 ~ true poisson fixed with-replacement shuffle all task "
+    " example gaussian batch '3' 1e400 1e999 .nan auto add-remove "
     "'' \"\\e\""
 )
 SCALARS = st.sampled_from(VALUES.split())
