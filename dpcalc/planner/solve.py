@@ -225,7 +225,7 @@ def answered(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
 
 def _exceeds(plan: Plan, goal: Goal, direction: str) -> bool:
     """Whether the certified measure is above the limit; first asked of the direction that decides nearby."""
-    release = releases(plan).releases.get(direction)
+    release = releases(plan).releases.get(direction) if direction else None
     if isinstance(goal, EpsilonGoal) and plan.method in {"auto", "pld"} and release is not None:
         counts = step_counts(release)
         if counts and auto(counts, delta=plan.delta).epsilon > goal.limit:
