@@ -110,7 +110,8 @@ def pate(  # noqa: PLR0913  one parameter an option
         target=options.number("--target-eps", target_eps),
     )
     answer = answered(question, rng=_secret_noise() if sanitise else None)
-    asides = _asides(answer, csv, force=force)
+    written = _written(answer, csv, force=force)
+    asides = written if quiet else (*_warnings(answer), *written)
     if as_json:
         return Answer(text=_json(answer, verbose=verbose), asides=asides)
     return Answer(text=_text(answer, quiet=quiet, verbose=verbose), asides=asides)
@@ -156,11 +157,10 @@ def _secret_noise() -> np.random.Generator:
     return np.random.default_rng()
 
 
-def _asides(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
-    """Write the table of queries, and say what must be known."""
-    asides = _warnings(answer)
+def _written(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
+    """Write the table of queries where it is wanted, and say so."""
     if csv is None:
-        return asides
+        return ()
 
     from dpcalc.config.saving import create, save
     from dpcalc.report.pate_view import query_table
@@ -170,7 +170,7 @@ def _asides(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, .
         if not force:
             raise InputError(f"--csv: expected a path where nothing is, got {csv}; --force overwrites it")
         save(csv, data)
-    return (*asides, f"note: wrote {csv}")
+    return (f"note: wrote {csv}",)
 
 
 def _warnings(answer: PateAnswer) -> tuple[str, ...]:
