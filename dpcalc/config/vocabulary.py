@@ -65,6 +65,7 @@ _NOT_YET_VALUES = {
 }
 ADVICE = {
     "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",
+    **dict.fromkeys(("pate-lnmax", "pate-gnmax"), "ask `dpcalc pate`; for the gate see `dpcalc init --template pate`"),
     "inversion": "it is accurate but proves nothing; `dpcalc compare` shows it beside the bounds",
 }
 
