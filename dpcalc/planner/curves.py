@@ -17,7 +17,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacemen
 
 _WIDTH = 4.0  # factor by which noise is varied to both sides
 _STRETCH = 8.0  # likewise of a rate or size
-_LARGEST_GROUP = 16
+_LARGEST_GROUP, _LARGEST_NESTED = 16, 4  # drawn by default; a group in nested frames can lie in many ways
 _MANY = 100.0  # ratio of numbers that calls for a logarithmic axis
 
 
@@ -110,7 +110,8 @@ def _rate_put(plan: Plan) -> Callable[[float], Plan]:
 
 def _over_group(question: Question) -> Chart:
     """Epsilon over the number of units protected together."""
-    most = min(_LARGEST_GROUP, *(largest_group(plan) for _, plan in question.plans))
+    few = _LARGEST_GROUP if question.first.unit == 1 else _LARGEST_NESTED
+    most = min(few, *(largest_group(plan) for _, plan in question.plans))
     grid = _whole(question.grid or range(1, most + 1))
     return _epsilon_chart(question, "group_size", grid, lambda plan: lambda size: replace(plan, group_size=int(size)))
 
