@@ -1,11 +1,14 @@
 """The hooks for pre-commit, read and run by pre-commit itself."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 from pre_commit.clientlib import load_manifest
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +27,14 @@ budget: {epsilon: 1}
 def test_the_manifest_is_valid():
     hooks = load_manifest(str(MANIFEST))
     assert [hook["id"] for hook in hooks] == ["dpcalc-check", "dpcalc-validate", "dpcalc-lock"]
+
+
+def test_the_manifest_fits_the_schema_of_editors():
+    schema = json.loads((Path(__file__).with_name("schemas") / "pre-commit-hooks.json").read_text(encoding="utf-8"))
+    hooks = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
+    jsonschema.Draft7Validator(schema).validate(hooks)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(schema).validate([{**hooks[0], "pass_filenames": "sometimes"}])
 
 
 def test_every_hook_is_a_command():
