@@ -177,7 +177,7 @@ def _answer(context: typer.Context, wish: Wish) -> Answer:
 
 def _lacks_noise(phase: Phase) -> bool:
     """Whether nobody states the noise of a phase."""
-    return phase.mechanism.noise_multiplier == ASSUMED_NOISE
+    return phase.noise_multiplier == ASSUMED_NOISE
 
 
 def _lacks_steps(phase: Phase) -> bool:
@@ -194,10 +194,7 @@ def _question(plan: Plan, wish: Wish) -> Plan:
         what = SECTIONS[wish.quantity]
         wanted = "one in every phase" if wish.phase is None else f"one in every phase but {wish.phase}"
         raise InputError(f"{what}: expected {wanted}, got none in {', '.join(lacking)}; --phase solves for one phase")
-    phases = (
-        replace(phase, mechanism=replace(phase.mechanism, noise_multiplier=1.0)) if _lacks_noise(phase) else phase
-        for phase in plan.phases
-    )
+    phases = (phase.with_noise(1.0) if _lacks_noise(phase) else phase for phase in plan.phases)
     return replace(plan, phases=tuple(phases))
 
 
@@ -255,6 +252,6 @@ def _written(solution: Solution, loaded: Loaded, wish: Wish) -> tuple[str, ...]:
 
 def _remarks(loaded: Loaded, plan: Plan, wish: Wish, notes: list[str]) -> tuple[str, ...]:
     """Remarks on the config that are still true of a plan."""
-    noisy = all(phase.mechanism.noise_multiplier > 0 for phase in plan.phases)
+    noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [one for one in loaded.diagnostics if not (noisy and one.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=wish.quiet)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dpcalc.adjacency import Adjacency
 from dpcalc.config import schema
 from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.mechanisms import AnyMechanism
 from dpcalc.config.nodes import Node, Scalar, entry
 from dpcalc.config.schema import Draw, FixedDraw, HeldDraw, PoissonDraw, ReplacingDraw, ShuffledDraw, Training
 from dpcalc.config.sections import RunSections, Sections
@@ -21,7 +22,8 @@ from dpcalc.sampling.groups import least_left, most_together, unbounded
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
-if TYPE_CHECKING:  # this loads numpy
+if TYPE_CHECKING:  # these load numpy
+    from dpcalc.mechanisms.kinds import Mechanism
     from dpcalc.planner.repetitions import Repetitions
 
 SINGLE_PHASE = "training"  # what the only phase of a file without `phases` is called
@@ -60,6 +62,7 @@ def build(found: Sections) -> Plan:
         raise
     except InputError as cause:
         raise whole_file(found.root.mark.source.path, "DPC106", str(cause), "") from cause
+    _refuse_mechanisms(plan, found.runs)
     _refuse_group(plan, entry(found.root.entries.get("privacy"), "group_size"))
     return plan
 
@@ -122,19 +125,43 @@ def _phase(run: RunSections, number: int, found: Sections) -> Phase:
     )
     built = Episodes(**run.episodes.model_dump()) if run.episodes else None
     hierarchy = Hierarchy(levels=tuple(levels), tree=found.tree, episodes=built)
-    clip = run.mechanism.clip
+    clip = run.clip
     name = _text(entry(run.run.at, "name")) or f"phase {number}"
     phase = Phase(
         name=name if run.run.path else SINGLE_PHASE,
         hierarchy=hierarchy,
-        mechanism=Gaussian(
-            noise_multiplier=float(run.mechanism.noise_multiplier),
-            max_grad_norm=float(run.mechanism.max_grad_norm),
-        ),
+        mechanism=_mechanism(run.mechanism),
         clip=len(names),
         steps=_steps(run, run.training, hierarchy),
     )
     return phase if clip is None else replace(phase, clip=phase.clip_names.index(clip))
+
+
+def _mechanism(said: AnyMechanism) -> "Mechanism":
+    """What a step does with its batch."""
+    values = {key: getattr(said, key) for key in type(said).model_fields if key not in {"type", "clip"}}
+    known = {key: value for key, value in values.items() if value is not None}
+    floats = {key: value if isinstance(value, int) else float(value) for key, value in known.items()}
+    if said.type == "gaussian":
+        return Gaussian(**floats)
+    from dpcalc.mechanisms.kinds import MECHANISMS  # noqa: PLC0415  it loads numpy
+
+    name = "approximate-dp" if said.type == "pure-dp" else said.type
+    return MECHANISMS[name](**floats)  # type: ignore[arg-type]  # categories is a whole number
+
+
+def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
+    """Refuse a mechanism for which nothing is claimed as the phase draws."""
+    for phase, run in zip(plan.phases, runs, strict=True):
+        if isinstance(phase.mechanism, Gaussian):
+            continue
+        from dpcalc.release.black_box_steps import Asked, refusal  # noqa: PLC0415  it loads numpy
+
+        asked = Asked(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
+        why = refusal(phase.mechanism, phase.hierarchy, asked)
+        node = run.run.sections.entries.get("mechanism")
+        if why and node is not None:
+            raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
 
 
 def _scheme(draw: Draw | None, count: int) -> Scheme:

@@ -90,7 +90,7 @@ def _sizes(run: RunSections, found: Sections) -> Iterator[Diagnostic]:
 def _clip(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Clipped vectors that a step has: of its tasks, or of the records in them."""
     clip = entry(run.run.sections.entries.get("mechanism"), "clip")
-    if run.mechanism and clip is not None and len(names) == 2 and run.mechanism.clip == names[0]:
+    if run.mechanism and clip is not None and len(names) == 2 and run.clip == names[0]:
         message = f"`{clip.path}` is `{names[0]}`, which can be in several tasks of a step and has no vector of its own"
         hint = f"`clip: {TASK}` clips each constructed task, `clip: {names[1]}` each {names[1]} in it"
         yield error("DPC107", clip.anchor, message, hint)

@@ -141,7 +141,9 @@ def _read_back(text: str, wanted: Rewrite) -> str:
 
 def _noise(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
     """The noise multiplier of a phase."""
-    was, amount = (Fraction(repr(float(phase.mechanism.noise_multiplier))) for phase in (old, new))
+    if old.noise_multiplier is None or new.noise_multiplier is None:
+        return
+    was, amount = (Fraction(repr(float(noise))) for noise in (old.noise_multiplier, new.noise_multiplier))
     keys = ("mechanism", "noise_multiplier")
     yield _Change(run=run, keys=keys, node=_stated(run, keys), amount=amount, changed=was != amount)
 

@@ -55,8 +55,7 @@ def _phase(phase: Phase) -> dict[str, object]:
         **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),
         **({"tree": phase.hierarchy.tree.digest} if phase.hierarchy.tree else {}),
         "mechanism": phase.mechanism.name,
-        "noise_multiplier": phase.mechanism.noise_multiplier.hex(),
-        "max_grad_norm": phase.mechanism.max_grad_norm.hex(),
+        **{key: float(value).hex() for key, value in asdict(phase.mechanism).items()},
         "clip": phase.clip,
         "steps": phase.steps,
     }

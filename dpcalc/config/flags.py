@@ -94,7 +94,7 @@ def _needed(given: _Given) -> Iterator[str]:
         yield "--sample-rate"
     elif not given.sizeless and not given.says(_SIZE):
         yield "--dataset-size"
-    if not given.has("mechanism.noise_multiplier"):
+    if not given.has("mechanism.noise_multiplier", "mechanism.type"):
         yield "--noise-multiplier"
     if not given.has("training.steps", "training.epochs"):
         yield "--steps"

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from dpcalc.config.mechanisms import MECHANISMS
 from dpcalc.config.values import Schema
 from dpcalc.config.written import WrittenFile
 
@@ -63,13 +64,23 @@ def _complete() -> Schema:
     """What a file without phases must say at the top level."""
     said = {
         "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
-        "mechanism": {"required": ["noise_multiplier"]},
+        "mechanism": _parameters(),
         "training": {"anyOf": [{"required": ["steps"]}, {"required": ["epochs"]}]},
     }
     return {
         "if": {"not": {"required": ["phases"]}},
         "then": {"required": ["sampling", "mechanism", "training"], "properties": said},
     }
+
+
+def _parameters() -> Schema:
+    """What each mechanism needs; Gaussian noise where no type is said."""
+    needed: Schema = {"required": ["noise_multiplier"]}
+    for name, kind in MECHANISMS.items():
+        required = [key for key, field in kind.model_fields.items() if field.is_required() and key != "type"]
+        said = {"properties": {"type": {"const": name}}, "required": ["type"]}
+        needed = {"if": said, "then": {"required": required}, "else": needed}
+    return needed
 
 
 def _section(raw: Schema, definitions: Schema) -> Schema:

@@ -6,6 +6,7 @@ from dpcalc.config import scalars
 from dpcalc.config.assignments import ASSUMED
 from dpcalc.config.constructed import episode_problems, has_episodes, task_as_unit
 from dpcalc.config.diagnostics import Diagnostic, Severity
+from dpcalc.config.mechanisms import Mechanism, RandomizedResponse
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.config.rhythms import rhythm_problems
 from dpcalc.config.schema import Data, ShuffledDraw
@@ -38,6 +39,7 @@ def contradictions(found: Sections) -> Iterator[Diagnostic]:
         if found.data:
             yield from _draws(run, found.data)
             yield from _clip(run, found.data)
+        yield from _truth(run)
     yield from _phase_names(found)
 
 
@@ -85,7 +87,7 @@ def remarks(found: Sections) -> Iterator[Diagnostic]:
     for run in found.runs:
         yield from _shuffled(run, found)
         noise = entry(run.run.sections.entries.get("mechanism"), "noise_multiplier")
-        if run.mechanism and run.mechanism.noise_multiplier == 0 and noise is not None:
+        if isinstance(run.mechanism, Mechanism) and run.mechanism.noise_multiplier == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
 
@@ -188,8 +190,18 @@ def _clip(run: RunSections, data: Data) -> Iterator[Diagnostic]:
     names = tuple(level.name for level in data.levels)
     names = (*names, TASK, BATCH) if has_episodes(run) else (*names, BATCH)
     clip = entry(run.run.sections.entries.get("mechanism"), "clip")
-    if run.mechanism and clip is not None and run.mechanism.clip not in names:
+    if run.mechanism and clip is not None and run.clip not in names:
         yield _unknown_level(clip, names)
+
+
+def _truth(run: RunSections) -> Iterator[Diagnostic]:
+    """Answers that are true at least as often as any other one."""
+    node = entry(run.run.sections.entries.get("mechanism"), "truth_probability")
+    if node is None or not isinstance(run.mechanism, RandomizedResponse):
+        return
+    if run.mechanism.truth_probability * run.mechanism.categories < 1:
+        message = f"`{node.path}` must be at least 1 / {run.mechanism.categories}, got {scalars.describe(node)}"
+        yield error("DPC106", node.anchor, message, "an answer that is drawn at random is true as often as that")
 
 
 def _phase_names(found: Sections) -> Iterator[Diagnostic]:

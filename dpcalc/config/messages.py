@@ -9,8 +9,10 @@ from pydantic_core import ErrorDetails
 from dpcalc.config import scalars
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE
+from dpcalc.config.mechanisms import MECHANISMS
+from dpcalc.config.model import Model
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join
-from dpcalc.config.schema import DRAW_KEYS, SCHEMES, TAG, Model
+from dpcalc.config.schema import DRAW_KEYS, KEYS, SCHEMES, TAG
 from dpcalc.config.source import error
 from dpcalc.config.values import LABEL
 from dpcalc.config.vocabulary import (
@@ -45,6 +47,8 @@ _EXAMPLES = {
     "ways": "say how many classes a task has",
     "shots": "say how many records of each class a task learns from; 0 if none",
     "queries": "say how many further records of each class judge it; 0 if none",
+    "truth_probability": "the probability with which an answer is true",
+    "rho": "Renyi divergence of order a is at most rho a",
     "noise_multiplier": "the noise standard deviation divided by the clip norm",
     "delta": "the probability with which the bound may fail, e.g. `delta: 1e-5`; below 1 / number of protected units",
     "epsilon": "say what the run may cost at most",
@@ -245,11 +249,16 @@ def _scheme(section: Node, target: Node | None) -> Iterator[Diagnostic]:
 
 def _surplus(section: Section, key: str, value: Node) -> Diagnostic:
     """A key too much: one that the drawn scheme does not take, or an unknown one."""
-    scheme = entry(section, "scheme")
+    scheme, mechanism = entry(section, "scheme"), entry(section, "type")
     mark = value.key or value.anchor
     if key == "examples" and section.path == "data":
         message = "`examples` and `levels` in `data` both say what there is"
         return error("DPC107", mark, message, "`examples: N` is short for one level; keep one of them")
+    if kind(section.path) == "mechanism" and key in KEYS["mechanism"]:
+        name = mechanism.text if isinstance(mechanism, Scalar) else "gaussian"
+        known = [f"`{one}`" for one in MECHANISMS[name].model_fields if one != "type"] if name in MECHANISMS else []
+        message = f"`{key}` does not go with type `{name}`"
+        return error("DPC107", mark, message, f"`{name}` takes {', '.join(known)}" if known else "")
     if not isinstance(scheme, Scalar) or key not in {*_AMOUNTS, _HELD}:
         return unknown_key(section, key, value)
     others = [name for name in ("size", "expected", "rate") if name in section.entries]

@@ -1,6 +1,7 @@
 """A plan as a config: the normal form, with nothing left short, inherited or elsewhere."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -119,9 +120,9 @@ def _run(phase: Phase) -> Iterator[str]:
     else:
         built = asdict(hierarchy.episodes)
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
-    noise, norm = _float(mechanism.noise_multiplier), _float(mechanism.max_grad_norm)
-    name = mechanism.name
-    yield f"mechanism: {{type: {name}, noise_multiplier: {noise}, max_grad_norm: {norm}, clip: {quoted(clip)}}}"
+    known = "".join(f", {key}: {_float(value)}" for key, value in asdict(mechanism).items() if value != math.inf)
+    clipped = "" if phase.noise_multiplier is None else f", clip: {quoted(clip)}"
+    yield f"mechanism: {{type: {mechanism.name}{known}{clipped}}}"
     yield f"training: {{steps: {phase.steps}}}"
 
 

@@ -6,13 +6,14 @@ The descriptions are those of the JSON Schema and of the reference table.
 """
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from dpcalc.adjacency import Adjacency
+from dpcalc.config.mechanisms import MECHANISMS
+from dpcalc.config.model import Model
 from dpcalc.config.values import (
     Amount,
     Count,
@@ -20,8 +21,6 @@ from dpcalc.config.values import (
     Epochs,
     Expected,
     LevelName,
-    Noise,
-    Norm,
     Number,
     Rate,
     Repeats,
@@ -38,12 +37,6 @@ def _limited(value: "list[Level]") -> "list[Level]":
     if not 1 <= len(value) <= MAX_LEVELS:
         raise PydanticCustomError("list_length", "{words}", {"words": f"1 to {MAX_LEVELS} levels"})
     return value
-
-
-class Model(BaseModel):
-    """A section: nothing unknown, nothing converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Level(Model):
@@ -157,23 +150,6 @@ class Episodes(Model):
     queries: Number = Field(description="Further records of each class in a task, by which it is judged.")
 
 
-class Mechanism(Model):
-    """The noise of one step."""
-
-    type: Literal["gaussian"] = Field(default="gaussian", description="The distribution of the noise.")
-    noise_multiplier: Noise = Field(
-        description="Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy."
-    )
-    max_grad_norm: Norm = Field(
-        default=Fraction(1), description="The clip norm. It is reported; epsilon does not depend on it."
-    )
-    clip: str | None = Field(
-        default=None,
-        description="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole, "
-        "`task` one that `episodes` constructs.",
-    )
-
-
 class Training(Model):
     """The length; exactly one of steps and epochs (see `meaning`)."""
 
@@ -252,7 +228,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "sampling": (*DRAW_KEYS, "episodes"),
     "sampling.*": DRAW_KEYS,
     "sampling.episodes": tuple(Episodes.model_fields),
-    "mechanism": tuple(Mechanism.model_fields),
+    "mechanism": tuple(dict.fromkeys(key for kind in MECHANISMS.values() for key in kind.model_fields)),
     "training": (*Training.model_fields, "batch_size"),
     "phases[]": ("name", "sampling", "mechanism", "training"),
     "privacy": tuple(Privacy.model_fields),

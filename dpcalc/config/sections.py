@@ -5,8 +5,10 @@ from typing import TypeVar
 
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE, EPISODES, is_short, level_names
+from dpcalc.config.mechanisms import MECHANISMS, AnyMechanism, Mechanism
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
+from dpcalc.config.model import Model
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.config.repository import Files
 from dpcalc.config.schema import (
@@ -17,8 +19,6 @@ from dpcalc.config.schema import (
     Data,
     Draw,
     Episodes,
-    Mechanism,
-    Model,
     Privacy,
     Training,
     Tuning,
@@ -47,8 +47,14 @@ class RunSections:
     run: Run
     sampling: dict[str, Draw] | None
     episodes: Episodes | None
-    mechanism: Mechanism | None
+    mechanism: AnyMechanism | None
     training: Training | None
+
+    @property
+    def clip(self) -> str | None:
+        """The clipping level as stated; None where none is, or the mechanism clips nothing."""
+        found: str | None = getattr(self.mechanism, "clip", None)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +154,7 @@ class _Reader:
             run=run,
             sampling={} if episodes else self._sampling(run),
             episodes=episodes,
-            mechanism=self.model(Mechanism, run.sections, "mechanism"),
+            mechanism=self.model(_mechanism(run.sections), run.sections, "mechanism"),
             training=self._training(run),
         )
 
@@ -263,6 +269,12 @@ class _Reader:
         value, problems = validated(Training, Section(entries=rest, mark=node.mark, key=node.key, path=node.path))
         self.problems.extend(problems)
         return value
+
+
+def _mechanism(sections: Section) -> type[AnyMechanism]:
+    """What the mechanism must be, by its type; a type that is none is told of by the default."""
+    kind = entry(sections.entries.get("mechanism"), "type")
+    return MECHANISMS.get(kind.text if isinstance(kind, Scalar) else "", Mechanism)
 
 
 def _newest(section: Node) -> Mark:

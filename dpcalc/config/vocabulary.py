@@ -54,13 +54,22 @@ _VALUES = {
         "all": "full full-batch none",
     },
     "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
-    "type": {"gaussian": "normal gauss"},
+    "type": {
+        "gaussian": "normal gauss",
+        "laplace": "laplacian double-exponential",
+        "randomized-response": "rr k-rr randomised-response warner",
+        "pure-dp": "pure epsilon-dp",
+        "approximate-dp": "approx-dp epsilon-delta-dp",
+        "zcdp": "cdp concentrated tcdp truncated-cdp",
+        "discrete-laplace": "geometric two-sided-geometric",
+        "exponential": "bounded-range",
+    },
 }
 _NOT_YET_KEYS = {
     "mechanism": {"also": "`mechanism.also` (a second Gaussian on the same sample)"},
 }
 _NOT_YET_VALUES = {
-    "type": ("laplace", "randomized-response", "approximate-dp", "zcdp", "pate-lnmax", "pate-gnmax"),
+    "type": ("pate-lnmax", "pate-gnmax"),
     "method": ("inversion", "gdp"),
 }
 ADVICE = {
@@ -132,6 +141,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
         return Suggestion(hint=f"dpcalc calls this `{name if here else ours}`", key=name)
     here_keys = KEYS.get(section, ())
     homes = [place for place, keys in KEYS.items() if key in keys and place not in {"", "phases[]", "sampling.*"}]
+    homes.sort(key="mechanism".__eq__)  # where a mechanism states what the privacy section asks, that comes last
     if homes:
         return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key)
     near = nearest(key, here_keys)

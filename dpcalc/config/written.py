@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
+from dpcalc.config.mechanisms import MECHANISMS, ApproximateDp, Mechanism, RandomizedResponse, Zcdp
+from dpcalc.config.model import Model
 from dpcalc.config.schema import (
     Accounting,
     AllDraw,
@@ -17,8 +19,6 @@ from dpcalc.config.schema import (
     FixedDraw,
     HeldDraw,
     Level,
-    Mechanism,
-    Model,
     PoissonDraw,
     Privacy,
     ReplacingDraw,
@@ -26,7 +26,20 @@ from dpcalc.config.schema import (
     Training,
     Tuning,
 )
-from dpcalc.config.values import Count, Expected, Label, Noise, Number, Rate, Schema, WholeNumber
+from dpcalc.config.values import (
+    Categories,
+    Chance,
+    Count,
+    Expected,
+    Label,
+    Noise,
+    Number,
+    Order,
+    Pure,
+    Rate,
+    Schema,
+    WholeNumber,
+)
 
 DRAWS: tuple[type[Model], ...] = (PoissonDraw, FixedDraw, ReplacingDraw, ShuffledDraw, AllDraw)
 AMOUNTS = ("size", "rate", "expected", "redraw_every")
@@ -153,12 +166,34 @@ class WrittenData(Model):
     )
 
 
+def _of_types() -> Schema:
+    """What goes with which mechanism, as JSON Schema; without a type it may be inherited."""
+    rules = []
+    for name, kind in MECHANISMS.items():
+        said = {"properties": {"type": {"const": name}}, "required": ["type"]}
+        keys = {"propertyNames": {"anyOf": [{"enum": [*kind.model_fields]}, {"pattern": "^x-"}]}}
+        rules.append({"if": said, "then": keys})
+    return {"allOf": rules}
+
+
 class WrittenMechanism(Mechanism):
-    """The noise of one step."""
+    """What one step does with its batch."""
+
+    model_config = ConfigDict(json_schema_extra=_of_types())
 
     noise_multiplier: Noise | None = Field(  # type: ignore[assignment]  # a phase may inherit it
         default=None, description=Mechanism.model_fields["noise_multiplier"].description
     )
+    truth_probability: Chance | None = Field(
+        default=None, description=RandomizedResponse.model_fields["truth_probability"].description
+    )
+    categories: Categories | None = Field(
+        default=None, description=RandomizedResponse.model_fields["categories"].description
+    )
+    epsilon: Pure | None = Field(default=None, description=ApproximateDp.model_fields["epsilon"].description)
+    delta: Chance | None = Field(default=None, description=ApproximateDp.model_fields["delta"].description)
+    rho: Pure | None = Field(default=None, description=Zcdp.model_fields["rho"].description)
+    omega: Order | None = Field(default=None, description=Zcdp.model_fields["omega"].description)
 
 
 class WrittenTraining(Training):
@@ -176,7 +211,7 @@ class WrittenPhase(Model):
 
     name: Label | None = Field(default=None, description="What the phase is called in results.")
     sampling: WrittenSampling | None = Field(default=None, description="What differs in how a step draws.")
-    mechanism: WrittenMechanism | None = Field(default=None, description="What differs in the noise.")
+    mechanism: WrittenMechanism | None = Field(default=None, description="What differs in the mechanism.")
     training: WrittenTraining | None = Field(default=None, description="How long the phase is.")
 
 
@@ -196,7 +231,7 @@ class WrittenFile(Model):
         description="How one step draws its batch: a draw for each level by the level's name, or, with one level, the "
         "draw itself. An inner level left out is drawn whole.",
     )
-    mechanism: WrittenMechanism | None = Field(default=None, description="The noise of one step.")
+    mechanism: WrittenMechanism | None = Field(default=None, description="What one step does with its batch.")
     training: WrittenTraining | None = Field(default=None, description="How long training runs.")
     phases: list[WrittenPhase] | None = Field(
         default=None,

@@ -1,6 +1,7 @@
 """Losses that take finitely many values: exact for discrete mechanisms, a bound for any profile that is sampled."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -71,13 +72,16 @@ class Atoms:
 
     def delta(self, epsilon: float) -> float:
         """The exact profile at any real epsilon, in [0, 1]."""
-        above = (
-            -mass * math.expm1(epsilon - loss)
-            for loss, mass in zip(self.losses, self.masses, strict=True)
-            if loss > epsilon
-        )
+        losses, masses = self._arrays
+        first = bisect_right(self.losses, epsilon)
+        above = -masses[first:] * np.expm1(epsilon - losses[first:])
         rest = -self.at_zero * math.expm1(epsilon) if epsilon < 0 else 0.0
-        return min(1.0, max(0.0, math.fsum(above) + rest + self.infinite))
+        return min(1.0, max(0.0, math.fsum(above.tolist()) + rest + self.infinite))
+
+    @cached_property
+    def _arrays(self) -> tuple[Array, Array]:
+        """(losses, masses)."""
+        return np.array(self.losses, dtype=np.float64), np.array(self.masses, dtype=np.float64)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12, or `inf`."""

@@ -125,7 +125,7 @@ def answered(question: Question) -> Answer:
         ConvergenceError: there is no certified answer.
     """
     if isinstance(question, Plan):
-        return cost_of(question, method="rdp" if question.tuning else "pld")
+        return cost_of(question, method="pld" if question.knows_losses and question.tuning is None else "rdp")
 
     from dpcalc.planner.goals import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
     from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise

@@ -1,5 +1,5 @@
-"""Mechanisms: frozen parameters of what one step releases."""
+"""Mechanisms: frozen parameters of what one step releases; `kinds` lists them all."""
 
 from dpcalc.mechanisms.gaussian import Gaussian
 
-MECHANISMS: dict[str, type[Gaussian]] = {"gaussian": Gaussian}
+__all__ = ["Gaussian"]

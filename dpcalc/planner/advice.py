@@ -36,8 +36,10 @@ def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[N
 
     Returns:
         What other tools would print where that is less; each change of the clipping level, and Poisson draws of the
-        same rates, where they would lower epsilon by more than a tenth.
+        same rates, where they would lower epsilon by more than a tenth; nothing where noise is not Gaussian.
     """
+    if not plan.is_gaussian:
+        return ()
     notes = []
     tools = poisson_tools(plan)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:

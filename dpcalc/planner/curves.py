@@ -68,7 +68,7 @@ def _over_epochs(question: Question) -> Chart:
 def _over_noise(question: Question) -> Chart:
     """Epsilon over the noise multiplier, of several phases over a common factor."""
     factor = len(question.first.phases) > 1
-    start = 1.0 if factor else question.first.phases[0].mechanism.noise_multiplier or 1.0
+    start = 1.0 if factor else question.first.phases[0].noise_multiplier or 1.0
     grid = question.grid or tuple(np.geomspace(start / _WIDTH, start * _WIDTH, POINTS))
     scale = LINEAR if question.grid else LOG
 

@@ -1,7 +1,10 @@
 """Plans in words: sampling, assumptions."""
 
+import math
+from dataclasses import asdict
 from fractions import Fraction
 
+from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
@@ -17,6 +20,15 @@ def sampling_text(phase: Phase) -> str:
             f"of {_count(records)} ({records.name})"
         )
     return "; then ".join(_level_text(level) + _held_text(level) for level in levels)
+
+
+def mechanism_text(phase: Phase) -> str:
+    """What a step does with its batch."""
+    mechanism = phase.mechanism
+    if isinstance(mechanism, Gaussian):
+        return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}"
+    known = {key: value for key, value in asdict(mechanism).items() if key != "max_grad_norm" and value != math.inf}
+    return f"{mechanism.name}, " + ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in known.items())
 
 
 def _held_text(level: Level) -> str:
@@ -69,11 +81,30 @@ def _beyond(plan: Plan) -> str:
     )
 
 
+_SUM = "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch"
+_GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
+_ASSUMED = {
+    "gaussian": _SUM,
+    "laplace": f"{_SUM}; vectors under Laplace noise are clipped in the 1-norm",
+    "discrete-gaussian": "discrete noise is added to a whole number that one contribution changes by at most 1",
+    "discrete-laplace": "discrete noise is added to a whole number that one contribution changes by at most 1",
+    "randomized-response": "answers by randomized response are independent, and do not say who was drawn",
+    "approximate-dp": f"the guarantee of each approximate-dp step {_GUARANTEE}",
+    "zcdp": f"the guarantee of each zcdp step {_GUARANTEE}",
+    "exponential": f"the guarantee of each exponential step {_GUARANTEE}",
+}
+
+
+def _mechanisms(plan: Plan) -> tuple[str, ...]:
+    """What is true of the noise of each kind."""
+    return tuple(dict.fromkeys(_ASSUMED[phase.mechanism.name] for phase in plan.phases))
+
+
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """What must be true of the training run, one sentence each."""
     lines = [
         "the sampler draws exactly as stated, afresh and independently " + _how_often(plan),
-        "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch",
+        *_mechanisms(plan),
         "counts, rates and sizes are public and do not depend on the data",
         _beyond(plan),
     ]

@@ -7,10 +7,10 @@ from dpcalc.accountants.costliest import Counts
 from dpcalc.accountants.gdp import central_limit_mu, gaussian_epsilon
 from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.adjacency import Adjacency
-from dpcalc.errors import ConvergenceError
+from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.published import FLAT_POISSON
+from dpcalc.planner.published import FLAT_POISSON, GAUSSIAN_ONLY
 from dpcalc.planner.releases import BOUND, inclusion, is_plain, releases, releasing_phases
 from dpcalc.release.tree import step_counts
 from dpcalc.sampling.schemes import Fixed
@@ -22,7 +22,7 @@ def inversion_row(plan: Plan) -> Row:
     try:
         trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
         found = largest_inversion(trees, delta=plan.delta, otherwise=_no_estimate)
-    except ConvergenceError as error:
+    except (ConvergenceError, UnsupportedError) as error:
         return replace(row, note=str(error))
     return replace(row, epsilon=found, note="accurate to about nine digits, not certified: pld brackets it")
 
@@ -36,13 +36,15 @@ def gdp_row(plan: Plan) -> Row:
     """The central limit approximation, where the run is one it is about."""
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
     phases = releasing_phases(plan)
+    if not plan.is_gaussian:
+        return replace(row, note=GAUSSIAN_ONLY)
     if plan.group_size > 1 or not is_plain(plan):
         return replace(row, note="does not apply: a limit for single units, drawn afresh in every step")
     if plan.unit > 1 or any(phase.clip != 1 for phase in phases):
         return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
     if plan.adjacency is Adjacency.REPLACE_ONE:
         return replace(row, note="does not apply: a limit for add-remove")
-    steps = [(inclusion(plan, p), p.mechanism.noise_multiplier, p.steps) for p in phases]
+    steps = [(inclusion(plan, p), p.gaussian.noise_multiplier, p.steps) for p in phases]
     mu = central_limit_mu(steps)
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dpcalc.accountants import ACCOUNTANTS, worst
 from dpcalc.accountants.auto import auto
 from dpcalc.accountants.conversion import best_delta
-from dpcalc.accountants.costliest import costliest
+from dpcalc.accountants.costliest import Counts, costliest
 from dpcalc.accountants.pld import UPPER, delta_interval
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.guarantee import Guarantee, Kind, Row
@@ -193,12 +193,23 @@ def delta_of(plan: Plan, *, epsilon: float) -> DeltaAnswer:
     with naming(plan):
         upper, direction = costliest(
             {name: step_counts(release) for name, release in releases(plan).releases.items()},
-            answer=lambda counts: delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0],
+            answer=lambda counts: _delta(counts, epsilon),
             cost=float,
             ceiling=lambda counts: best_delta(counts, epsilon=epsilon).value if counts else 0.0,
         )
         lower = min(upper, delta_lower(plan, epsilon=epsilon, direction=direction))
-    return DeltaAnswer(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction)
+    known = plan.knows_losses
+    return DeltaAnswer(
+        epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction, method="pld" if known else "rdp"
+    )
+
+
+def _delta(counts: Counts, epsilon: float) -> float:
+    """Certified delta of one direction, by moments where nothing else is known."""
+    try:
+        return delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0]
+    except UnsupportedError:
+        return best_delta(counts, epsilon=epsilon).value
 
 
 def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:

@@ -49,6 +49,8 @@ def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | No
     """
     if not releasing_phases(plan):
         return 0.0, True
+    if not plan.is_gaussian:
+        return None
     worst = _worst_data_set(plan, direction)
     if worst is None:
         return None
@@ -59,7 +61,7 @@ def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | No
 
 def delta_lower(plan: Plan, *, epsilon: float, direction: str = "") -> float:
     """A certified lower end of delta at an epsilon for the worst data set that is known; the plan is not noiseless."""
-    worst = _worst_data_set(plan, direction) if releasing_phases(plan) else None
+    worst = _worst_data_set(plan, direction) if plan.is_gaussian and releasing_phases(plan) else None
     return 0.0 if worst is None else delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))[0]
 
 
@@ -92,7 +94,7 @@ def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[Curve, in
             counts: Counter[Curve] = Counter()
             for world, phase, (p, q) in zip(worlds, phases, direction, strict=True):
                 for stretch, number in world.stretches:
-                    noise = phase.mechanism.noise_multiplier * stretch
+                    noise = phase.gaussian.noise_multiplier * stretch
                     counts[MixturePair.of(p, q, deviation=noise)] += number
             found.setdefault(frozenset(counts.items()), (dict(counts), tight))
     return list(found.values())

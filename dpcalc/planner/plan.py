@@ -1,16 +1,21 @@
 """A training run as data: what is protected, how each phase samples and adds noise, and the budget."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.sampling.episodes import TASK
 from dpcalc.sampling.hierarchy import Hierarchy
 
-if TYPE_CHECKING:  # this loads numpy
+if TYPE_CHECKING:  # these load numpy
+    from dpcalc.mechanisms.kinds import Mechanism
     from dpcalc.planner.repetitions import Repetitions
+
+
+DIVERGENCES = frozenset({"zcdp", "exponential"})
+"""Mechanisms of which Renyi divergences alone are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +25,7 @@ class Phase:
     Attributes:
         name: the user's word for it.
         hierarchy: levels with the scheme of this phase.
-        mechanism: noise and clip norm.
+        mechanism: what a step does with its batch.
         clip: number of the level whose vectors are clipped, 0 (whole batch) to `hierarchy.depth`; where tasks are
             built, 1 is such a task.
         steps: noisy releases, >= 0.
@@ -28,7 +33,7 @@ class Phase:
 
     name: str
     hierarchy: Hierarchy
-    mechanism: Gaussian
+    mechanism: "Mechanism"
     clip: int
     steps: int
 
@@ -38,6 +43,36 @@ class Phase:
             raise InputError(f"clip: expected a level from 0 to {self.hierarchy.depth}, got {self.clip}")
         if self.steps < 0:
             raise InputError(f"steps: expected a whole number >= 0, got {self.steps}")
+
+    @property
+    def gaussian(self) -> Gaussian:
+        """The mechanism where it is the Gaussian one.
+
+        Raises:
+            UnsupportedError: if it is another one.
+        """
+        if not isinstance(self.mechanism, Gaussian):
+            raise UnsupportedError(f"{self.name}: expected Gaussian noise for this question, got {self.mechanism.name}")
+        return self.mechanism
+
+    @property
+    def noise_multiplier(self) -> float | None:
+        """Of a mechanism that adds noise to a sum, else None."""
+        found: float | None = getattr(self.mechanism, "noise_multiplier", None)
+        return found
+
+    def with_noise(self, value: float) -> "Phase":
+        """The same with another noise multiplier.
+
+        Raises:
+            UnsupportedError: if the mechanism has none.
+        """
+        if self.noise_multiplier is None:
+            raise UnsupportedError(
+                f"noise_multiplier: expected a mechanism that adds noise in {self.name}, got {self.mechanism.name}, "
+                "which has none; solve for steps or rate"
+            )
+        return replace(self, mechanism=replace(self.mechanism, noise_multiplier=value))  # type: ignore[arg-type]  # it has one
 
     @property
     def clip_names(self) -> tuple[str, ...]:
@@ -97,6 +132,16 @@ class Plan:
             raise InputError(f"group_size: expected a whole number >= 1, got {self.group_size}")
         if not 1 <= self.unit <= self.phases[0].hierarchy.depth:
             raise InputError(f"unit: expected a level from 1 to {self.phases[0].hierarchy.depth}, got {self.unit}")
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether all noise is Gaussian: most of what is published is about that."""
+        return all(isinstance(phase.mechanism, Gaussian) for phase in self.phases)
+
+    @property
+    def knows_losses(self) -> bool:
+        """Whether the privacy loss of every step is known, not its Renyi divergences alone."""
+        return all(phase.mechanism.name not in DIVERGENCES for phase in self.phases)
 
     @property
     def unit_name(self) -> str:

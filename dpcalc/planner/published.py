@@ -21,6 +21,7 @@ Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
 
 THEOREM_3 = "Theorem 3"
 FLAT_POISSON = "flat Poisson"
+GAUSSIAN_ONLY = "does not apply: for Gaussian noise only"
 
 
 def theorem_3(plan: Plan) -> Row | None:
@@ -46,7 +47,7 @@ def theorem_3(plan: Plan) -> Row | None:
     steps = []
     for run in runs:
         flat = [
-            (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.mechanism.noise_multiplier, phase.steps)
+            (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
             for phase, bound in run
         ]
         if flat not in steps:
@@ -66,8 +67,12 @@ def theorem_3(plan: Plan) -> Row | None:
 
 def poisson_tools(plan: Plan) -> Row:
     """What tools print that know only flat Poisson sampling of single examples: Opacus, TF-Privacy, JAX-Privacy."""
+    if not plan.is_gaussian:
+        return Row(
+            method="pld", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=GAUSSIAN_ONLY
+        )
     steps = [
-        (flat_pair(inclusion(plan, phase), 1, at=1), phase.mechanism.noise_multiplier, phase.steps)
+        (flat_pair(inclusion(plan, phase), 1, at=1), phase.gaussian.noise_multiplier, phase.steps)
         for phase in releasing_phases(plan)
     ]
     valid = is_plain(plan) and all(
@@ -102,9 +107,11 @@ def strong_composition(plan: Plan) -> Row:
         sigma = 4, k = 10000, delta = 1e-5, where the last term with e^(q e) - 1 for q e would give 9.353.
     """
     row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
+    if not plan.is_gaussian:
+        return replace(row, note=GAUSSIAN_ONLY)
     steps: Counter[tuple[Fraction, float]] = Counter()
     for phase in releasing_phases(plan):
-        steps[inclusion(plan, phase), phase.mechanism.noise_multiplier] += phase.steps
+        steps[inclusion(plan, phase), phase.gaussian.noise_multiplier] += phase.steps
     if len(steps) != 1:
         return replace(row, note="does not apply: published for equal steps only")
     (((rate, noise_multiplier), count),) = steps.items()

@@ -34,12 +34,12 @@ def group_rows(plan: Plan) -> tuple[Row, ...]:
     phases = releasing_phases(plan)
     laws = [_law(phase, plan.group_size) for phase in phases]
     flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
-    if plan.group_size == 1 or not flat or None in laws:
+    if not plan.is_gaussian or plan.group_size == 1 or not flat or None in laws:
         return ()
     poisson = all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases)
     valid = poisson and plan.adjacency is not Adjacency.REPLACE_ONE
     pairs = zip(laws, phases, strict=True)
-    told = [(law, phase.mechanism.noise_multiplier, phase.steps) for law, phase in pairs if law]
+    told = [(law, phase.gaussian.noise_multiplier, phase.steps) for law, phase in pairs if law]
     mixtures = [(_mixture(law), noise, steps) for law, noise, steps in told]
     ones = [(_mixture(_as_one(law, plan.group_size)), noise, steps) for law, noise, steps in told]
     why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"

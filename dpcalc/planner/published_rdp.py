@@ -38,13 +38,13 @@ def published_rdp(plan: Plan) -> tuple[Published, ...]:
         Proposition 11, the divergence of an actual pair; Zhu, Wang 2019 (PMLR 97), Theorem 6 for Poisson draws.
     """
     phases = releasing_phases(plan)
-    if len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
+    if not plan.is_gaussian or len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
         return ()
     (phase,) = phases
     level = phase.hierarchy.level(1)
     if phase.hierarchy.depth != 1 or phase.clip != 1 or level.redraw_every != 1:
         return ()
-    rate, noise = float(level.rate), phase.mechanism.noise_multiplier
+    rate, noise = float(level.rate), phase.gaussian.noise_multiplier
 
     def run(bound: Bound, shift: float) -> Callable[[int], float]:
         def step(order: float) -> float:

@@ -7,7 +7,9 @@ from functools import lru_cache
 from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import UnsupportedError
+from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.release.black_box_steps import Asked, Steps, black_box_release, refusal
 from dpcalc.release.counted import Bound
 from dpcalc.release.phase_bounds import groups, phase_bounds
 from dpcalc.release.timed import Timed, phase_release
@@ -101,7 +103,7 @@ def phase_bound(plan: Plan, phase: Phase) -> Bound:
 
 def is_plain(plan: Plan) -> bool:
     """Whether every step of every phase is a draw of its own, and the bound of each is (K)."""
-    return all(bounds[0].is_plain for one in alternatives(plan) for bounds in one.choices)
+    return plan.is_gaussian and all(bounds[0].is_plain for one in alternatives(plan) for bounds in one.choices)
 
 
 def inclusion(plan: Plan, phase: Phase) -> Fraction:
@@ -120,7 +122,7 @@ def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
 
 def is_noiseless(plan: Plan) -> bool:
     """Whether some phase releases the protected unit without noise: no epsilon is finite then."""
-    return any(phase.mechanism.noise_multiplier == 0 for phase in releasing_phases(plan))
+    return any(phase.noise_multiplier == 0 for phase in releasing_phases(plan))
 
 
 def releases(plan: Plan) -> WorstOf:
@@ -138,16 +140,34 @@ def releases(plan: Plan) -> WorstOf:
     for one in alternatives(plan):
         forward: list[Release] = []
         backward: list[Release] = []
-        for phase, timed in zip(plan.phases, chosen(plan, one), strict=True):
+        for phase, path, timed in zip(plan.phases, one.paths, chosen(plan, one), strict=True):
             if phase not in releasing_phases(plan):
                 continue
-            noise = phase.mechanism.noise_multiplier
-            ahead, back = phase_release(timed, steps=phase.steps, noise_multiplier=noise)
+            ahead, back = _release(plan, phase, path, timed)
             forward.append(ahead)
             backward.append(back)
         found[one.named(FORWARD)] = Sequence(nodes=tuple(forward))
         found[one.named(BACKWARD)] = Sequence(nodes=tuple(backward))
     return WorstOf(releases=found)
+
+
+def _release(plan: Plan, phase: Phase, path: Path, timed: Timed) -> tuple[Release, Release]:
+    """One phase in both directions."""
+    if isinstance(phase.mechanism, Gaussian):
+        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.mechanism.noise_multiplier)
+    asked = Asked(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
+    why = refusal(phase.mechanism, phase.hierarchy, asked)
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    return black_box_release(black_box_steps(plan, phase, path), phase.hierarchy)
+
+
+def black_box_steps(plan: Plan, phase: Phase, path: Path) -> Steps:
+    """A phase of any mechanism but the Gaussian one, for one protected unit."""
+    if isinstance(phase.mechanism, Gaussian):
+        raise TypeError(f"{phase.name}: expected another mechanism than gaussian")
+    mechanism, adjacency = phase.mechanism, plan.adjacency
+    return Steps(mechanism=mechanism, path=path, clip=phase.clip, adjacency=adjacency, number=phase.steps)
 
 
 def chosen(plan: Plan, protected: Alternative) -> tuple[Timed, ...]:
@@ -159,8 +179,8 @@ def chosen(plan: Plan, protected: Alternative) -> tuple[Timed, ...]:
 @lru_cache(maxsize=256)
 def _cheapest(choices: tuple[Timed, ...], phase: Phase, delta: float) -> Timed:
     """The bound with the least cost of a whole phase by the moment bound, in the costlier direction."""
-    noise = phase.mechanism.noise_multiplier
-    if len(choices) == 1 or not noise or not phase.steps:
+    noise = phase.noise_multiplier
+    if len(choices) == 1 or not noise or not phase.steps or not isinstance(phase.mechanism, Gaussian):
         return choices[0]
 
     def cost(timed: Timed) -> float:

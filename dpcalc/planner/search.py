@@ -10,7 +10,7 @@ from dpcalc.accountants.costliest import Counts
 from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.accountants.pld import UPPER, interval
 from dpcalc.accountants.rdp import rdp
-from dpcalc.errors import ConvergenceError, DpcalcError
+from dpcalc.errors import ConvergenceError, DpcalcError, UnsupportedError
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
@@ -75,7 +75,10 @@ def estimate(plan: Plan) -> float:
     known = [epsilon for epsilon in exact if epsilon is not None]
     if len(known) == len(exact):
         return max(known, default=0.0)
-    return largest_inversion(trees, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta))
+    try:
+        return largest_inversion(trees, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta))
+    except UnsupportedError:  # steps of which Renyi divergences alone are known
+        return guarantee(plan).epsilon
 
 
 def _certified(counts: Counts, delta: float) -> float:

@@ -71,4 +71,6 @@ def _without_losses(plan: Plan) -> str:
     """Why no privacy loss can be drawn, "" if it can."""
     if is_noiseless(plan):
         return "without noise it is infinite"
+    if not plan.is_gaussian:
+        return "that is done for Gaussian noise only"
     return "" if releasing_phases(plan) else "no step draws the protected unit"

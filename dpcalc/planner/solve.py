@@ -81,12 +81,14 @@ def solve(plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None) ->
 def _solve_sigma(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     """The smallest noise multiplier, of one phase or as a common factor."""
     if phase is None and len(plan.phases) > 1:
+        if all(one.noise_multiplier is None for one in plan.phases):
+            plan.phases[0].with_noise(1.0)  # says what is missing
         name, put = "noise_multiplier factor", noise_scaled(plan)
         start = 1.0
     else:
         chosen = chosen_phase(plan, phase, "noise_multiplier")
         name, put = "noise_multiplier", noise_put(plan, chosen)
-        start = chosen.mechanism.noise_multiplier or 1.0
+        start = chosen.noise_multiplier or 1.0
     if not releasing_phases(plan):
         return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), (name, "noise_multiplier"), goal)
 

@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 from dpcalc.accountants import worst
 from dpcalc.accountants.auto import auto
 from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee
 from dpcalc.planner.group_chain import chain_epsilon
-from dpcalc.planner.plan import Plan
-from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, is_noiseless, releasing_phases
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, black_box_steps, is_noiseless, releasing_phases
 from dpcalc.planner.risk import Attack, attack
+from dpcalc.release.black_box_steps import known_release
 from dpcalc.release.counted import always
-from dpcalc.release.timed import phase_release
+from dpcalc.release.timed import Timed, phase_release
 from dpcalc.release.tree import Release, Sequence, WorstOf
+from dpcalc.sampling.paths import Path
 
 GROUP_SIZES = (2, 5, 10)
 MOST_PLACED = 5  # members of a group whose placements below drawn parents are gone through; more take minutes
@@ -83,7 +86,7 @@ def unsampled_epsilon(plan: Plan) -> float:
         plan: a training run.
 
     Returns:
-        An upper bound: every step is the Gaussian mechanism with the shift s of the one-step bound.
+        An upper bound: every step is the mechanism with the shift s of the one-step bound.
     """
     if is_noiseless(plan):
         return math.inf
@@ -92,10 +95,17 @@ def unsampled_epsilon(plan: Plan) -> float:
         timed = (choices[0] for choices in one.choices)
         known = [replace(own, bound=always(own.bound), revealed=()) for own in timed]
         pairs = [
-            phase_release(known[at], steps=phase.steps, noise_multiplier=phase.mechanism.noise_multiplier)
+            _known(plan, phase, one.paths[at], known[at])
             for at, phase in enumerate(plan.phases)
             if phase in releasing_phases(plan)
         ]
         found[one.named(FORWARD)] = Sequence(nodes=tuple(ahead for ahead, _ in pairs))
         found[one.named(BACKWARD)] = Sequence(nodes=tuple(back for _, back in pairs))
     return worst(WorstOf(releases=found), auto, delta=plan.delta)[0].epsilon
+
+
+def _known(plan: Plan, phase: Phase, path: Path, timed: Timed) -> tuple[Release, Release]:
+    """One phase in both directions, every step of which is known to hold the unit."""
+    if isinstance(phase.mechanism, Gaussian):
+        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.mechanism.noise_multiplier)
+    return known_release(black_box_steps(plan, phase, path))

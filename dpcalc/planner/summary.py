@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpcalc.planner.describe import sampling_text
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.describe import mechanism_text, sampling_text
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import alternative_of, chosen, likeliest
 from dpcalc.release.timed import Timed
@@ -16,12 +17,13 @@ class PhaseSummary:
     Attributes:
         name: the user's word for the phase.
         steps: noisy releases.
-        noise_multiplier: as configured.
+        mechanism: its type and parameters in words.
+        noise_multiplier: as configured; None where the mechanism has none.
         clip: name of the clipping level, "batch" for the whole batch.
         sampling: one line in words.
         inclusion: exact probability that a step draws the protected unit.
-        shift: s of the one-step bound, in clip norms.
-        distances: d_1..d_p of the one-step bound, in clip norms (direction D||D').
+        shift: s of the one-step bound, in clip norms; None but for Gaussian noise.
+        distances: d_1..d_p of the one-step bound, in clip norms (direction D||D'); () but for Gaussian noise.
         distances_swapped: d'_1..d'_p (direction D'||D).
         hold: steps for which one draw of the protected level is held.
         revealed: (rate, steps) of draws above it that are held for longer.
@@ -30,11 +32,12 @@ class PhaseSummary:
 
     name: str
     steps: int
-    noise_multiplier: float
+    mechanism: str
+    noise_multiplier: float | None
     clip: str
     sampling: str
     inclusion: Fraction
-    shift: int
+    shift: int | None
     distances: tuple[int, ...]
     distances_swapped: tuple[int, ...]
     hold: int = 1
@@ -60,16 +63,18 @@ def summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:
 def _summary(phase: Phase, timed: Timed, sampling: str) -> PhaseSummary:
     """One phase in words and distances."""
     bound = timed.bound
+    told = isinstance(phase.mechanism, Gaussian)  # distances are those of Gaussian mixtures
     return PhaseSummary(
         name=phase.name,
         steps=phase.steps,
-        noise_multiplier=phase.mechanism.noise_multiplier,
+        mechanism=mechanism_text(phase),
+        noise_multiplier=phase.noise_multiplier,
         clip=phase.clip_names[phase.clip],
         sampling=sampling,
         inclusion=bound.inclusion,
-        shift=bound.shift,
-        distances=bound.distances,
-        distances_swapped=bound.distances_swapped,
+        shift=bound.shift if told else None,
+        distances=bound.distances if told else (),
+        distances_swapped=bound.distances_swapped if told else (),
         hold=timed.hold,
         revealed=timed.revealed,
         steps_of_a_pass=timed.steps_of_a_pass,

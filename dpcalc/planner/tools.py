@@ -29,13 +29,16 @@ def tool_rows(plan: Plan) -> tuple[Row, ...]:
         plan: one that is not noiseless.
 
     Returns:
-        One row an accountant or statement. Valid where what the tool assumes is what the plan does.
+        One row an accountant or statement. Valid where what the tool assumes is what the plan does; one that says so
+        where noise is not Gaussian.
 
     References:
         Opacus 1.5, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9, both numbers of
         `compute_dp_sgd_privacy_statement` without microbatching; orders as both list them.
     """
     flat = poisson_tools(plan)
+    if flat.epsilon is None:
+        return (flat,)
     assumed = "" if flat.valid else f"assumes {' and '.join(_differences(plan)) or 'another run'}"
     prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
     once = "each example once per epoch in a fixed order, no amplification by sampling"
@@ -97,7 +100,7 @@ def _renyi_epsilon(plan: Plan, orders: tuple[float, ...]) -> float:
     counts: Counter[Curve] = Counter()
     for phase in releasing_phases(plan):
         p, q = flat_pair(inclusion(plan, phase), 1, at=1)
-        counts[MixturePair.of(p, q, deviation=phase.mechanism.noise_multiplier)] += phase.steps
+        counts[MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier)] += phase.steps
     if not counts:
         return 0.0
     place = bisect_left(orders, best_epsilon(counts, delta=plan.delta).order + 1)
@@ -120,7 +123,7 @@ def _passes(plan: Plan) -> dict[float, int]:
     passes: Counter[float] = Counter()
     for phase in releasing_phases(plan):
         rate = inclusion(plan, phase)
-        passes[phase.mechanism.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
+        passes[phase.gaussian.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
     return passes
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dpcalc.errors import ConvergenceError
-from dpcalc.planner.describe import sampling_text
+from dpcalc.planner.describe import mechanism_text, sampling_text
 from dpcalc.planner.plan import Plan
 
 
@@ -22,6 +22,6 @@ def _case(plan: Plan) -> str:
     first = plan.phases[0]
     others = len(plan.phases) - 1
     return (
-        f"{plan.name or 'this run'} ({first.steps} steps, noise multiplier {first.mechanism.noise_multiplier:g}, "
+        f"{plan.name or 'this run'} ({first.steps} steps, {mechanism_text(first)}, "
         f"{sampling_text(first)}{f'; {others} more phases' if others else ''}; delta {plan.delta:g})"
     )

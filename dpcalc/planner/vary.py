@@ -31,18 +31,18 @@ def noise_put(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
     """Puts a noise multiplier into one phase."""
 
     def put(value: float) -> Plan:
-        return exchanged(plan, chosen, replace(chosen, mechanism=replace(chosen.mechanism, noise_multiplier=value)))
+        return exchanged(plan, chosen, chosen.with_noise(value))
 
     return put
 
 
 def noise_scaled(plan: Plan) -> Callable[[float], Plan]:
-    """Scales the noise of every phase."""
+    """Scales the noise of every phase that has a noise multiplier."""
 
     def put(factor: float) -> Plan:
         phases = (
-            replace(p, mechanism=replace(p.mechanism, noise_multiplier=p.mechanism.noise_multiplier * factor))
-            for p in plan.phases
+            phase if phase.noise_multiplier is None else phase.with_noise(phase.noise_multiplier * factor)
+            for phase in plan.phases
         )
         return replace(plan, phases=tuple(phases))
 

@@ -19,6 +19,9 @@ import numpy as np
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.atoms import Atoms, of_profile
 
+_POINTS = 4001  # of a profile at most
+_FARTHEST = 14.0  # further down a profile is too close to 1 for its digits; the chord from -inf is taken
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPairs:
@@ -119,5 +122,7 @@ def _glued(own: _Mixed, other: _Mixed) -> Atoms:
             return own.delta(epsilon)
         return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other.delta(-epsilon))
 
-    bends = sorted({0.0, *own.losses, *(-loss for loss in other.losses)})
-    return of_profile(delta, np.array(bends), own.infinite)
+    bends = np.array(sorted({0.0, *own.losses, *(-min(loss, _FARTHEST) for loss in other.losses)}))
+    if len(bends) > _POINTS:  # chords over several bends lie above the profile too
+        bends = bends[np.linspace(0, len(bends) - 1, _POINTS).round().astype(np.int64)]
+    return of_profile(delta, bends, own.infinite)

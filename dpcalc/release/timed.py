@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.privacy_profile import PrivacyProfile
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.counted import Bound
@@ -55,18 +56,25 @@ def phase_release(timed: Timed, *, steps: int, noise_multiplier: float) -> tuple
     def curve(held: int) -> PrivacyProfile:
         return step_curve(timed.bound, noise_multiplier=noise_multiplier / math.sqrt(timed.squared * held))
 
-    ahead = _stretch(passes, timed.revealed, timed.hold, curve)
-    return ahead, _stretch(passes, timed.revealed, timed.hold, lambda held: curve(held).swapped)
+    ahead = stretch(passes, timed.revealed, timed.hold, curve)
+    return ahead, stretch(passes, timed.revealed, timed.hold, lambda held: curve(held).swapped)
 
 
-def _stretch(
-    length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], PrivacyProfile]
+def stretch(
+    length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Some steps under draws of their own."""
+    """Some steps under draws of their own.
+
+    Args:
+        length: steps.
+        revealed: (rate, steps) of the draws that are revealed, outermost first.
+        hold: steps for which the draw below them is held.
+        curve: the loss of so many steps of one such draw.
+    """
     if revealed:
         (rate, period), *rest = revealed
         nodes: list[Release] = [
-            Repeat(node=Revealed(node=_stretch(held, tuple(rest), hold, curve), rate=float(rate)), count=number)
+            Repeat(node=Revealed(node=stretch(held, tuple(rest), hold, curve), rate=float(rate)), count=number)
             for held, number in _parts(length, period)
         ]
     else:

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from dpcalc.curves.held import Held
-from dpcalc.curves.loss_moments import Curve, LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.privacy_profile import PrivacyProfile
 from dpcalc.curves.told_apart import ToldApart
 from dpcalc.errors import InputError
@@ -24,7 +24,7 @@ class Single:
         curve: its privacy loss; hashable, equal for equal steps.
     """
 
-    curve: LossCurve
+    curve: Curve
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.fingerprint import fingerprint
 from dpcalc.guarantee import Row
-from dpcalc.planner.describe import sampling_text
+from dpcalc.planner.describe import mechanism_text, sampling_text
 from dpcalc.report.gate_view import findings
 from dpcalc.report.json_parts import (
     budget_fields,
@@ -193,7 +193,8 @@ def _solved(
             {
                 "name": phase.name,
                 "steps": phase.steps,
-                "noise_multiplier": phase.mechanism.noise_multiplier,
+                "mechanism": mechanism_text(phase),
+                "noise_multiplier": phase.noise_multiplier,
                 "sampling": sampling_text(phase),
             }
             for phase in phases

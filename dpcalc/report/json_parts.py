@@ -68,6 +68,7 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
     return {
         "name": phase.name,
         "steps": phase.steps,
+        "mechanism": phase.mechanism,
         "noise_multiplier": phase.noise_multiplier,
         "clip": phase.clip,
         "sampling": phase.sampling,

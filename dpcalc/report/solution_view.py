@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
-from dpcalc.planner.describe import sampling_text
+from dpcalc.planner.describe import mechanism_text, sampling_text
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rational_up, rounded_down, rounded_up, up_to
 from dpcalc.report.usable import FACTOR
-from dpcalc.report.view import METHOD_NAMES, EvaluationView, guarantee_facts, protected, together
+from dpcalc.report.view import METHOD_NAMES, EvaluationView, guarantee_facts, noise_words, protected, together
 
 if TYPE_CHECKING:  # these load numpy, which other reports do without
     from dpcalc.planner.evaluate import DeltaAnswer
@@ -172,5 +172,5 @@ def _sections(solution: Solution) -> Iterable[tuple[str, str]]:
 
 def _phase(phase: Phase) -> str:
     """Length, noise and draws of a phase."""
-    noise = as_given(phase.mechanism.noise_multiplier)
-    return f"{phase.steps} steps, noise multiplier {noise}; {visible(sampling_text(phase))}"
+    noise = noise_words(mechanism_text(phase), phase.noise_multiplier)
+    return f"{phase.steps} steps, {noise}; {visible(sampling_text(phase))}"

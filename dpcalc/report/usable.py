@@ -62,16 +62,15 @@ def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
 
 def _scaled(phase: Phase, factor: Fraction) -> Phase:
     """A phase with its noise multiplied; the product of two short decimals is a decimal again."""
-    noise = float(_exact(phase.mechanism.noise_multiplier) * factor)
-    return replace(phase, mechanism=replace(phase.mechanism, noise_multiplier=noise))
+    if phase.noise_multiplier is None:
+        return phase
+    return phase.with_noise(float(_exact(phase.noise_multiplier) * factor))
 
 
 def _exchanged(phase: Phase, old: Value, new: Value) -> Phase:
     """A phase with a value in the place of another one."""
     if isinstance(new, float):
-        if phase.mechanism.noise_multiplier != old:
-            return phase
-        return replace(phase, mechanism=replace(phase.mechanism, noise_multiplier=new))
+        return phase.with_noise(new) if phase.noise_multiplier == old else phase
     levels = tuple(_redrawn(level, old, Fraction(new)) for level in phase.hierarchy.levels)
     return replace(phase, hierarchy=replace(phase.hierarchy, levels=levels))
 

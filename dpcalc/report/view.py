@@ -150,7 +150,8 @@ def _details(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
         yield "direction", guarantee.direction
     yield "tight", truth(guarantee.tight)
     for phase in evaluation.phases:
-        yield "shift", _of_phase(phase, evaluation, f"{phase.shift} clip norms")
+        if phase.shift is not None:
+            yield "shift", _of_phase(phase, evaluation, f"{phase.shift} clip norms")
     for row in evaluation.alternatives:
         yield "alternative", _alternative(row)
 
@@ -185,9 +186,16 @@ def _sampling(phase: PhaseSummary) -> str:
 
 def _training(phase: PhaseSummary) -> str:
     """Length and noise of a phase."""
-    noise = as_given(phase.noise_multiplier)
+    words = f"{phase.steps} steps, {noise_words(phase.mechanism, phase.noise_multiplier)}"
     clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
-    return f"{phase.steps} steps, noise multiplier {noise}, clipped: {clip}"
+    return words if phase.noise_multiplier is None else f"{words}, clipped: {clip}"
+
+
+def noise_words(mechanism: str, noise_multiplier: float | None) -> str:
+    """What a step does; of the Gaussian mechanism the noise alone."""
+    if noise_multiplier is None or not mechanism.startswith("gaussian"):
+        return mechanism
+    return f"noise multiplier {as_given(noise_multiplier)}"
 
 
 def _fraction(number: Fraction) -> str:
@@ -199,8 +207,9 @@ def _fraction(number: Fraction) -> str:
 
 def _bound(evaluation: Evaluation) -> str:
     """The one-step bound, and what a published one would print."""
-    distances = dict.fromkeys(_distances(phase) for phase in evaluation.phases)
-    words = [f"{evaluation.guarantee.bound}, distances {' and '.join(distances)}"]
+    told = [phase for phase in evaluation.phases if phase.shift is not None]
+    distances = dict.fromkeys(_distances(phase) for phase in told)
+    words = [evaluation.guarantee.bound + (f", distances {' and '.join(distances)}" if told else "")]
     for row in evaluation.alternatives:
         if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
             remark = "" if row.valid else " (not valid here)"

@@ -49,6 +49,7 @@ def evaluate(plan, *, method=None):
         PhaseSummary(
             name=phase.name,
             steps=phase.steps,
+            mechanism="gaussian",
             noise_multiplier=phase.mechanism.noise_multiplier,
             clip="example",
             sampling="256 of 60000 examples, Poisson",

@@ -20,9 +20,9 @@ SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
 
 
 def with_noise(plan, *noises):
-    """A plan with other noise, phase by phase; None leaves it."""
+    """A plan with other noise, phase by phase; None leaves it, and so does a mechanism without any."""
     phases = (
-        phase if noise is None else replace(phase, mechanism=replace(phase.mechanism, noise_multiplier=noise))
+        phase if None in (noise, phase.noise_multiplier) else phase.with_noise(noise)
         for phase, noise in zip(plan.phases, noises, strict=True)
     )
     return replace(plan, phases=tuple(phases))

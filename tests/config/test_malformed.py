@@ -3,7 +3,7 @@
 import pytest
 
 from tests.config.malformed_draws import BUILT, DRAWS, GROUPS
-from tests.config.texts import errors, flat, marked, nested
+from tests.config.texts import CLASSES, errors, flat, marked, nested, varied
 
 YAML = [
     ("empty", "§", [("DPC100", "empty")]),
@@ -338,14 +338,86 @@ MEANING = [
         [("DPC102", "got the string 'many'")],
     ),
 ]
+MECHANISMS = [
+    (
+        "unknown key of laplace",
+        flat({"mechanism": "{type: laplace, noise_multiplier: 2, §foo: 3}"}),
+        [("DPC101", "foo")],
+    ),
+    (
+        "key of another mechanism",
+        flat({"mechanism": "{type: pure-dp, epsilon: 1, §rho: 3}"}),
+        [("DPC107", "`rho` does not go with type `pure-dp`")],
+    ),
+    (
+        "gaussian epsilon",
+        flat({"mechanism": "{noise_multiplier: 1, §epsilon: 3}"}),
+        [("DPC107", "`epsilon` does not go with type `gaussian`")],
+    ),
+    ("unknown mechanism", flat({"mechanism": "{type: §laplacian, scale: 3}"}), [("DPC104", "laplacian")]),
+    ("laplace without noise", flat({"mechanism": "{type: laplace, noise_multiplier: §0}"}), [("DPC106", "0.001")]),
+    (
+        "missing parameter",
+        flat({"mechanism": None, "§mechanism": "{type: zcdp, omega: 9}"}),
+        [("DPC103", "`mechanism.rho`")],
+    ),
+    ("truncated too low", flat({"mechanism": "{type: zcdp, rho: 1, omega: §2}"}), [("DPC106", "above 2")]),
+    (
+        "always the truth",
+        flat({"mechanism": "{type: randomized-response, truth_probability: §1}"}),
+        [("DPC106", "below 1")],
+    ),
+    (
+        "answers below chance",
+        flat({"mechanism": "{type: randomized-response, truth_probability: §0.2, categories: 4}"}),
+        [("DPC106", "at least 1 / 4")],
+    ),
+    (
+        "answer of nobody",
+        flat({"mechanism": None, "§mechanism": "{type: randomized-response, truth_probability: 0.75}"}),
+        [("DPC104", "expected adjacency replace-one")],
+    ),
+    (
+        "group under laplace",
+        flat(
+            {
+                "mechanism": None,
+                "§mechanism": "{type: laplace, noise_multiplier: 2}",
+                "privacy": "{adjacency: add-remove, delta: 1e-6, group_size: 2}",
+            }
+        ),
+        [("DPC104", "got groups of 2")],
+    ),
+    (
+        "divergences and poisson draws of exchanged records",
+        flat(
+            {
+                "mechanism": None,
+                "§mechanism": "{type: zcdp, rho: 0.1}",
+                "privacy": "{adjacency: replace-one, delta: 1e-6}",
+            }
+        ),
+        [("DPC104", "got replace-one with poisson draws")],
+    ),
+    (
+        "laplace under a shuffle",
+        flat(
+            {
+                "mechanism": None,
+                "§mechanism": "{type: laplace, noise_multiplier: 2}",
+                "sampling": "{scheme: shuffle, size: 256}",
+            }
+        ),
+        [("DPC104", "got shuffle (example)")],
+    ),
+    (
+        "tasks under pure-dp",
+        varied(CLASSES, {"mechanism": None, "§mechanism": "{type: pure-dp, epsilon: 1}"}),
+        [("DPC104", "tasks")],
+    ),
+]
 NOT_YET = [
     ("version 2", flat({"version": "§2", "foo": "bar"}), [("DPC104", "version 2 of the config file")]),
-    ("laplace", flat({"mechanism": "{type: §laplace, scale: 3}"}), [("DPC104", "mechanism type `laplace`")]),
-    (
-        "randomized response",
-        flat({"mechanism": "{type: §randomized-response, truth_probability: 0.5}"}),
-        [("DPC104", "mechanism type")],
-    ),
     (
         "pate",
         flat({"mechanism": "{type: §pate-lnmax, gamma: 0.1, votes: v.csv}"}),
@@ -366,7 +438,7 @@ NOT_YET = [
     ("bare hydra marker", flat({"training": "{steps: §???}"}), [("DPC100", "stands for one still to be given")]),
     ("hydra defaults", "§defaults: [base]\nlr: 3\n", [("DPC110", "`defaults`")]),
 ]
-CASES = [*YAML, *KEYS, *VALUES, *RANGES, *MEANING, *DRAWS, *GROUPS, *BUILT, *NOT_YET]
+CASES = [*YAML, *KEYS, *VALUES, *RANGES, *MEANING, *DRAWS, *GROUPS, *BUILT, *MECHANISMS, *NOT_YET]
 
 
 def test_enough_cases_and_different_names():

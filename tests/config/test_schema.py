@@ -138,6 +138,13 @@ ONLY_DPCALC = {
     },
     "one part names or bounds another": {
         "no outer level",
+        "answers below chance",
+        "answer of nobody",
+        "group under laplace",
+        "divergences and poisson draws of exchanged records",
+        "laplace under a shuffle",
+        "tasks under pure-dp",
+        "laplace without noise",
         "no unit",
         "expected above count",
         "batch above count",
@@ -250,6 +257,8 @@ def built(said):
     return {**TASKS, "sampling": f"{{episodes: {{{episodes}}}}}"}
 
 
+EXCHANGED = {"privacy": "{adjacency: replace-one, delta: 1e-6}"}
+
 # For every key of the reference table: lines that change the plan, and lines that are wrong because of this key.
 EFFECTS = {
     "version": (None, {"version": "2"}),
@@ -300,6 +309,27 @@ EFFECTS = {
     "mechanism.clip": (
         {"mechanism": "{noise_multiplier: 1.1, clip: batch}"},
         {"mechanism": "{noise_multiplier: 1.1, clip: 1}"},
+    ),
+    "mechanism.truth_probability": (
+        {**EXCHANGED, "mechanism": "{type: randomized-response, truth_probability: 0.75}"},
+        {**EXCHANGED, "mechanism": "{type: randomized-response, truth_probability: 1}"},
+    ),
+    "mechanism.categories": (
+        {**EXCHANGED, "mechanism": "{type: randomized-response, truth_probability: 0.75, categories: 4}"},
+        {**EXCHANGED, "mechanism": "{type: randomized-response, truth_probability: 0.75, categories: 1}"},
+    ),
+    "mechanism.epsilon": (
+        {"mechanism": "{type: exponential, epsilon: 0.1}"},
+        {"mechanism": "{type: pure-dp, epsilon: -1}"},
+    ),
+    "mechanism.delta": (
+        {"mechanism": "{type: approximate-dp, epsilon: 0.1, delta: 1e-9}"},
+        {"mechanism": "{type: approximate-dp, epsilon: 0.1, delta: 1}"},
+    ),
+    "mechanism.rho": ({"mechanism": "{type: zcdp, rho: 0.1}"}, {"mechanism": "{type: zcdp, rho: -1}"}),
+    "mechanism.omega": (
+        {"mechanism": "{type: zcdp, rho: 0.1, omega: 9}"},
+        {"mechanism": "{type: zcdp, rho: 0.1, omega: 2}"},
     ),
     "training": ({"training": "{steps: 3}"}, {"training": "3"}),
     "training.steps": ({"training": "{steps: 3}"}, {"training": "{steps: 3.5}"}),

@@ -68,6 +68,7 @@ ROWS = (
 PHASE = PhaseSummary(
     name="main",
     steps=10_000,
+    mechanism="gaussian, noise multiplier 6",
     noise_multiplier=6.0,
     clip="task",
     sampling="32 of 1200 tasks, then 5 of 20 examples, fixed size, redrawn every step",

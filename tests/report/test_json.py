@@ -59,6 +59,7 @@ def test_epsilon_has_the_fields_of_the_contract():
             {
                 "name": "main",
                 "steps": 10_000,
+                "mechanism": "gaussian, noise multiplier 6",
                 "noise_multiplier": 6.0,
                 "clip": "task",
                 "sampling": "32 of 1200 tasks, then 5 of 20 examples, fixed size, redrawn every step",

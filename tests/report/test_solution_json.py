@@ -54,6 +54,7 @@ def test_a_solution_has_the_fields_of_the_contract():
             {
                 "name": "main",
                 "steps": 10_000,
+                "mechanism": "gaussian, noise multiplier 3.47913",
                 "noise_multiplier": 3.47913,
                 "sampling": "32 of 1200 (task), fixed size; then 5 of 20 (example), fixed size",
             }

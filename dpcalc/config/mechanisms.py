@@ -1,0 +1,122 @@
+"""What a phase may say of its mechanism: one model for each type."""
+
+from fractions import Fraction
+from typing import Literal
+
+from pydantic import Field
+
+from dpcalc.config.model import Model
+from dpcalc.config.values import Categories, Chance, DiscreteNoise, Noise, Norm, Order, Positive, Pure, Scale
+
+
+class Mechanism(Model):
+    """What one step does with its batch: by default it adds Gaussian noise to a sum of clipped vectors."""
+
+    type: Literal[
+        "gaussian",
+        "laplace",
+        "randomized-response",
+        "approximate-dp",
+        "pure-dp",
+        "zcdp",
+        "discrete-gaussian",
+        "discrete-laplace",
+        "exponential",
+    ] = Field(default="gaussian", description="The mechanism; it says which of the other keys there are.")
+    noise_multiplier: Noise = Field(
+        description="Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy. Under "
+        "laplace and discrete-laplace the scale of the noise."
+    )
+    max_grad_norm: Norm = Field(
+        default=Fraction(1), description="The clip norm. It is reported; epsilon does not depend on it."
+    )
+    clip: str | None = Field(
+        default=None,
+        description="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole, "
+        "`task` one that `episodes` constructs.",
+    )
+
+
+class LaplaceNoise(Mechanism):
+    """Laplace noise on a sum of vectors clipped in the 1-norm."""
+
+    noise_multiplier: Scale
+
+
+class _Parameters(Model):
+    """Any other mechanism."""
+
+    type: str
+
+
+class DiscreteGaussianNoise(_Parameters):
+    """Discrete Gaussian noise on a whole number that one contribution changes by at most 1."""
+
+    noise_multiplier: DiscreteNoise
+    clip: str | None = None
+
+
+class DiscreteLaplaceNoise(_Parameters):
+    """Discrete Laplace noise on such a number."""
+
+    noise_multiplier: Scale
+    clip: str | None = None
+
+
+class RandomizedResponse(_Parameters):
+    """Every drawn record answers with its own category, or with another one."""
+
+    truth_probability: Chance = Field(
+        description="Probability of the true answer, from 1 / categories on, for type randomized-response."
+    )
+    categories: Categories = Field(default=2, description="How many answers there are, for type randomized-response.")
+
+
+class PureDp(_Parameters):
+    """Any mechanism that is epsilon-DP."""
+
+    epsilon: Pure = Field(
+        description="What one step guarantees on its batch, for types approximate-dp, pure-dp and exponential."
+    )
+
+
+class ApproximateDp(PureDp):
+    """Any mechanism that is (epsilon, delta)-DP."""
+
+    delta: Chance = Field(description="The delta of that guarantee, for type approximate-dp.")
+
+
+class Zcdp(_Parameters):
+    """Any mechanism that is zCDP, truncated or not."""
+
+    rho: Pure = Field(description="Renyi divergence of order a is at most rho a, for type zcdp.")
+    omega: Order | None = Field(default=None, description="... at orders below omega, for truncated zCDP.")
+
+
+class Exponential(_Parameters):
+    """The exponential mechanism."""
+
+    epsilon: Positive
+
+
+AnyMechanism = (
+    Mechanism
+    | DiscreteGaussianNoise
+    | DiscreteLaplaceNoise
+    | RandomizedResponse
+    | PureDp
+    | ApproximateDp
+    | Zcdp
+    | Exponential
+)
+MECHANISMS: dict[str, type[AnyMechanism]] = {
+    "gaussian": Mechanism,
+    "laplace": LaplaceNoise,
+    "randomized-response": RandomizedResponse,
+    "approximate-dp": ApproximateDp,
+    "pure-dp": PureDp,
+    "zcdp": Zcdp,
+    "discrete-gaussian": DiscreteGaussianNoise,
+    "discrete-laplace": DiscreteLaplaceNoise,
+    "exponential": Exponential,
+}

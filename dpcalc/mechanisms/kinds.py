@@ -1,0 +1,30 @@
+"""All mechanisms that a phase can have."""
+
+from dpcalc.mechanisms.approximate_dp import ApproximateDp
+from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.laplace import Laplace
+from dpcalc.mechanisms.randomized_response import RandomizedResponse
+from dpcalc.mechanisms.zcdp import Exponential, Zcdp
+
+Shifted = Laplace | DiscreteGaussian | DiscreteLaplace
+"""Noise on a sum."""
+
+BlackBox = Shifted | RandomizedResponse | ApproximateDp | Zcdp | Exponential
+"""What is accounted for by its pair or its divergences alone."""
+
+Mechanism = Gaussian | BlackBox
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (
+        Gaussian,
+        Laplace,
+        RandomizedResponse,
+        ApproximateDp,
+        Zcdp,
+        DiscreteGaussian,
+        DiscreteLaplace,
+        Exponential,
+    )
+}
