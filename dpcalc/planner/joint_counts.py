@@ -10,7 +10,7 @@ import numpy as np
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import Alternative
 from dpcalc.release.contexts import Placement, contexts, large_group, members_drawn
-from dpcalc.release.phase_bounds import groups
+from dpcalc.release.group import groups
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import Law, binomial, hypergeometric, times
 from dpcalc.sampling.paths import Path

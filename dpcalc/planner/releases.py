@@ -11,7 +11,8 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.release.black_box_steps import Asked, Steps, black_box_release, refusal
 from dpcalc.release.counted import Bound
-from dpcalc.release.phase_bounds import groups, phase_bounds
+from dpcalc.release.group import groups
+from dpcalc.release.phase_bounds import phase_bounds
 from dpcalc.release.timed import Timed, phase_release
 from dpcalc.release.tree import Release, Sequence, WorstOf, step_counts
 from dpcalc.release.worst_paths import above_all, worst_paths

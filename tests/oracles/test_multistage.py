@@ -8,7 +8,7 @@ import pytest
 
 from dpcalc.planner import releases
 from dpcalc.planner.evaluate import delta_of
-from dpcalc.release import phase_bounds
+from dpcalc.release import group as group_module
 
 from .brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from .draws import Draw
@@ -142,7 +142,7 @@ def test_data_sets_that_once_cost_more_than_was_said(problem):
 @pytest.mark.parametrize("block", range(2))
 def test_groups_too_large_for_their_placements_to_be_told_apart(block, monkeypatch):
     """The same bound with small groups: nothing above one member is told apart."""
-    monkeypatch.setattr(phase_bounds, "LARGEST_PLACED", 1)
+    monkeypatch.setattr(group_module, "LARGEST_PLACED", 1)
     releases._alternatives.cache_clear()
     rng = np.random.default_rng([block, 19])
     for _ in range(10):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpcalc.planner.releases import alternatives
-from dpcalc.release.phase_bounds import groups
+from dpcalc.release.group import groups
 from dpcalc.release.timed import phase_release
 from dpcalc.release.tree import step_counts
 

@@ -24,7 +24,8 @@ from dpcalc.planner.releases import alternatives, releases
 from dpcalc.release.bounds import StepBound, one_step_bound
 from dpcalc.release.counted import Member
 from dpcalc.release.data_sets import data_set_pair
-from dpcalc.release.phase_bounds import Group, phase_bounds
+from dpcalc.release.group import Group
+from dpcalc.release.phase_bounds import phase_bounds
 from dpcalc.release.step import glued_profile, step_curve
 from dpcalc.release.timed import Timed, phase_release
 from dpcalc.release.tree import step_counts

@@ -27,7 +27,8 @@ from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, likeliest, 
 from dpcalc.planner.solve import solve
 from dpcalc.release import worst_paths
 from dpcalc.release.bounds import one_step_bound, path_bound
-from dpcalc.release.phase_bounds import Group, phase_bounds
+from dpcalc.release.group import Group
+from dpcalc.release.phase_bounds import phase_bounds
 from dpcalc.release.step import glued_profile, step_curve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
