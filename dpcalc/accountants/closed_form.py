@@ -1,8 +1,8 @@
-"""Epsilon of Gaussian steps without sampling: they are one Gaussian step, whose profile is known.
+"""Epsilon without a lattice: of a single step by its profile, and of Gaussian steps without sampling.
 
-T_i steps of distance d_i over deviation sigma_i compose to the pair N(0, 1), N(mu, 1), mu^2 = sum T_i (d_i/sigma_i)^2
-(Dong, Roth, Su 2022, 1905.02383, corollary 3.3), and delta(epsilon) = Phi(a) - e^epsilon Phi(a - mu) with
-a = mu/2 - epsilon/mu (Balle, Wang 2018, 1805.06530, theorem 8).
+The latter are one Gaussian step: T_i steps of distance d_i over deviation sigma_i compose to the pair N(0, 1),
+N(mu, 1), mu^2 = sum T_i (d_i/sigma_i)^2 (Dong, Roth, Su 2022, 1905.02383, corollary 3.3), and delta(epsilon) = Phi(a) -
+e^epsilon Phi(a - mu) with a = mu/2 - epsilon/mu (Balle, Wang 2018, 1805.06530, theorem 8).
 """
 
 import math
@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
-from dpcalc.curves.privacy_profile import GluedProfile
+from dpcalc.curves.privacy_profile import GluedProfile, PrivacyProfile
 from dpcalc.numerics.roots import bracket_root
 
 _ROUNDED = 1e-12  # relative error of a normal probability whose argument was rounded, with room to spare
 _LARGEST = 600.0  # epsilon that still leaves e^epsilon a float
+_LEAST_DELTA, _LARGEST_OF_ONE = 1e-10, 20.0  # of one step
+_ROUND_OFF = 1e-14  # bounds the error of its sum of probabilities, e^epsilon included
 _WORST = 1e-6  # share of delta that round-off may have
 
 
@@ -48,6 +50,28 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
     low, high = bracket_root(excess, 0.0, _LARGEST, tolerance=1e-13)
     epsilon = high if sign > 0 else low
     return epsilon if _delta(mu, epsilon)[1] < _WORST * delta else None
+
+
+def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
+    """One certified end of epsilon of a single step, from its profile.
+
+    Args:
+        counts: one direction.
+        delta: in (0, 1).
+        sign: +1 for an upper end, -1 for a lower end.
+
+    Returns:
+        epsilon >= 0, a part in ten thousand of delta from the exact value at most; None for several steps, for a step
+        whose profile is not known, for a delta so small that the rounding of a sum of probabilities matters, or for
+        an epsilon that makes e^epsilon inexact.
+    """
+    ((curve, count), *more) = counts.items()
+    if more or count > 1 or delta < _LEAST_DELTA or not isinstance(curve, PrivacyProfile):
+        return None
+    epsilon = curve.epsilon(delta - sign * _ROUND_OFF)
+    if epsilon > _LARGEST_OF_ONE:
+        return None
+    return epsilon if sign > 0 else epsilon * (1 - 1e-11)
 
 
 def _distance(curve: Curve) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
-from dpcalc.accountants.closed_form import gaussian_epsilon
+from dpcalc.accountants.closed_form import gaussian_epsilon, one_step_epsilon
 from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
 from dpcalc.accountants.conversion import best_delta, best_epsilon, log_peak
 from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
@@ -54,9 +54,12 @@ def interval(counts: dict[Curve, int], *, delta: float, sides: tuple[Side, ...])
     """
     if not counts:
         return tuple(0.0 for _ in sides)
-    exact = [gaussian_epsilon(counts, delta=delta, sign=side.sign) for side in sides]
-    known = tuple(end for end in exact if end is not None)
-    return known if len(known) == len(sides) else _on_lattices(counts, delta, sides)
+    for closed_form in (gaussian_epsilon, one_step_epsilon):
+        ends = (closed_form(counts, delta=delta, sign=side.sign) for side in sides)
+        known = tuple(end for end in ends if end is not None)
+        if len(known) == len(sides):
+            return known
+    return _on_lattices(counts, delta, sides)
 
 
 def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:

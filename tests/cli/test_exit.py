@@ -241,4 +241,5 @@ def test_the_exit_codes_of_the_contract():
 def test_a_missing_answer_names_the_run_and_what_to_try(real, file):
     ended = real("epsilon", str(file()), "--method", "optimal", "--set", "training.steps=20_000_000_000")
     assert (ended.code, ended.out) == (3, "")
-    assert re.match(r"error\[DPC901\]: .*20000000000 steps, noise multiplier .*delta .*; try --method pld\n", ended.err)
+    said = r"error\[DPC901\]: .*20000000000 steps, gaussian, noise multiplier .*delta .*; try --method pld\n"
+    assert re.match(said, ended.err)
