@@ -10,13 +10,11 @@ from collections.abc import Mapping
 
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
-from dpcalc.curves.privacy_profile import GluedProfile, PrivacyProfile
+from dpcalc.curves.privacy_profile import GluedProfile, half_line_terms
 from dpcalc.numerics.roots import bracket_root
 
 _ROUNDED = 1e-12  # relative error of a normal probability whose argument was rounded, with room to spare
 _LARGEST = 600.0  # epsilon that still leaves e^epsilon a float
-_LEAST_DELTA, _LARGEST_OF_ONE = 1e-10, 20.0  # of one step
-_ROUND_OFF = 1e-14  # bounds the error of its sum of probabilities, e^epsilon included
 _WORST = 1e-6  # share of delta that round-off may have
 
 
@@ -61,16 +59,18 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
         sign: +1 for an upper end, -1 for a lower end.
 
     Returns:
-        epsilon >= 0, a part in ten thousand of delta from the exact value at most; None for several steps, for a step
-        whose profile is not known, for a delta so small that the rounding of a sum of probabilities matters, or for
-        an epsilon that makes e^epsilon inexact.
+        epsilon >= 0, about 1e-6 relative in delta from the exact value; None for several steps, for other profiles than
+        that of (K), or where rounding matters: an exponent x of a probability is good to x units in the last place.
     """
     ((curve, count), *more) = counts.items()
-    if more or count > 1 or delta < _LEAST_DELTA or not isinstance(curve, PrivacyProfile):
+    if more or count > 1 or not isinstance(curve, GluedProfile):
         return None
-    epsilon = curve.epsilon(delta - sign * _ROUND_OFF)
-    if epsilon > _LARGEST_OF_ONE:
+    epsilon = curve.epsilon(delta)
+    terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
+    error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
+    if error > _WORST * delta or epsilon > _LARGEST:
         return None
+    epsilon = curve.epsilon(delta - sign * 2 * error)
     return epsilon if sign > 0 else epsilon * (1 - 1e-11)
 
 

@@ -143,14 +143,19 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
         high: a point where the loss is at most 0.
         epsilon: >= 0.
     """
+    return min(1.0, max(0.0, sum(half_line_terms(pair, high, epsilon))))
+
+
+def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
+    """What `half_line_delta` sums, each good to a few units in the last place of its exponents."""
     if epsilon >= pair.max_loss:
-        return 0.0
-    root, total = _root(pair, high, epsilon), 0.0
+        return []
+    root, terms = _root(pair, high, epsilon), []
     for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
         below = _phi((root - center) / pair.deviation)
         if below:
-            total += below * difference - (q * -math.expm1(-epsilon) * math.exp(min(epsilon + math.log(below), 700.0)))
-    return min(1.0, max(0.0, total))
+            terms += [below * difference, -q * -math.expm1(-epsilon) * math.exp(min(epsilon + math.log(below), 700.0))]
+    return terms
 
 
 def _root(pair: MixturePair, high: float, epsilon: float) -> float:

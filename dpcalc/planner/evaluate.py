@@ -15,6 +15,7 @@ from dpcalc.planner.describe import assumptions
 from dpcalc.planner.lower import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import theorem_3
+from dpcalc.planner.published_groups import GROUP_MIXTURE, group_rows
 from dpcalc.planner.releases import BOUND, is_noiseless, releases
 from dpcalc.planner.summary import PhaseSummary, summaries
 from dpcalc.planner.unanswered import naming
@@ -213,13 +214,14 @@ def _delta(counts: Counts, epsilon: float) -> float:
 
 
 def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:
-    """RDP beside the guarantee, and Theorem 3 where it says something else."""
+    """RDP beside the guarantee; Theorem 3 and the published pair of a group where they say something else."""
     rows = []
     if main.method != "rdp":
         rows.append(accountant_row(plan, "rdp"))
     published = theorem_3(plan)
     if published is not None and not published.valid:
         rows.append(published)
+    rows += [row for row in group_rows(plan) if row.bound == GROUP_MIXTURE and not row.valid]
     return tuple(rows)
 
 
