@@ -1,43 +1,133 @@
-"""The README tells the truth: its commands run, and print what it shows."""
+"""README and chapters tell the truth: their commands run and print what they show, their links lead somewhere."""
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.main import get_command
 
+from dpcalc.cli.commands import application
 from dpcalc.config import load, load_text
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-CONSOLE = "".join(re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL))
-EXAMPLES = re.findall(r"^\$ (dpcalc .*)\n((?:(?!\$ ).*\n)*)", CONSOLE, flags=re.MULTILINE)
+CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ["README.md", *CHAPTERS]}
+PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE) for name, text in PAGES.items()}
+COMMANDS = get_command(application()).commands
+REST = {  # what a part of a config leaves out
+    "version": "version: 1",
+    "sampling": "sampling: {LEVEL: {scheme: poisson, rate: 0.1}}",
+    "mechanism": "mechanism: {noise_multiplier: 1.1}",
+    "training": "training: {steps: 100}",
+    "privacy": "privacy: {unit: LEVEL, delta: 1e-6}",
+}
 
 
-@pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
-def test_commands_print_what_the_readme_shows(command, shown):
-    _, *arguments = shlex.split(command)
-    run = subprocess.run(
-        [sys.executable, "-m", "dpcalc", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert run.stdout == shown
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGES[page], flags=re.DOTALL | re.MULTILINE)
 
 
-def test_the_readme_shows_commands():
-    assert len(EXAMPLES) >= 4
+def everywhere(language):
+    """Every block of a language, named by its page."""
+    return [
+        pytest.param(text, id=f"{page} {number}")
+        for page in PAGES
+        for number, text in enumerate(blocks(page, language))
+    ]
 
 
-def test_the_worked_example_is_the_sample_config():
-    (shown,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-    sample = load(str(ROOT / "sample_configs" / "clinic_maml.yaml"))
-    assert load_text(shown, path="README.md").config_hash == sample.config_hash
+@pytest.mark.parametrize("session", everywhere("console"))
+def test_commands_print_what_is_shown(session, tmp_path):
+    shutil.copytree(ROOT / "sample_configs", tmp_path / "sample_configs")
+    steps = re.findall(r"^\$ dpcalc (.*)\n((?:(?!\$ ).*\n)*)", session, flags=re.MULTILINE)
+    assert session == "".join(f"$ dpcalc {words}\n{shown}" for words, shown in steps)
+    for words, shown in steps:
+        command = [sys.executable, "-m", "dpcalc", *shlex.split(words)]
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        pattern = "(?s:.*)".join(map(re.escape, re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)))
+        assert re.fullmatch(pattern, run.stdout), run.stdout
 
 
-def test_the_training_config_is_a_config(tmp_path):
-    shown, *_ = re.findall(r"```yml\n(.*?)```", README, flags=re.DOTALL)
+@pytest.mark.parametrize("text", everywhere("yml"))
+def test_parts_of_configs_are_configs(text, tmp_path):
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "optim.yaml").write_text("dp: {sigma: 1.1}\n", encoding="utf-8")
+    part = yaml.safe_load(text)
+    if "dpcalc" not in part:
+        level = part["data"].get("levels", [{"name": "example"}])[0]["name"]
+        text += "\n".join(line for key, line in REST.items() if key not in part).replace("LEVEL", level)
+    assert load_text(text, path=str(tmp_path / "train.yaml")).plan.steps > 0
+
+
+def test_the_training_config_is_read_with_its_references(tmp_path):
+    (shown,) = (text for text in blocks("docs/configs.md", "yml") if "dpcalc:" in text)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "optim.yaml").write_text("dp: {sigma: 1.1}\n", encoding="utf-8")
     plan = load_text(shown, path=str(tmp_path / "train.yaml")).plan
     assert (plan.steps, plan.phases[0].mechanism.noise_multiplier) == (14_063, 1.1)
+
+
+def test_the_worked_example_is_the_sample_config():
+    (shown,) = blocks("README.md", "yaml")
+    sample = load(str(ROOT / "sample_configs" / "clinic_maml.yaml"))
+    assert load_text(shown, path="README.md").config_hash == sample.config_hash
+
+
+def test_the_installation_is_the_one_that_ci_makes():
+    commands = re.findall(r"pip install [^`\n]*", PAGES["README.md"])
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert len(commands) == 2
+    assert all(f"\n{part}\n" in script.replace(" && ", "\n") for line in commands for part in line.split(" && "))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_named_command_and_option_exists(page):
+    named = re.findall(r"`([^`\n]+)`", PROSE[page]) + "".join(blocks(page, "sh") + blocks(page, "console")).split("\n")
+    lines = [re.sub(r"^(\$ )?dpcalc ", "", line).split("#")[0].split() for line in named if "dpcalc " in line[:9]]
+    lines += [line.split() for line in named if line.split(" ")[0] in COMMANDS or line.startswith("-")]
+    assert lines
+    for command, *words in lines:
+        assert command in COMMANDS or command.startswith("-"), command
+        assert {re.split(r"[=|]", word)[0] for word in [command, *words] if re.match(r"--?\w", word)} <= options(
+            command
+        )
+
+
+def options(command):
+    """The options of a command and its subcommands; where none is named, those of any."""
+    commands = [COMMANDS[command]] if command in COMMANDS else list(COMMANDS.values())
+    commands += [inner for one in commands for inner in getattr(one, "commands", {}).values()]
+    parameters = [parameter for one in commands for parameter in (*one.params, *getattr(one, "shared", ()))]
+    return {option for parameter in parameters for option in parameter.opts} | {"--help"}
+
+
+def anchors(text):
+    """What a page can be entered at, as GitHub names it."""
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+def test_links_lead_somewhere(page):
+    text = PROSE.get(page) or (ROOT / page).read_text(encoding="utf-8")
+    for target, _, anchor in re.findall(r"\]\((?!https?://)([^)#]*)(#([^)]*))?\)", text):
+        there = (ROOT / page).parent / target if target else ROOT / page
+        assert there.is_file(), target
+        assert not anchor or anchor in anchors(PROSE[there.resolve().relative_to(ROOT).as_posix()]), anchor
+
+
+def test_the_readme_is_short_and_names_every_chapter():
+    assert len(PAGES["README.md"].splitlines()) <= 150
+    assert sorted(re.findall(r"^\| \[(docs/\w.*?)\]\(\1\)", PAGES["README.md"], flags=re.MULTILINE)) == CHAPTERS
+
+
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_a_chapter_begins_with_what_it_answers(page):
+    title, _, answer, *_ = PAGES[page].splitlines()
+    assert title.startswith("# ")
+    assert answer.endswith(".")

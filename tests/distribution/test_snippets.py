@@ -1,4 +1,4 @@
-"""The snippets in the README: their commands run where they are meant to run."""
+"""The snippets in README and docs: their commands run where they are meant to run."""
 
 import os
 import re
@@ -14,13 +14,18 @@ from pre_commit.clientlib import load_manifest
 from .test_hooks import CONFIG, git
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SNIPPETS = {
-    text.split("\n")[0].removeprefix("# "): yaml.safe_load(text)
-    for text in re.findall(r"```YAML\n(.*?)```", README, re.DOTALL)
-}
+SNIPPETS = [
+    (text.split("\n")[0].removeprefix("# "), yaml.safe_load(text))
+    for page in ("README.md", "docs/gate.md")
+    for text in re.findall(r"```YAML\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 GATE = yaml.safe_load((ROOT / ".github" / "workflows" / "gate.yml").read_text(encoding="utf-8"))
+
+
+def snippets(path):
+    """Those for one file."""
+    return [content for name, content in SNIPPETS if name == path]
 
 
 @pytest.fixture
@@ -36,7 +41,8 @@ def repository(tmp_path):
 
 
 def test_the_gitlab_job_checks_against_the_base(repository):
-    job = SNIPPETS[".gitlab-ci.yml"]["privacy"]
+    (snippet,) = snippets(".gitlab-ci.yml")
+    job = snippet["privacy"]
     install, command = job["script"]
     assert shlex.split(install)[-1].startswith("dpcalc-privacy @ git+https://")
     base = git(repository, "rev-parse", "HEAD~1").stdout.strip()
@@ -50,13 +56,15 @@ def test_the_gitlab_job_checks_against_the_base(repository):
 
 
 def test_the_github_job_gives_inputs_that_there_are():
-    (job,) = SNIPPETS[".github/workflows/privacy.yml"]["jobs"].values()
-    *_, step = job["steps"]
-    assert set(step["with"]) <= set(ACTION["inputs"])
+    short, long = snippets(".github/workflows/privacy.yml")
+    for snippet in (short, long):
+        *_, step = snippet["jobs"]["privacy"]["steps"]
+        assert {"configs", "base"} <= set(step["with"]) <= set(ACTION["inputs"])
 
 
-def test_the_hook_in_the_readme_is_one_of_ours():
-    (repository,) = SNIPPETS[".pre-commit-config.yaml"]["repos"]
+def test_the_hook_is_one_of_ours():
+    (snippet,) = snippets(".pre-commit-config.yaml")
+    (repository,) = snippet["repos"]
     known = {hook["id"] for hook in load_manifest(str(ROOT / ".pre-commit-hooks.yaml"))}
     assert {hook["id"] for hook in repository["hooks"]} <= known
 

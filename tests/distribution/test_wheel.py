@@ -1,7 +1,8 @@
-"""What is installed: the wheel holds the schema, the templates and the mark for type checkers, and no tests."""
+"""The wheel holds the schema, the templates, the mark for type checkers, no tests; the source archive the chapters."""
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -35,3 +36,12 @@ def test_nothing_else_is_in_the_wheel(wheel):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"dpcalc"}
     (points,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     assert b"dpcalc = dpcalc.__main__:main" in wheel.read(points)
+
+
+def test_the_chapters_that_the_readme_links_are_in_the_source_archive(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (path,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert inside >= {"README.md", "CHANGELOG.md", "LICENSE", *(f"docs/{path.name}" for path in ROOT.glob("docs/*.md"))}
