@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import Segment
-from dpcalc.curves.privacy_profile import smallest_epsilon
+from dpcalc.curves.privacy_profile import PrivacyProfile
 from dpcalc.errors import InputError
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Atoms:
+class Atoms(PrivacyProfile):
     """A pair (P, Q) by the masses of P at each value of the loss log dP/dQ; what P lacks to 1 has no loss.
 
     Attributes:
@@ -82,10 +82,6 @@ class Atoms:
     def _arrays(self) -> tuple[Array, Array]:
         """(losses, masses)."""
         return np.array(self.losses, dtype=np.float64), np.array(self.masses, dtype=np.float64)
-
-    def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12, or `inf`."""
-        return math.inf if delta < self.infinite else smallest_epsilon(self, delta)
 
 
 def of_profile(delta: Callable[[float], float], losses: Array, infinite: float) -> Atoms:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.coarsen import growth
-from dpcalc.curves.dominating_pair import Segment
+from dpcalc.curves.dominating_pair import LossCurve, Segment
 from dpcalc.curves.local_scale import rough_points, scales, subdivided
-from dpcalc.curves.loss_moments import LossCurve, reach
+from dpcalc.curves.loss_moments import reach
 from dpcalc.errors import ConvergenceError
 from dpcalc.numerics.quadrature import panels_between
 

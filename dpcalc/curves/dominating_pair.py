@@ -1,9 +1,10 @@
-"""A pair (P, Q) of Gaussian mixtures on the line, and pieces of the line on which its loss is read."""
+"""What every loss is made of: pairs (P, Q) of Gaussian mixtures on the line, and pieces on which their loss is read."""
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,35 @@ from dpcalc.errors import InputError
 Array = NDArray[np.float64]
 
 
+class LossCurve(Protocol):
+    """What an accountant needs of one step in one direction; hashable, equal for equal steps.
+
+    A curve that inherits from it has all of its loss on the segments, unless it says otherwise.
+    """
+
+    @property
+    def segments(self) -> tuple["Segment", ...]:
+        """Pieces of the line that carry the losses different from 0."""
+        ...
+
+    @property
+    def at_zero(self) -> float:
+        """P mass whose loss is exactly 0 and lies on no segment."""
+        return 0.0
+
+    @property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, P masses) of single values."""
+        return (), ()
+
+    @property
+    def infinite(self) -> float:
+        """P mass where Q has none: its loss is infinite, and in no moment."""
+        return 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
-class MixturePair:
+class MixturePair(LossCurve):
     """P = sum_i p_i N(c_i, sigma^2) against Q = sum_i q_i N(c_i, sigma^2).
 
     The privacy loss at y is log P(y)/Q(y); it is computed from the exact weight differences p_i - q_i,
@@ -95,21 +123,6 @@ class MixturePair:
         pairs = zip(self.weights_p, self.weights_q, strict=True)
         ratio = max((p / q if q else math.inf) for p, q in pairs if p)
         return math.log(ratio) if ratio < math.inf else math.inf
-
-    @property
-    def at_zero(self) -> float:
-        """P mass off the line: none."""
-        return 0.0
-
-    @property
-    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, P masses) off the line: none."""
-        return (), ()
-
-    @property
-    def infinite(self) -> float:
-        """P mass where Q has none: none."""
-        return 0.0
 
     def mass_below(self, y: float) -> float:
         """P(-inf, y)."""

@@ -8,12 +8,11 @@ so that K keeps its digits when one step leaks next to nothing.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.curves.dominating_pair import Segment
+from dpcalc.curves.dominating_pair import LossCurve, Segment
 from dpcalc.curves.held import Held, HeldMoments, LogMoments
 from dpcalc.curves.local_scale import rough_points, scales, subdivided
 from dpcalc.curves.rdp_curve import RdpCurve
@@ -24,30 +23,6 @@ Array = NDArray[np.float64]
 _MOST_PANELS = 200_000
 _ROUND_OFF = 1e-15
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
-
-
-class LossCurve(Protocol):
-    """What an accountant needs of one step in one direction; hashable, equal for equal steps."""
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Pieces of the line that carry the losses different from 0."""
-        ...
-
-    @property
-    def at_zero(self) -> float:
-        """P mass whose loss is exactly 0 and lies on no segment."""
-        ...
-
-    @property
-    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, P masses) of single values."""
-        ...
-
-    @property
-    def infinite(self) -> float:
-        """P mass where Q has none: its loss is infinite, and in no moment."""
-        ...
 
 
 Curve = LossCurve | Held | RdpCurve

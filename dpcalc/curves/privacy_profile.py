@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-from dpcalc.curves.dominating_pair import MixturePair, Segment
+from dpcalc.curves.dominating_pair import LossCurve, MixturePair, Segment
 from dpcalc.numerics.roots import bracket_root
 
 
@@ -20,8 +20,33 @@ def _phi(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
+@runtime_checkable
+class PrivacyProfile(LossCurve, Protocol):
+    """A loss of one step in one direction whose profile can be read at every epsilon."""
+
+    @property
+    def swapped(self) -> "PrivacyProfile":
+        """The opposite direction."""
+        ...
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound of the profile at any real epsilon, in [0, 1]."""
+        ...
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12, or `inf`."""
+        if delta < self.infinite:
+            return math.inf
+        if self.delta(0.0) <= delta:
+            return 0.0
+        high = 1.0
+        while self.delta(high) > delta:
+            high *= 2
+        return bracket_root(lambda epsilon: self.delta(epsilon) - delta, 0.0, high, tolerance=1e-12)[1]
+
+
 @dataclass(frozen=True, kw_only=True)
-class GluedProfile:
+class GluedProfile(PrivacyProfile):
     """Upper bound on delta(epsilon) of one step, one direction, for every real epsilon.
 
     Both pairs have the form eta N(0) + M against eta N(shift) + M with a common part M on centers >= 0,
@@ -62,74 +87,12 @@ class GluedProfile:
         edge = self.shift / 2
         return max(0.0, 1 - self.own.mass_below(edge) - self.other.swapped.mass_below(edge))
 
-    @property
-    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, P masses) off the line: none."""
-        return (), ()
-
-    @property
-    def infinite(self) -> float:
-        """P mass where Q has none: none."""
-        return 0.0
-
     def delta(self, epsilon: float) -> float:
         """The profile at any real epsilon: an upper bound, in [0, 1]."""
         if epsilon < 0:
             other = half_line_delta(self.other, self.shift / 2, -epsilon)
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other)
         return half_line_delta(self.own, self.shift / 2, epsilon)
-
-    def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12."""
-        return smallest_epsilon(self, delta)
-
-
-@runtime_checkable
-class PrivacyProfile(Protocol):
-    """One step in one direction with a profile that can be read at every epsilon; also a `LossCurve`."""
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Pieces of the line that carry the losses different from 0."""
-        ...
-
-    @property
-    def at_zero(self) -> float:
-        """P mass with loss 0 that lies on no segment."""
-        ...
-
-    @property
-    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, P masses) of single values."""
-        ...
-
-    @property
-    def infinite(self) -> float:
-        """P mass where Q has none."""
-        ...
-
-    @property
-    def swapped(self) -> "PrivacyProfile":
-        """The opposite direction."""
-        ...
-
-    def delta(self, epsilon: float) -> float:
-        """An upper bound of the profile, in [0, 1]."""
-        ...
-
-    def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 with delta(epsilon) <= delta."""
-        ...
-
-
-def smallest_epsilon(profile: PrivacyProfile, delta: float) -> float:
-    """Smallest epsilon >= 0 with profile.delta(epsilon) <= delta, rounded up to a relative 1e-12."""
-    if profile.delta(0.0) <= delta:
-        return 0.0
-    high = 1.0
-    while profile.delta(high) > delta:
-        high *= 2
-    return bracket_root(lambda epsilon: profile.delta(epsilon) - delta, 0.0, high, tolerance=1e-12)[1]
 
 
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:

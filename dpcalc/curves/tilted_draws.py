@@ -21,9 +21,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcalc.curves.dominating_pair import MixturePair, Segment
+from dpcalc.curves.dominating_pair import LossCurve, MixturePair, Segment
 from dpcalc.curves.held import Held
-from dpcalc.curves.loss_moments import Curve, LossCurve
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.errors import UnsupportedError
 from dpcalc.numerics.quadrature import panels_between

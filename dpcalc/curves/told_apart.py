@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpcalc.curves.dominating_pair import Segment
-from dpcalc.curves.privacy_profile import PrivacyProfile, smallest_epsilon
+from dpcalc.curves.privacy_profile import PrivacyProfile
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToldApart:
+class ToldApart(PrivacyProfile):
     """Upper bound on the profile of a step that is `profiles[i]` with probability `weights[i]`, else no release.
 
     The draw has the same law in D and D', and revealing it can only help the reader, so the profile is the average.
@@ -59,7 +59,3 @@ class ToldApart:
         rest = max(0.0, 1 - math.fsum(self.weights)) * max(0.0, -math.expm1(epsilon))
         parts = (weight * profile.delta(epsilon) for weight, profile in zip(self.weights, self.profiles, strict=True))
         return rest + math.fsum(parts)
-
-    def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up to a relative 1e-12, or `inf`."""
-        return math.inf if delta < self.infinite else smallest_epsilon(self, delta)
