@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpcalc.adjacency import Adjacency
 from dpcalc.config import schema
 from dpcalc.config.diagnostics import ConfigError
-from dpcalc.config.mechanisms import AnyMechanism
+from dpcalc.config.mechanisms import AnyMechanism, GaussianNoise
 from dpcalc.config.nodes import Node, Scalar, entry
 from dpcalc.config.schema import Draw, FixedDraw, HeldDraw, PoissonDraw, ReplacingDraw, ShuffledDraw, Training
 from dpcalc.config.sections import RunSections, Sections
@@ -139,11 +139,11 @@ def _phase(run: RunSections, number: int, found: Sections) -> Phase:
 
 def _mechanism(said: AnyMechanism) -> "Mechanism":
     """What a step does with its batch."""
-    values = {key: getattr(said, key) for key in type(said).model_fields if key not in {"type", "clip"}}
+    values = {key: getattr(said, key) for key in type(said).model_fields if key not in {"type", "clip", "also"}}
     known = {key: value for key, value in values.items() if value is not None}
     floats = {key: value if isinstance(value, int) else float(value) for key, value in known.items()}
-    if said.type == "gaussian":
-        return Gaussian(**floats)
+    if isinstance(said, GaussianNoise):
+        return Gaussian(**floats, also=tuple(float(other.noise_multiplier) for other in said.also))
     from dpcalc.mechanisms.kinds import MECHANISMS  # noqa: PLC0415  it loads numpy
 
     name = "approximate-dp" if said.type == "pure-dp" else said.type

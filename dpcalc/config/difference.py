@@ -154,9 +154,9 @@ def _place(old: Node | None, new: Node) -> Mark:
 def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:
     """Whether a part is about the data, the scheme or its period, the level that is clipped, or tuning; not how much.
 
-    Phases of another number may hide any of these.
+    Phases of another number may hide any of these; sums that are `also` released are such a part too.
     """
-    if keys[0] in {"data", "tuning"} or keys == ("phases",) or keys[-1] in {"clip", "scheme", "redraw_every"}:
+    if keys[0] in {"data", "tuning"} or keys == ("phases",) or keys[-1] in {"clip", "also", "scheme", "redraw_every"}:
         return True
     changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every", EPISODES))
     return "sampling" in keys[:3] and (old is None or new is None or changed)

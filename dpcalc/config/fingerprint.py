@@ -10,7 +10,8 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 
-if TYPE_CHECKING:  # this loads numpy
+if TYPE_CHECKING:  # these load numpy
+    from dpcalc.mechanisms.kinds import Mechanism
     from dpcalc.planner.repetitions import Repetitions
 
 
@@ -55,10 +56,17 @@ def _phase(phase: Phase) -> dict[str, object]:
         **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),
         **({"tree": phase.hierarchy.tree.digest} if phase.hierarchy.tree else {}),
         "mechanism": phase.mechanism.name,
-        **{key: float(value).hex() for key, value in asdict(phase.mechanism).items()},
+        **_parameters(phase.mechanism),
         "clip": phase.clip,
         "steps": phase.steps,
     }
+
+
+def _parameters(mechanism: "Mechanism") -> dict[str, object]:
+    """The parameters of a mechanism; without other sums it is what it was before there were any."""
+    values = asdict(mechanism)
+    also = [noise.hex() for noise in values.pop("also", ())]
+    return {**{key: float(value).hex() for key, value in values.items()}, **({"also": also} if also else {})}
 
 
 def _level(level: Level) -> dict[str, object]:

@@ -112,6 +112,15 @@ def long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     return replace(run, entries={**run.entries, **sections})
 
 
+def with_sums(mechanism: Node) -> Node:
+    """A merged `mechanism` whose `also` is a list."""
+    also = entry(mechanism, "also")
+    if not isinstance(mechanism, Section) or not isinstance(also, Section):
+        return mechanism
+    listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)
+    return replace(mechanism, entries={**mechanism.entries, "also": listed})
+
+
 def with_amounts(sampling: Node) -> Node:
     """A merged `sampling` whose `batch_size` is the size or the expected number that its scheme takes."""
     if not isinstance(sampling, Section):

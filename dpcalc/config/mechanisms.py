@@ -1,12 +1,26 @@
 """What a phase may say of its mechanism: one model for each type."""
 
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from dpcalc.config.model import Model
-from dpcalc.config.values import Categories, Chance, DiscreteNoise, Noise, Norm, Order, Positive, Pure, Scale
+from dpcalc.config.values import (
+    Categories,
+    Chance,
+    DiscreteNoise,
+    Noise,
+    Norm,
+    Order,
+    OtherNoise,
+    Positive,
+    Pure,
+    Scale,
+)
+
+MAX_SUMS = 100  # released beside the gradients
 
 
 class Mechanism(Model):
@@ -34,6 +48,31 @@ class Mechanism(Model):
         default=None,
         description="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole, "
         "`task` one that `episodes` constructs.",
+    )
+
+
+class OtherSum(Model):
+    """A noisy sum that a step releases beside that of the clipped vectors, over the same sample."""
+
+    noise_multiplier: OtherNoise
+
+
+def _limited(value: list[OtherSum]) -> list[OtherSum]:
+    """Not more than anybody releases."""
+    if len(value) > MAX_SUMS:
+        raise PydanticCustomError("list_length", "{words}", {"words": f"at most {MAX_SUMS} sums"})
+    return value
+
+
+class GaussianNoise(Mechanism):
+    """Gaussian noise on a sum of clipped vectors, and on others over the same sample."""
+
+    also: Annotated[list[OtherSum], AfterValidator(_limited)] = Field(
+        default=[],
+        description="For type gaussian: another sum with Gaussian noise over the same sample, such as the count of "
+        "adaptive clipping, as {noise_multiplier: 20}, or several in a list. Its noise multiplier is the standard "
+        "deviation of its noise divided by the most that the owner of one clipped vector adds to it: twice the "
+        "deviation for bits less 1/2.",
     )
 
 
@@ -101,6 +140,7 @@ class Exponential(_Parameters):
 
 AnyMechanism = (
     Mechanism
+    | GaussianNoise
     | DiscreteGaussianNoise
     | DiscreteLaplaceNoise
     | RandomizedResponse
@@ -110,7 +150,7 @@ AnyMechanism = (
     | Exponential
 )
 MECHANISMS: dict[str, type[AnyMechanism]] = {
-    "gaussian": Mechanism,
+    "gaussian": GaussianNoise,
     "laplace": LaplaceNoise,
     "randomized-response": RandomizedResponse,
     "approximate-dp": ApproximateDp,

@@ -15,6 +15,7 @@ from dpcalc.config.forms import (
     long_run,
     with_amounts,
     with_ends,
+    with_sums,
 )
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
 from dpcalc.config.source import error
@@ -165,8 +166,9 @@ def _sections(run: Section) -> Section:
 
 
 def _finished(sections: Section) -> Section:
-    """Merged sections with the batch size where the merged scheme wants it."""
-    entries = {key: with_amounts(value) if key == "sampling" else value for key, value in sections.entries.items()}
+    """Merged sections with the batch size where the merged scheme wants it, and other sums in a list."""
+    long = {"sampling": with_amounts, "mechanism": with_sums}
+    entries = {key: long[key](value) if key in long else value for key, value in sections.entries.items()}
     return replace(sections, entries=entries)
 
 
@@ -234,6 +236,9 @@ def _assigned(root: Section, item: Assignment, names: tuple[str, ...] | None) ->
             message = f"`data.examples` sets the only level, and these data have {len(levels.items)}"
             return error("DPC107", marks[-1], message, "set `data.levels[0].count`")
         keys, marks = ("data", "levels", 0, "count"), (marks[0], marks[1], marks[1], marks[1])
+    lost = _unnumbered(root, keys)
+    if lost:
+        return error("DPC103", marks[0], f"there is no {shown(lost)} to set", "list items are numbered from [0]")
     found = _placed(root, replace(item, keys=keys, marks=marks), names)
     return found if isinstance(found, Section | Diagnostic) else root
 
@@ -255,6 +260,15 @@ def _placed(node: Node, item: Assignment, names: tuple[str, ...] | None) -> Node
         return error("DPC103", item.marks[0], f"there is no {shown(head)} to set", "list items are numbered from [0]")
     below = _placed(here, rest, names)
     return below if isinstance(below, Diagnostic) else replace(node, entries={**node.entries, str(head): below})
+
+
+def _unnumbered(node: Node | None, keys: Sequence[str | int]) -> str:
+    """The first key that leads into a list without saying to which item, "" where there is none."""
+    for key in keys:
+        if isinstance(node, Items) and isinstance(key, str):
+            return key
+        node = child(node, key)
+    return ""
 
 
 def _overlay(base: Section, item: Assignment) -> Section:

@@ -19,7 +19,6 @@ from dpcalc.config.vocabulary import (
     ADVICE,
     key_suggestion,
     kind,
-    unsupported_key,
     unsupported_value,
     value_suggestion,
 )
@@ -55,6 +54,7 @@ _EXAMPLES = {
     "mean": "say how often the run is repeated on average",
 }
 _KINDS = {"type": "mechanism type", "method": "accounting method"}
+_SUMS = "a mapping such as {noise_multiplier: 20}, or a list of such"
 _SHAPES = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
@@ -111,13 +111,9 @@ def unexpected(node: Node, expected: str) -> Diagnostic:
 
 def unknown_key(section: Node, key: str, value: Node) -> Diagnostic:
     """A key that the schema does not have: planned, or a mistake."""
-    where = kind(section.path)
-    planned = unsupported_key(where, key)
     mark = value.key or value.anchor
-    if planned:
-        return error("DPC104", mark, f"{planned} {NOT_YET}", ADVICE.get(key, ""))
     place = f"in `{section.path}`" if section.path else "at the top level"
-    return error("DPC101", mark, f"unknown key `{key}` {place}", key_suggestion(where, key).hint)
+    return error("DPC101", mark, f"unknown key `{key}` {place}", key_suggestion(kind(section.path), key).hint)
 
 
 def _outcome(check: Callable[[], T], section: Node) -> tuple[T | None, tuple[Diagnostic, ...]]:
@@ -167,7 +163,7 @@ def _explained(detail: ErrorDetails, node: Node, key: str) -> Iterator[str]:
     """Keys whose absence another mistake in the same mapping already explains ("*": any)."""
     if detail["type"] != "extra_forbidden":
         return
-    if unsupported_key(kind(node.path), key) or key in _AMOUNTS:
+    if key in _AMOUNTS:
         yield "*"
     yield key_suggestion(kind(node.path), key).key
 
@@ -192,7 +188,7 @@ def _sentences(detail: ErrorDetails, node: Node, key: str) -> Iterator[Diagnosti
     elif failure == "extra_forbidden" and isinstance(node, Section):
         yield _surplus(node, key, target)
     elif failure in _SHAPES:
-        yield unexpected(target, _SHAPES[failure])
+        yield unexpected(target, _SUMS if key == "also" else _SHAPES[failure])
     elif failure == "wrong_type":
         yield unexpected(target, detail["msg"])
     elif failure in {"literal_error", "enum"}:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dpcalc.config import scalars
 from dpcalc.config.forms import EPISODES
@@ -16,6 +17,9 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import Tree
+
+if TYPE_CHECKING:  # this loads numpy
+    from dpcalc.mechanisms.kinds import Mechanism
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
@@ -120,10 +124,17 @@ def _run(phase: Phase) -> Iterator[str]:
     else:
         built = asdict(hierarchy.episodes)
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
-    known = "".join(f", {key}: {_float(value)}" for key, value in asdict(mechanism).items() if value != math.inf)
+    values = {key: value for key, value in asdict(mechanism).items() if key != "also" and value != math.inf}
+    known = "".join(f", {key}: {_float(value)}" for key, value in values.items()) + _also(mechanism)
     clipped = "" if phase.noise_multiplier is None else f", clip: {quoted(clip)}"
     yield f"mechanism: {{type: {mechanism.name}{known}{clipped}}}"
     yield f"training: {{steps: {phase.steps}}}"
+
+
+def _also(mechanism: "Mechanism") -> str:
+    """What a step releases beside the sum of the gradients."""
+    others = [f"{{noise_multiplier: {_float(noise)}}}" for noise in getattr(mechanism, "also", ())]
+    return f", also: [{', '.join(others)}]" if others else ""
 
 
 def _draw(level: Level) -> str:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.config.mechanisms import MECHANISMS
+from dpcalc.config.mechanisms import MECHANISMS, OtherSum
 from dpcalc.config.model import Model
 from dpcalc.config.values import (
     Amount,
@@ -229,6 +229,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "sampling.*": DRAW_KEYS,
     "sampling.episodes": tuple(Episodes.model_fields),
     "mechanism": tuple(dict.fromkeys(key for kind in MECHANISMS.values() for key in kind.model_fields)),
+    "mechanism.also": tuple(OtherSum.model_fields),
     "training": (*Training.model_fields, "batch_size"),
     "phases[]": ("name", "sampling", "mechanism", "training"),
     "privacy": tuple(Privacy.model_fields),

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE, EPISODES, is_short, level_names
-from dpcalc.config.mechanisms import MECHANISMS, AnyMechanism, Mechanism
+from dpcalc.config.mechanisms import MECHANISMS, AnyMechanism, GaussianNoise
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
 from dpcalc.config.model import Model
@@ -274,7 +274,7 @@ class _Reader:
 def _mechanism(sections: Section) -> type[AnyMechanism]:
     """What the mechanism must be, by its type; a type that is none is told of by the default."""
     kind = entry(sections.entries.get("mechanism"), "type")
-    return MECHANISMS.get(kind.text if isinstance(kind, Scalar) else "", Mechanism)
+    return MECHANISMS.get(kind.text if isinstance(kind, Scalar) else "", GaussianNoise)
 
 
 def _newest(section: Node) -> Mark:

@@ -150,6 +150,8 @@ Rate = Annotated[Fraction, Exact(_TINY, Fraction(1), "more than 0 (at least 1e-1
 Expected = Annotated[Fraction, Exact(_TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")]
 Epochs = Annotated[Fraction, Exact(Fraction(0), Fraction(MAX_COUNT), "from 0 to 1e+15")]
 Noise = Annotated[Fraction, Exact(Fraction(1, 10**6), Fraction(10**9), "0, or from 1e-6 to 1e9", gap=(Fraction(0),))]
+OTHER_NOISE = Exact(Fraction(1, 10**6), Fraction(10**9), "from 1e-6 to 1e9")
+OtherNoise = Annotated[Fraction, OTHER_NOISE]
 Scale = Annotated[Fraction, Exact(Fraction(1, 1000), Fraction(10**6), "from 0.001 to 1e6")]
 DiscreteNoise = Annotated[Fraction, Exact(Fraction(1, 1000), Fraction(1282), "from 0.001 to 1282")]
 Pure = Annotated[Fraction, Exact(Fraction(0), Fraction(100), "from 0 to 100")]

@@ -11,6 +11,7 @@ _SYNONYMS = {
     "clip_bound max_norm grad_norm central_privacy_clipping_bound l2_norm_bound sensitivity",
     "mechanism.noise_multiplier": "sigma noise_parameter noise_scale noise noise_mult noise_level stddev z",
     "mechanism.clip": "clip_level clipping clip_per",
+    "mechanism.also": "clipped_count adaptive_clipping second_mechanism",
     "mechanism.type": "mechanism_type kind distribution",
     "sampling.rate": "sample_rate sampling_rate sampling_prob sampling_probability subsampling_rate q probability",
     "sampling.expected": "clients_per_round cohort_size expected_batch_size lot_size users_per_round expected_size",
@@ -65,9 +66,6 @@ _VALUES = {
         "exponential": "bounded-range",
     },
 }
-_NOT_YET_KEYS = {
-    "mechanism": {"also": "`mechanism.also` (a second Gaussian on the same sample)"},
-}
 _NOT_YET_VALUES = {
     "type": ("pate-lnmax", "pate-gnmax"),
     "method": ("inversion", "gdp"),
@@ -100,21 +98,8 @@ def kind(path: str) -> str:
         ('sampling.*', 'data.levels[]', 'phases[]')
     """
     general = re.sub(r"\[[0-9]+\]", "[]", path)
-    general = general.removeprefix("phases[].")
+    general = general.removeprefix("phases[].").replace("also[]", "also")
     return "sampling.*" if general.startswith("sampling.") and general not in KEYS else general
-
-
-def unsupported_key(section: str, key: str) -> str:
-    """The name of a planned feature behind a key, "" when there is none.
-
-    Args:
-        section: kind of section.
-        key: a key that the schema does not have.
-
-    Returns:
-        Words for the sentence "... is not supported by this version of dpcalc".
-    """
-    return _NOT_YET_KEYS.get(section, {}).get(key, "")
 
 
 def unsupported_value(key: str, text: str) -> bool:

@@ -8,7 +8,15 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from dpcalc.config.mechanisms import MECHANISMS, ApproximateDp, Mechanism, RandomizedResponse, Zcdp
+from dpcalc.config.mechanisms import (
+    MAX_SUMS,
+    MECHANISMS,
+    ApproximateDp,
+    GaussianNoise,
+    Mechanism,
+    RandomizedResponse,
+    Zcdp,
+)
 from dpcalc.config.model import Model
 from dpcalc.config.schema import (
     Accounting,
@@ -27,6 +35,7 @@ from dpcalc.config.schema import (
     Tuning,
 )
 from dpcalc.config.values import (
+    OTHER_NOISE,
     Categories,
     Chance,
     Count,
@@ -176,6 +185,16 @@ def _of_types() -> Schema:
     return {"allOf": rules}
 
 
+OTHER_SUM: Schema = {
+    "type": "object",
+    "properties": {"noise_multiplier": OTHER_NOISE.described()},
+    "required": ["noise_multiplier"],
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+}
+OTHER_SUMS: Schema = {"type": "array", "items": OTHER_SUM, "maxItems": MAX_SUMS}
+
+
 class WrittenMechanism(Mechanism):
     """What one step does with its batch."""
 
@@ -183,6 +202,9 @@ class WrittenMechanism(Mechanism):
 
     noise_multiplier: Noise | None = Field(  # type: ignore[assignment]  # a phase may inherit it
         default=None, description=Mechanism.model_fields["noise_multiplier"].description
+    )
+    also: Annotated[object, WithJsonSchema({"anyOf": [OTHER_SUM, OTHER_SUMS]})] = Field(
+        default=None, description=GaussianNoise.model_fields["also"].description
     )
     truth_probability: Chance | None = Field(
         default=None, description=RandomizedResponse.model_fields["truth_probability"].description

@@ -9,16 +9,19 @@ from dpcalc.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Gaussian noise on the sum of the clipped contributions.
+    """Gaussian noise on the sum of the clipped contributions, and on other sums over the same sample.
 
     Attributes:
         noise_multiplier: noise standard deviation divided by the clip norm, >= 0; 0 is no noise.
         max_grad_norm: clip norm, > 0; reported, epsilon does not depend on it.
+        also: of every other sum that is released with it, such as the count of adaptive clipping, the standard
+            deviation of its noise divided by the largest norm of what one clipped vector's owner adds to it, > 0.
     """
 
     name: ClassVar[str] = "gaussian"
     noise_multiplier: float
     max_grad_norm: float = 1.0
+    also: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse negative or non-finite numbers."""
@@ -26,3 +29,33 @@ class Gaussian:
             raise InputError(f"noise_multiplier: expected a finite number >= 0, got {self.noise_multiplier!r}")
         if not (math.isfinite(self.max_grad_norm) and self.max_grad_norm > 0):
             raise InputError(f"max_grad_norm: expected a finite number > 0, got {self.max_grad_norm!r}")
+        for other in self.also:
+            if not (math.isfinite(other) and other > 0):
+                raise InputError(f"also: expected finite noise multipliers > 0, got {other!r}")
+
+    @property
+    def joint(self) -> "Gaussian":
+        """All sums as one, with 1 / noise_multiplier^2 the sum over theirs; rounded down.
+
+        Note:
+            Let the owner of one clipped vector (whatever is clipped: a record, a task, the batch) add v_i to the i-th
+            sum, |v_i| <= C_i, which gets noise of deviation sigma_i C_i. Divide the i-th release by sigma_i C_i and
+            write all of them one after the other: what comes out is the sum over the owners drawn of
+            u = (v_1 / (sigma_1 C_1), v_2 / (sigma_2 C_2), ...) plus N(0, I), and
+            |u|^2 = sum_i (|v_i| / (sigma_i C_i))^2 <= sum_i 1 / sigma_i^2 = 1 / sigma^2. So this is the Gaussian
+            mechanism with vectors clipped at 1 / sigma and noise of deviation 1: its noise multiplier is sigma. Nothing
+            was said of who is drawn, protected or exchanged, so every bound on that mechanism holds for all sums
+            together, under any sampling, relation, clipping level and group. It is met where the v_i may be any
+            vectors within their norms.
+
+            Composing the sums as sampled mechanisms of their own is no bound: they share the sample, and one loss
+            log(1 - q + q e^(L_1 + L_2)) is larger than two draws would make it.
+
+        References:
+            Andrew, Thakkar, McMahan, Ramaswamy 2021 (1905.03871v5), Theorem 1: a count of bits less 1/2 with noise of
+            deviation sigma_b has the multiplier 2 sigma_b.
+        """
+        if not self.also or self.noise_multiplier == 0:
+            return self
+        inverse = math.hypot(*(1 / one for one in (self.noise_multiplier, *self.also)))
+        return Gaussian(noise_multiplier=(1 - 1e-15) / inverse, max_grad_norm=self.max_grad_norm)

@@ -3,11 +3,15 @@
 import math
 from dataclasses import asdict
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+
+if TYPE_CHECKING:  # this loads numpy
+    from dpcalc.mechanisms.kinds import Mechanism
 
 
 def sampling_text(phase: Phase) -> str:
@@ -26,9 +30,17 @@ def mechanism_text(phase: Phase) -> str:
     """What a step does with its batch."""
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
-        return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}"
+        return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{also_text(mechanism)}"
     known = {key: value for key, value in asdict(mechanism).items() if key != "max_grad_norm" and value != math.inf}
     return f"{mechanism.name}, " + ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in known.items())
+
+
+def also_text(mechanism: "Mechanism") -> str:
+    """What a step releases beside the sum of the gradients, "" for nothing."""
+    if not isinstance(mechanism, Gaussian) or not mechanism.also:
+        return ""
+    others = ", ".join(f"{noise:g}" for noise in mechanism.also)
+    return f" (with sums at {others} on the same sample: together {mechanism.joint.noise_multiplier:.6g})"
 
 
 def _held_text(level: Level) -> str:
@@ -82,6 +94,10 @@ def _beyond(plan: Plan) -> str:
 
 
 _SUM = "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch"
+_ALSO = (
+    "other sums are over the same sample, and the owner of one clipped vector adds to each at most the norm that its "
+    "noise multiplier refers to"
+)
 _GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
 _ASSUMED = {
     "gaussian": _SUM,
@@ -97,7 +113,8 @@ _ASSUMED = {
 
 def _mechanisms(plan: Plan) -> tuple[str, ...]:
     """What is true of the noise of each kind."""
-    return tuple(dict.fromkeys(_ASSUMED[phase.mechanism.name] for phase in plan.phases))
+    told = [_ASSUMED[phase.mechanism.name] for phase in plan.phases]
+    return tuple(dict.fromkeys((*told, *(_ALSO for phase in plan.phases if getattr(phase.mechanism, "also", ())))))
 
 
 def assumptions(plan: Plan) -> tuple[str, ...]:

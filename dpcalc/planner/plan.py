@@ -46,18 +46,18 @@ class Phase:
 
     @property
     def gaussian(self) -> Gaussian:
-        """The mechanism where it is the Gaussian one.
+        """The mechanism where it is the Gaussian one, all sums that it releases as one.
 
         Raises:
             UnsupportedError: if it is another one.
         """
         if not isinstance(self.mechanism, Gaussian):
             raise UnsupportedError(f"{self.name}: expected Gaussian noise for this question, got {self.mechanism.name}")
-        return self.mechanism
+        return self.mechanism.joint
 
     @property
     def noise_multiplier(self) -> float | None:
-        """Of a mechanism that adds noise to a sum, else None."""
+        """Of a mechanism that adds noise to a sum, else None; what other sums are released with it stays."""
         found: float | None = getattr(self.mechanism, "noise_multiplier", None)
         return found
 

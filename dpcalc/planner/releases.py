@@ -155,7 +155,7 @@ def releases(plan: Plan) -> WorstOf:
 def _release(plan: Plan, phase: Phase, path: Path, timed: Timed) -> tuple[Release, Release]:
     """One phase in both directions."""
     if isinstance(phase.mechanism, Gaussian):
-        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.mechanism.noise_multiplier)
+        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
     asked = Asked(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
     why = refusal(phase.mechanism, phase.hierarchy, asked)
     if why:
@@ -180,9 +180,9 @@ def chosen(plan: Plan, protected: Alternative) -> tuple[Timed, ...]:
 @lru_cache(maxsize=256)
 def _cheapest(choices: tuple[Timed, ...], phase: Phase, delta: float) -> Timed:
     """The bound with the least cost of a whole phase by the moment bound, in the costlier direction."""
-    noise = phase.noise_multiplier
-    if len(choices) == 1 or not noise or not phase.steps or not isinstance(phase.mechanism, Gaussian):
+    if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or not isinstance(phase.mechanism, Gaussian):
         return choices[0]
+    noise = phase.gaussian.noise_multiplier
 
     def cost(timed: Timed) -> float:
         both = phase_release(timed, steps=phase.steps, noise_multiplier=noise)

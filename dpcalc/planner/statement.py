@@ -107,5 +107,5 @@ def unsampled_epsilon(plan: Plan) -> float:
 def _known(plan: Plan, phase: Phase, path: Path, timed: Timed) -> tuple[Release, Release]:
     """One phase in both directions, every step of which is known to hold the unit."""
     if isinstance(phase.mechanism, Gaussian):
-        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.mechanism.noise_multiplier)
+        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
     return known_release(black_box_steps(plan, phase, path))

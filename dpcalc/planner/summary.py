@@ -28,6 +28,8 @@ class PhaseSummary:
         hold: steps for which one draw of the protected level is held.
         revealed: (rate, steps) of draws above it that are held for longer.
         steps_of_a_pass: steps in which the protected unit takes part once; 1 without a shuffle.
+        also: noise multipliers of the other Gaussian sums that a step releases.
+        joint_noise_multiplier: of all of them as one; None but for Gaussian noise.
     """
 
     name: str
@@ -43,6 +45,8 @@ class PhaseSummary:
     hold: int = 1
     revealed: tuple[tuple[Fraction, int], ...] = ()
     steps_of_a_pass: int = 1
+    also: tuple[float, ...] = ()
+    joint_noise_multiplier: float | None = None
 
 
 def summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:
@@ -78,4 +82,6 @@ def _summary(phase: Phase, timed: Timed, sampling: str) -> PhaseSummary:
         hold=timed.hold,
         revealed=timed.revealed,
         steps_of_a_pass=timed.steps_of_a_pass,
+        also=phase.mechanism.also if isinstance(phase.mechanism, Gaussian) else (),
+        joint_noise_multiplier=phase.gaussian.noise_multiplier if told else None,
     )

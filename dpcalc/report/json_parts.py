@@ -79,6 +79,7 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         "hold": phase.hold,
         "revealed": [{"rate": str(rate), "steps": steps} for rate, steps in phase.revealed],
         "steps_of_a_pass": phase.steps_of_a_pass,
+        **({"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}),
     }
 
 

@@ -48,6 +48,7 @@ def solution_view(solution: Solution) -> EvaluationView:
             (f"solution.{measure(goal)}", reached),
             ("solution.target", as_given(goal.limit)),
             ("solution.fails_at", fails),
+            *(("solution.held", text) for _, text in _held(solution.name, solution.plan)),
             *guarantee_facts(guarantee, reached if measure(goal) == EPSILON else rounded_up(guarantee.epsilon)),
             ("steps", str(solution.plan.steps)),
             *(("phases", f"{visible(phase.name)}: {_phase(phase)}") for phase in solution.plan.phases),
@@ -69,6 +70,7 @@ def no_solution_view(answer: NoSolution, plan: Plan) -> EvaluationView:
         sections=(
             ("best", f"{answer.name} {best} gives {goal.name} <= {reached}"),
             ("protects", f"{together(plan.unit_name, plan.group_size)}, {plan.adjacency}"),
+            *_held(answer.name, plan),
         ),
         facts=(
             ("name", visible(plan.name)),
@@ -77,6 +79,7 @@ def no_solution_view(answer: NoSolution, plan: Plan) -> EvaluationView:
             ("solution.target", as_given(goal.limit)),
             ("best.value", best),
             (f"best.{measure(goal)}", reached),
+            *(("solution.held", text) for _, text in _held(answer.name, plan)),
         ),
     )
 
@@ -158,6 +161,7 @@ def _sections(solution: Solution) -> Iterable[tuple[str, str]]:
         yield "run", visible(plan.name)
     yield "protects", f"{protected(guarantee)}, {guarantee.adjacency}"
     yield "delta", as_given(guarantee.delta)
+    yield from _held(solution.name, plan)
     for phase in plan.phases:
         yield "training", _phase(phase) if len(plan.phases) == 1 else f"{visible(phase.name)}: {_phase(phase)}"
     yield "accountant", METHOD_NAMES.get(guarantee.method, guarantee.method)
@@ -168,6 +172,13 @@ def _sections(solution: Solution) -> Iterable[tuple[str, str]]:
         yield "target", f"{solution.goal.name} <= {as_given(solution.goal.limit)}"
     else:
         yield "target", as_given(solution.goal.limit)
+
+
+def _held(name: str, plan: Plan) -> Iterable[tuple[str, str]]:
+    """What noise a search for noise leaves as it is."""
+    others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
+    if others and name.startswith(NOISE):
+        yield "held", f"the other sums on the same sample, noise multiplier {', '.join(map(as_given, others))}"
 
 
 def _phase(phase: Phase) -> str:

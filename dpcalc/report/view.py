@@ -192,10 +192,11 @@ def _training(phase: PhaseSummary) -> str:
 
 
 def noise_words(mechanism: str, noise_multiplier: float | None) -> str:
-    """What a step does; of the Gaussian mechanism the noise alone."""
+    """What a step does; of the Gaussian mechanism the noise alone, and what is released with it."""
     if noise_multiplier is None or not mechanism.startswith("gaussian"):
         return mechanism
-    return f"noise multiplier {as_given(noise_multiplier)}"
+    _, also, others = mechanism.partition(" (")
+    return f"noise multiplier {as_given(noise_multiplier)}{also}{others}"
 
 
 def _fraction(number: Fraction) -> str:

@@ -62,6 +62,10 @@ TEXTS = [
     flat({"mechanism": "{noise_multiplier: 0, max_grad_norm: 1e100, clip: batch}"}),
     flat({"mechanism": "{noise_multiplier: 1e9, max_grad_norm: 1e-100}"}),
     flat({"mechanism": "{noise_multiplier: 0.30000000000000004}"}),
+    flat({"mechanism": "{noise_multiplier: 2, also: {noise_multiplier: 0.1}}"}),
+    flat(
+        {"phases": "[{mechanism: {also: [{noise_multiplier: 3}, {noise_multiplier: 1e9}]}}, {mechanism: {also: []}}]"}
+    ),
     flat({"privacy": "{delta: 1e-300, adjacency: zero-out}"}),
     flat({"privacy": "{delta: 0.999999999999999, adjacency: replace-one}"}),
     flat({"training": "{steps: 1e15}"}),

@@ -204,7 +204,11 @@ def test_enough_malformed_files_reach_the_schema():
 def test_the_table_has_every_key_once_with_a_meaning():
     told = [key.strip("`") for key, *_ in rows()]
     assert len(told) == len(set(told))
+    (sums,) = (meaning for key, _, _, meaning in rows() if key == "`mechanism.also`")
     for section, keys in KEYS.items():
+        if section == "mechanism.also":  # as short as it is, it is told where it stands
+            assert all(key in sums for key in keys)
+            continue
         for key in keys:
             place = section.replace("sampling.*", "sampling")
             assert (f"{place}.{key}" if place else key) in told
@@ -225,6 +229,7 @@ def test_spelling_hints_know_the_keys_of_the_schema():
         "sampling.*": "WrittenDraw",
         "sampling.episodes": "WrittenEpisodes",
         "mechanism": "WrittenMechanism",
+        "mechanism.also": None,
         "training": "WrittenTraining",
         "phases[]": "WrittenPhase",
         "privacy": "Privacy",
@@ -233,8 +238,10 @@ def test_spelling_hints_know_the_keys_of_the_schema():
         "tuning": "Tuning",
     }
     assert names.keys() == KEYS.keys()
+    also = schema["$defs"]["WrittenMechanism"]["properties"]["also"]["anyOf"][0]["anyOf"][0]
     for section, name in names.items():
-        properties = (schema["$defs"][name] if name else schema)["properties"]
+        there = also if section == "mechanism.also" else schema["$defs"][name] if name else schema
+        properties = there["properties"]
         assert set(properties) == set(KEYS[section]), section
 
 
@@ -309,6 +316,10 @@ EFFECTS = {
     "mechanism.clip": (
         {"mechanism": "{noise_multiplier: 1.1, clip: batch}"},
         {"mechanism": "{noise_multiplier: 1.1, clip: 1}"},
+    ),
+    "mechanism.also": (
+        {"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 20}}"},
+        {"mechanism": "{noise_multiplier: 1.1, also: 20}"},
     ),
     "mechanism.truth_probability": (
         {**EXCHANGED, "mechanism": "{type: randomized-response, truth_probability: 0.75}"},
