@@ -35,6 +35,7 @@ class Entry:
         delta: of the guarantee.
         unit: what is protected.
         adjacency: the neighbouring relation.
+        group_size: units protected together.
     """
 
     config_hash: str
@@ -42,6 +43,7 @@ class Entry:
     delta: float
     unit: str
     adjacency: str
+    group_size: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +180,7 @@ def _result(one: Case, lock: Lock, costs: Costs, entries: dict[str, Entry]) -> R
         delta=guarantee.delta,
         unit=guarantee.unit,
         adjacency=str(guarantee.adjacency),
+        group_size=guarantee.group_size,
     )
     problems = tuple(lock_problems(lock, loaded, guarantee))
     verdict = Verdict.FAILED if problems else Verdict.PASSED
@@ -192,10 +195,14 @@ def _problem(what: str, now: Guarantee, entry: Entry | None = None) -> Problem:
 
 def _entry(one: Mapping[str, object]) -> Entry:
     """One entry as it was read."""
-    epsilon, delta = math.inf if one["epsilon"] is None else one["epsilon"], one["delta"]
+    epsilon = math.inf if one["epsilon"] is None else one["epsilon"]
+    delta, group_size = one["delta"], one["group_size"]
     words = {name: one[name] for name in ("config_hash", "unit", "adjacency")}
     if not isinstance(epsilon, int | float) or not isinstance(delta, int | float) or not epsilon >= 0:
         raise TypeError("expected numbers")
+    if not isinstance(group_size, int):
+        raise TypeError("expected a whole number")
     if not all(isinstance(word, str) for word in words.values()):
         raise TypeError("expected texts")
-    return Entry(epsilon=float(epsilon), delta=float(delta), **{name: str(word) for name, word in words.items()})
+    texts = {name: str(word) for name, word in words.items()}
+    return Entry(epsilon=float(epsilon), delta=float(delta), group_size=group_size, **texts)

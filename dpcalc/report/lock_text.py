@@ -26,4 +26,5 @@ def _entry(entry: Entry) -> dict[str, object]:
         "delta": entry.delta,
         "unit": entry.unit,
         "adjacency": entry.adjacency,
+        "group_size": entry.group_size,
     }

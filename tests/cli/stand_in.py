@@ -39,6 +39,7 @@ def guarantee(plan, *, method=None):
         kind=Kind.UPPER,
         unit=plan.unit_name,
         adjacency=plan.adjacency,
+        group_size=plan.group_size,
         method="pld" if method == "auto" else method,
         bound="one-step bound",
     )

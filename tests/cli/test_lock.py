@@ -6,7 +6,8 @@ import pytest
 
 from .stand_in import CRASHING, INFINITE
 
-ENTRY = '{"version": 1, "configs": {"a.yaml": {"delta": 1, "unit": "", "adjacency": "", "config_hash": %s}}}'
+PROMISE = '"delta": 1, "unit": "", "adjacency": "", "group_size": 1'
+ENTRY = f'{{"version": 1, "configs": {{"a.yaml": {{{PROMISE}, "config_hash": %s}}}}}}'
 
 
 @pytest.fixture
@@ -27,10 +28,19 @@ def test_a_lock_holds_meaning_and_cost(dpcalc, config, here):
     text = (here / "dpcalc.lock").read_text(encoding="utf-8")
     (entry,) = entries(here).values()
     assert re.fullmatch("[0-9a-f]{64}", entry.pop("config_hash"))
-    assert entry == {"epsilon": 1.234, "delta": 1e-5, "unit": "example", "adjacency": "add-remove"}
+    promise = {"delta": 1e-5, "unit": "example", "adjacency": "add-remove", "group_size": 1}
+    assert entry == {"epsilon": 1.234, **promise}
     assert list(entries(here)) == ["a.yaml"]
     dpcalc("lock", "a.yaml")
     assert (here / "dpcalc.lock").read_text(encoding="utf-8") == text
+
+
+def test_a_lock_says_how_many_are_protected_together(dpcalc, config, here):
+    path = Path(config())
+    path.write_text(path.read_text(encoding="utf-8").replace("delta: 1e-5", "delta: 1e-5, group_size: 3"), "utf-8")
+    assert dpcalc("lock", str(path)).code == 0
+    assert entries(here)["a.yaml"]["group_size"] == 3
+    assert dpcalc("lock", str(path), "--check").code == 0
 
 
 def test_what_was_locked_passes_and_what_was_changed_does_not(dpcalc, config, here):
@@ -151,6 +161,7 @@ def test_a_section_has_an_entry_of_its_own(dpcalc, config, here):
         ENTRY % '1, "epsilon": 1',
         ENTRY % '"", "epsilon": NaN',
         ENTRY % '"", "epsilon": "1"',
+        (ENTRY % '"", "epsilon": 1').replace('"group_size": 1', '"group_size": "1"'),
         "[" * 100_000,
     ],
 )
