@@ -87,40 +87,53 @@ def test_the_order_of_accountants(name, scheme, adjacency):
     assert guarantee(run).epsilon == found.get("pld", found["rdp"])
 
 
+GRID = {"value_discretization_interval": 1e-5}
+
+
 def google_epsilon(*parts, grid=1e-4):
+    """Of the other library, composed call by call: it forgets the count of some mechanisms."""
     total = google.identity(value_discretization_interval=grid)
     for part, count in parts:
-        total = total.compose(part.self_compose(count))
+        for _ in range(count):
+            total = total.compose(part)
     return total.get_epsilon_for_delta(1e-5)
 
 
-def test_three_mechanisms_exchanged_records():
-    """Nothing sampled: sensitivities 2 and 2, and the answers; composed by the other library, whole counts in each."""
-    ours = epsilon(
-        phase(Gaussian(noise_multiplier=20.0), flat(All())),
-        phase(Laplace(noise_multiplier=30.0), flat(All())),
-        phase(RandomizedResponse(truth_probability=0.55), flat(All())),
+@pytest.mark.parametrize(
+    ("sigma", "scale", "truth", "steps"), [(5.0, 8.0, 0.6, 3), (20.0, 30.0, 0.55, 10), (3.0, 20.0, 0.51, 2)]
+)
+def test_three_mechanisms_exchanged_records(sigma, scale, truth, steps):
+    """Nothing sampled: sensitivities 2 and 2, and the answers; both upper ends, and ours from below."""
+    run = plan(
+        phase(Gaussian(noise_multiplier=sigma), flat(All()), steps=steps),
+        phase(Laplace(noise_multiplier=scale), flat(All()), steps=steps),
+        phase(RandomizedResponse(truth_probability=truth), flat(All()), steps=steps),
         adjacency=REPLACE,
     )
     theirs = google_epsilon(
-        (google.from_gaussian_mechanism(20.0, sensitivity=2.0, value_discretization_interval=1e-4), 20),
-        (google.from_laplace_mechanism(30.0, sensitivity=2.0, value_discretization_interval=1e-4), 20),
-        (google.from_randomized_response(0.9, 2, value_discretization_interval=1e-4), 20),
-    )
-    assert ours == pytest.approx(theirs, rel=1e-3)
-
-
-def test_sampled_mechanisms_added_records():
-    ours = epsilon(
-        phase(Gaussian(noise_multiplier=2.0), flat(POISSON), steps=100),
-        phase(Laplace(noise_multiplier=2.0), flat(POISSON), steps=100),
-    )
-    theirs = google_epsilon(
-        (google.from_gaussian_mechanism(2.0, sampling_prob=0.01, value_discretization_interval=1e-5), 100),
-        (google.from_laplace_mechanism(2.0, sampling_prob=0.01, value_discretization_interval=1e-5), 100),
+        (google.from_gaussian_mechanism(sigma, sensitivity=2.0, **GRID), steps),
+        (google.from_laplace_mechanism(scale, sensitivity=2.0, **GRID), steps),
+        (google.from_randomized_response(2 * (1 - truth), 2, **GRID), steps),
         grid=1e-5,
     )
-    assert ours == pytest.approx(theirs, rel=1e-3)
+    assert guarantee(run).epsilon == pytest.approx(theirs, rel=1e-4)
+    trees = [step_counts(tree) for tree in releases(run).releases.values()]
+    assert max(interval(counts, delta=run.delta, sides=(LOWER,))[0] for counts in trees) <= theirs
+
+
+@pytest.mark.parametrize(("rate", "steps"), [(Fraction(1, 100), 20), (Fraction(1, 10), 10)])
+def test_sampled_mechanisms_added_records(rate, steps):
+    scheme = Poisson(probability=rate)
+    ours = epsilon(
+        phase(Gaussian(noise_multiplier=2.0), flat(scheme), steps=steps),
+        phase(Laplace(noise_multiplier=2.0), flat(scheme), steps=steps),
+    )
+    theirs = google_epsilon(
+        (google.from_gaussian_mechanism(2.0, sampling_prob=float(rate), **GRID), steps),
+        (google.from_laplace_mechanism(2.0, sampling_prob=float(rate), **GRID), steps),
+        grid=1e-5,
+    )
+    assert ours == pytest.approx(theirs, rel=1e-4)
 
 
 @pytest.mark.parametrize(
