@@ -1,12 +1,15 @@
 """What is known of a mechanism by its Renyi divergences alone, and what sampling makes of them.
 
-With z = a - 1 the log moment of the loss is at most K(z) = z rdp(a), which is convex in z. A bound that holds at whole
-orders only is continued along chords of K.
+With z = a - 1 the log moment of the loss, K(z) = log E_P[e^{zL}] = z D_a(P || Q), is convex in z by Hoelder's
+inequality, and K(0) = 0; the largest K of several pairs is convex too. So bounds K(z_i) <= z_i rdp(a_i) at some orders
+bound K in between: on the chord of any two of them, (0, 0) among them, hence on the lower convex hull of all.
+Nothing is claimed beyond the last order.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,27 +21,35 @@ Renyi = Callable[[float], float]
 """rdp(a) of a mechanism: an upper bound on its Renyi divergence of order a > 1, in nats; `inf` where none is known."""
 
 LARGEST_ORDER = 256  # of a bound that sums over whole orders
+MANY_ORDERS = (
+    *(1 + float(z) for z in np.geomspace(1e-3, 0.97, 100)),
+    *map(float, range(2, LARGEST_ORDER)),
+    *map(float, np.geomspace(LARGEST_ORDER, 1e7, 700)),
+)
+"""So close that chords between them cost less than 1e-3 of what a curve adds to epsilon."""
 _UNKNOWN = 1e200
 _FACTOR = 3.0  # of the Poisson bound where the signs of odd moments are not known
 
 
 @dataclass(frozen=True, kw_only=True)
 class RdpCurve:
-    """A step of which only Renyi divergences are known, at whole orders, the same in both directions.
+    """A step of which only Renyi divergences are known, at some orders, the same in both directions.
 
     Attributes:
         name: what it is a curve of; equal names must have equal values.
-        values: rdp(a) at a = 2, 3, ..., upper bounds, never falling, `inf` from where on none is known.
+        points: (a, rdp(a)), upper bounds at orders a > 1 that rise; finite, >= 0.
     """
 
     name: str
-    values: tuple[float, ...]
+    points: tuple[tuple[float, float], ...]
 
     def __post_init__(self) -> None:
         """Refuse what is no curve of divergences."""
-        known = [value for value in self.values if value < math.inf]
-        if not known or known != sorted(known) or known[0] < 0 or list(self.values[: len(known)]) != known:
-            raise InputError("rdp curve: expected finite values >= 0 that never fall, at orders 2, 3, ...")
+        orders = [order for order, _ in self.points]
+        if not orders or not orders[0] > 1 or orders != sorted(set(orders)) or math.isinf(orders[-1]):
+            raise InputError("rdp curve: expected finite orders above 1 that rise, at least one")
+        if not all(math.isfinite(value) and value >= 0 for _, value in self.points):
+            raise InputError("rdp curve: expected finite divergences >= 0")
 
     @property
     def swapped(self) -> "RdpCurve":
@@ -48,16 +59,34 @@ class RdpCurve:
     @property
     def size(self) -> int:
         """Known orders."""
-        return sum(value < math.inf for value in self.values)
+        return len(self.points)
+
+    @cached_property
+    def _hull(self) -> tuple[Array, Array]:
+        """(z, K) of the corners of the lower convex hull."""
+        corners = [(0.0, 0.0)]
+        for order, value in self.points:
+            new = (order - 1, (order - 1) * value)
+            while len(corners) > 1 and not _is_below(corners[-2], corners[-1], new):
+                corners.pop()
+            corners.append(new)
+        places, heights = np.array(corners).T
+        return places, heights
+
+    def rdp(self, order: float) -> float:
+        """An upper bound on the divergence of an order above 1, `inf` beyond the last one."""
+        if order > self.points[-1][0]:
+            return math.inf
+        return float(self.cumulants(np.array([order - 1]))[0][0]) / (order - 1)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """(K, K') on the chords of K between whole orders, K(0) = 0; beyond the last one too large to matter."""
-        at = np.arange(self.size + 1, dtype=np.float64)
-        known = at * np.array([0.0, *self.values[: self.size]])
-        place = np.clip(np.ceil(orders).astype(np.int64), 1, self.size)
-        slope = known[place] - known[place - 1]
-        value = known[place - 1] + slope * (orders - at[place - 1])
-        beyond = orders > self.size
+        """(K, K') on the hull; beyond the last order too large to matter."""
+        places, heights = self._hull
+        right = np.clip(np.searchsorted(places, orders), 1, len(places) - 1)
+        left = right - 1
+        slope = (heights[right] - heights[left]) / (places[right] - places[left])
+        value = heights[left] + slope * (orders - places[left])
+        beyond = orders > places[-1]
         return np.where(beyond, _UNKNOWN, value), np.where(beyond, _UNKNOWN**1.25, slope)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
@@ -78,9 +107,16 @@ class RdpCurve:
         raise UnsupportedError(f"{self.name}: expected a loss distribution, got Renyi divergences at {real}; use rdp")
 
 
-def whole_orders(rdp: Renyi, *, most: int = LARGEST_ORDER) -> tuple[float, ...]:
-    """rdp(2), ..., rdp(most)."""
-    return tuple(rdp(float(order)) for order in range(2, most + 1))
+def _is_below(left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]) -> bool:
+    """Whether a point is below the chord of its neighbours."""
+    rise = (right[1] - left[1]) / (right[0] - left[0])
+    return middle[1] < left[1] + rise * (middle[0] - left[0])
+
+
+def known(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, float], ...]:
+    """The points of a curve at orders that rise, as far as it is known."""
+    found = ((float(order), rdp(order)) for order in orders)
+    return tuple((order, value) for order, value in found if value < math.inf)
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
@@ -120,14 +156,15 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
     return (order * math.log1p(-rate) + float(np.logaddexp.reduce(terms))) / (order - 1)
 
 
-def poisson_upper(rdp: Renyi, rate: float, order: int, *, signs_known: float = _FACTOR) -> float:
+def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
     """An upper bound for Poisson draws, add-remove.
 
     Args:
         rdp: of the mechanism on the batch, add-remove.
         rate: gamma, probability that a record is drawn.
         order: a >= 2, whole.
-        signs_known: 3, or 1 where the odd moments of P/Q - 1 are known not to be negative (Gaussian and Laplace noise).
+        factor: 3, or 1 where the odd moments E_Q[(P/Q - 1)^j] of all P, Q on neighbouring batches are known not to be
+            negative, as with Gaussian and Laplace noise; the bound is then exact if some pair attains every rdp(j).
 
     References:
         Zhu, Wang 2019, "Poisson subsampled Renyi differential privacy", Theorems 5 and 6.
@@ -137,7 +174,7 @@ def poisson_upper(rdp: Renyi, rate: float, order: int, *, signs_known: float = _
         _log_comb(order, 2) + 2 * math.log(rate) + (order - 2) * math.log1p(-rate) + rdp(2.0),
     ]
     terms += [
-        math.log(signs_known)
+        math.log(factor)
         + _log_comb(order, j)
         + (order - j) * math.log1p(-rate)
         + j * math.log(rate)

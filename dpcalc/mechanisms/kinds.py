@@ -5,12 +5,16 @@ from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.laplace import Laplace
 from dpcalc.mechanisms.randomized_response import RandomizedResponse
+from dpcalc.mechanisms.rdp_table import RdpTable
 from dpcalc.mechanisms.zcdp import Exponential, Zcdp
 
 Shifted = Laplace | DiscreteGaussian | DiscreteLaplace
 """Noise on a sum."""
 
-BlackBox = Shifted | RandomizedResponse | ApproximateDp | Zcdp | Exponential
+Diverging = Zcdp | Exponential | RdpTable
+"""Steps of which Renyi divergences alone are known."""
+
+BlackBox = Shifted | RandomizedResponse | ApproximateDp | Diverging
 """What is accounted for by its pair or its divergences alone."""
 
 Mechanism = Gaussian | BlackBox
@@ -26,5 +30,6 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         DiscreteGaussian,
         DiscreteLaplace,
         Exponential,
+        RdpTable,
     )
 }

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dpcalc.curves.rdp_curve import MANY_ORDERS
 from dpcalc.errors import InputError
 
 
@@ -30,6 +31,11 @@ class Zcdp:
         if not self.omega > 1:
             raise InputError(f"omega: expected a number above 1, got {self.omega!r}")
 
+    @property
+    def orders(self) -> tuple[float, ...]:
+        """Orders whose divergences tell nearly all that is known."""
+        return MANY_ORDERS
+
     def rdp(self, order: float) -> float:
         """Upper bound on the Renyi divergence of an order above 1, `inf` where there is none."""
         return self.rho * order if order < self.omega else math.inf
@@ -50,6 +56,11 @@ class Exponential:
         """Refuse what is not positive and finite."""
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise InputError(f"epsilon: expected a finite number > 0, got {self.epsilon!r}")
+
+    @property
+    def orders(self) -> tuple[float, ...]:
+        """Orders whose divergences tell nearly all that is known."""
+        return MANY_ORDERS
 
     def rdp(self, order: float) -> float:
         """Upper bound on the Renyi divergence of an order above 1: epsilon^2 a / 8, and never above epsilon.

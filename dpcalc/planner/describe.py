@@ -31,6 +31,9 @@ def mechanism_text(phase: Phase) -> str:
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{also_text(mechanism)}"
+    words: str = getattr(mechanism, "words", "")
+    if words:  # parameters that are no numbers
+        return f"{mechanism.name}, {words}"
     known = {key: value for key, value in asdict(mechanism).items() if key != "max_grad_norm" and value != math.inf}
     return f"{mechanism.name}, " + ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in known.items())
 
@@ -108,6 +111,7 @@ _ASSUMED = {
     "approximate-dp": f"the guarantee of each approximate-dp step {_GUARANTEE}",
     "zcdp": f"the guarantee of each zcdp step {_GUARANTEE}",
     "exponential": f"the guarantee of each exponential step {_GUARANTEE}",
+    "rdp-curve": f"the curve is right for each step: it {_GUARANTEE}, whichever of the two comes first",
 }
 
 

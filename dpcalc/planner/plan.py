@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # these load numpy
     from dpcalc.planner.repetitions import Repetitions
 
 
-DIVERGENCES = frozenset({"zcdp", "exponential"})
+DIVERGENCES = frozenset({"zcdp", "exponential", "rdp-curve"})
 """Mechanisms of which Renyi divergences alone are known."""
 
 

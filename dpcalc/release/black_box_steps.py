@@ -8,17 +8,17 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import groupby
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.loss_moments import Curve
-from dpcalc.curves.rdp_curve import RdpCurve, fixed_size_upper, poisson_upper, whole_orders
+from dpcalc.curves.rdp_curve import LARGEST_ORDER, RdpCurve, fixed_size_upper, known, poisson_upper
 from dpcalc.mechanisms.discrete import DiscreteLaplace
-from dpcalc.mechanisms.kinds import BlackBox, Shifted
+from dpcalc.mechanisms.kinds import BlackBox, Diverging, Shifted
 from dpcalc.mechanisms.laplace import Laplace
 from dpcalc.mechanisms.randomized_response import RandomizedResponse
-from dpcalc.mechanisms.zcdp import Exponential, Zcdp
+from dpcalc.mechanisms.rdp_table import RdpTable
 from dpcalc.release.black_box import BatchPairs, drawn
 from dpcalc.release.timed import stretch
 from dpcalc.release.tree import Release
@@ -60,7 +60,7 @@ def refusal(mechanism: BlackBox, hierarchy: Hierarchy, asked: Asked) -> str:
             )
     if isinstance(mechanism, RandomizedResponse):
         return _unanswered(hierarchy, asked)
-    if isinstance(mechanism, Zcdp | Exponential):
+    if isinstance(mechanism, Diverging):
         return _undrawn(mechanism, hierarchy, asked)
     return ""
 
@@ -78,9 +78,11 @@ def _unanswered(hierarchy: Hierarchy, asked: Asked) -> str:
     return ""
 
 
-def _undrawn(mechanism: Zcdp | Exponential, hierarchy: Hierarchy, asked: Asked) -> str:
+def _undrawn(mechanism: Diverging, hierarchy: Hierarchy, asked: Asked) -> str:
     """Why divergences alone say nothing of a draw."""
     level = hierarchy.level(asked.unit)
+    if math.isinf(mechanism.rdp(2.0)) and level.redraw_every == 1 and not isinstance(level.scheme, All):
+        return f"expected orders of 2 and more with {level.scheme.name} draws, got a curve that ends below"
     match level.scheme, asked.adjacency:
         case _ if level.redraw_every > 1:
             return ""
@@ -140,7 +142,7 @@ def _step(steps: Steps, rate: float) -> tuple[Curve, Curve]:
     """One step of which everything above the protected level's hidden draw is known."""
     mechanism, path = steps.mechanism, steps.path
     stand_in = isinstance(path.schemes[-1], Fixed)
-    if isinstance(mechanism, Zcdp | Exponential):
+    if isinstance(mechanism, Diverging):
         curve = _divergences(mechanism, rate, steps.adjacency)
         return curve, curve.swapped
     if isinstance(mechanism, Shifted):
@@ -174,14 +176,16 @@ def _cut(pair: Atoms) -> Atoms:
     return Atoms(losses=losses, masses=masses, infinite=min(1.0, pair.infinite + beyond))
 
 
-def _divergences(mechanism: Zcdp | Exponential, rate: float, adjacency: Adjacency) -> RdpCurve:
-    """A step by its divergences; those of a lower order are at most those of a higher one."""
+def _divergences(mechanism: Diverging, rate: float, adjacency: Adjacency) -> RdpCurve:
+    """A step by its divergences; theorems on draws speak of whole orders."""
 
     def sampled(order: float) -> float:
-        if rate == 1 or math.isinf(mechanism.rdp(order)):
-            return mechanism.rdp(order)
-        bound = fixed_size_upper if adjacency is Adjacency.REPLACE_ONE else poisson_upper
-        return max(0.0, bound(mechanism.rdp, rate, int(order)))
+        if math.isinf(mechanism.rdp(order)):
+            return math.inf
+        if adjacency is Adjacency.REPLACE_ONE:
+            return max(0.0, fixed_size_upper(mechanism.rdp, rate, int(order)))
+        factor = 1.0 if isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative" else 3.0
+        return max(0.0, poisson_upper(mechanism.rdp, rate, int(order), factor=factor))
 
-    values = tuple(accumulate(reversed(whole_orders(sampled)), min))[::-1]
-    return RdpCurve(name=f"{mechanism!r} drawn at {rate!r}, {adjacency}", values=values)
+    points = known(mechanism.rdp, mechanism.orders) if rate == 1 else known(sampled, range(2, LARGEST_ORDER + 1))
+    return RdpCurve(name=f"{mechanism!r} drawn at {rate!r}, {adjacency}", points=points)

@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.curves.loss_moments import loss_moments
-from dpcalc.curves.rdp_curve import RdpCurve, fixed_size_lower, fixed_size_upper, poisson_upper, whole_orders
+from dpcalc.curves.rdp_curve import RdpCurve, fixed_size_lower, fixed_size_upper, known, poisson_upper
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.approximate_dp import approximate_dp_rdp
 from dpcalc.mechanisms.laplace import laplace_pair, laplace_rdp
@@ -38,7 +40,7 @@ def sampled_gaussian(sigma, order):
 @pytest.mark.parametrize("order", [2, 3, 8, 40])
 def test_poisson_bounds_hold_for_gaussian_noise(sigma, order):
     exact = sampled_gaussian(sigma, order)
-    sharp = poisson_upper(gaussian(sigma), RATE, order, signs_known=1.0)
+    sharp = poisson_upper(gaussian(sigma), RATE, order, factor=1.0)
     assert sharp == pytest.approx(exact, rel=1e-9)
     assert sharp <= poisson_upper(gaussian(sigma), RATE, order)
 
@@ -50,7 +52,7 @@ def test_bounds_for_laplace_noise(pure, order):
     z = float(order - 1)
     pair = hidden(laplace_pair(pure), RATE)
     exact = float(loss_moments(pair, max_order=64.0).cumulants(np.array([z]))[0][0]) / z
-    found = poisson_upper(lambda a: laplace_rdp(pure, a), RATE, order, signs_known=1.0)
+    found = poisson_upper(lambda a: laplace_rdp(pure, a), RATE, order, factor=1.0)
     assert found == pytest.approx(exact, rel=1e-4)
     assert found <= poisson_upper(lambda a: laplace_rdp(pure, a), RATE, order)
 
@@ -68,7 +70,7 @@ def test_amplification_is_of_second_order_in_the_rate():
 
 def test_a_curve_is_composed_and_converted_like_any_loss():
     rho = 0.01
-    curve = RdpCurve(name="zcdp", values=whole_orders(lambda a: rho * a))
+    curve = RdpCurve(name="zcdp", points=known(lambda a: rho * a, range(2, 257)))
     best = best_epsilon({curve: 10}, delta=1e-6)
     exact = min(10 * rho * a + math.log1p(-1 / a) - math.log(1e-6 * a) / (a - 1) for a in np.linspace(1.5, 60, 5000))
     assert exact <= best.value <= exact * 1.001
@@ -77,7 +79,7 @@ def test_a_curve_is_composed_and_converted_like_any_loss():
 
 
 def test_a_truncated_curve_knows_its_end():
-    curve = RdpCurve(name="truncated", values=whole_orders(lambda a: 0.1 * a if a < 5 else math.inf))
+    curve = RdpCurve(name="truncated", points=known(lambda a: 0.1 * a if a < 5 else math.inf, range(2, 257)))
     assert curve.size == 3
     value, _ = curve.cumulants(np.array([3.0, 3.1]))
     assert value[0] == pytest.approx(1.2)
@@ -85,7 +87,47 @@ def test_a_truncated_curve_knows_its_end():
     assert math.isfinite(best_epsilon({curve: 1}, delta=1e-6).value)
 
 
-@pytest.mark.parametrize("values", [(), (math.inf,), (2.0, 1.0), (-1.0,), (1.0, math.inf, 2.0)])
-def test_what_is_no_curve_is_refused(values):
+@pytest.mark.parametrize(
+    "points",
+    [
+        (),
+        ((1.0, 0.1),),
+        ((2.0, -0.1),),
+        ((2.0, math.inf),),
+        ((2.0, math.nan),),
+        ((3.0, 0.1), (2.0, 0.2)),
+        ((2.0, 0.1), (2.0, 0.2)),
+        ((math.inf, 1.0),),
+    ],
+)
+def test_what_is_no_curve_is_refused(points):
     with pytest.raises(InputError, match="rdp curve"):
-        RdpCurve(name="wrong", values=values)
+        RdpCurve(name="wrong", points=points)
+
+
+def test_between_its_orders_a_curve_is_a_chord_of_log_moments():
+    """By hand: z = 1, 3 with K = 0.2, 1.2 make K = 0.7 at z = 2; from 0 to 1 it is a line through 0."""
+    curve = RdpCurve(name="two", points=((2.0, 0.2), (4.0, 0.4)))
+    assert [curve.rdp(order) for order in (2.0, 3.0, 4.0)] == pytest.approx([0.2, 0.35, 0.4])
+    assert curve.rdp(1.5) == pytest.approx(0.2)
+    assert curve.rdp(4.1) == math.inf
+
+
+def test_a_point_above_the_chord_of_others_is_of_no_use():
+    assert RdpCurve(name="hump", points=((2.0, 0.2), (3.0, 0.9), (4.0, 1.0))).rdp(3.0) == pytest.approx((0.2 + 3) / 4)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)), min_size=2, max_size=6),
+    st.lists(st.floats(1.05, 12), min_size=1, max_size=5, unique=True),
+    st.floats(1.01, 12),
+)
+def test_curves_are_above_the_divergences_they_are_made_from(weights, orders, order):
+    """Renyi divergences of two distributions on a few points, summed directly."""
+    p, q = (np.array(side) / sum(side) for side in zip(*weights, strict=True))
+
+    def exact(a):
+        return max(0.0, math.log((p**a * q ** (1 - a)).sum()) / (a - 1))
+
+    curve = RdpCurve(name="points", points=known(exact, sorted(orders)))
+    assert curve.rdp(order) >= exact(order) * (1 - 1e-9) - 1e-12
