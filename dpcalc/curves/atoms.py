@@ -16,6 +16,8 @@ from dpcalc.errors import InputError
 
 Array = NDArray[np.float64]
 
+_ROUNDOFF = 1e-15  # relative, for each loss
+
 
 @dataclass(frozen=True, kw_only=True)
 class Atoms(PrivacyProfile):
@@ -33,8 +35,9 @@ class Atoms(PrivacyProfile):
 
     def __post_init__(self) -> None:
         """Refuse what is no pair of distributions: masses beyond 1 in P or in Q."""
-        total = math.fsum(self.masses) + self.infinite
-        other = math.fsum(mass * math.exp(-loss) for loss, mass in zip(self.losses, self.masses, strict=True))
+        masses = np.array(self.masses)
+        total = float(masses.sum()) + self.infinite
+        other = float(masses @ np.exp(-np.array(self.losses)))
         if min(self.masses, default=1.0) <= 0 or self.infinite < 0 or max(total, other + self.at_zero) > 1 + 1e-9:
             raise InputError(f"losses: expected masses > 0 of two distributions, got {total} and {other} in all")
 
@@ -71,17 +74,33 @@ class Atoms(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """The exact profile at any real epsilon, in [0, 1]."""
-        losses, masses = self._arrays
-        first = bisect_right(self.losses, epsilon)
-        above = -masses[first:] * np.expm1(epsilon - losses[first:])
-        rest = -self.at_zero * math.expm1(epsilon) if epsilon < 0 else 0.0
-        return min(1.0, max(0.0, math.fsum(above.tolist()) + rest + self.infinite))
+        """The profile at any real epsilon, in [0, 1]; above the exact one by at most a relative 1e-15 for each loss.
+
+        Between two losses it falls linearly in e^epsilon.
+        """
+        found, first = self.infinite, bisect_right(self.losses, epsilon)
+        if first < len(self.losses):
+            discounted, above = self._tails[first]
+            tail = above - discounted * math.expm1(epsilon - self.losses[first])
+            found += tail * (1 + _ROUNDOFF * len(self.losses))
+        if epsilon < 0:
+            found -= self.at_zero * math.expm1(epsilon)
+        return min(1.0, max(0.0, found))
 
     @cached_property
-    def _arrays(self) -> tuple[Array, Array]:
-        """(losses, masses)."""
-        return np.array(self.losses, dtype=np.float64), np.array(self.masses, dtype=np.float64)
+    def _tails(self) -> list[tuple[float, float]]:
+        """For each loss l: the sums over the losses x >= l of mass e^(l - x) and of mass (1 - e^(l - x)).
+
+        From the largest loss down, so that only what is not negative is added.
+        """
+        found: list[tuple[float, float]] = []
+        discounted, above, last = 0.0, 0.0, math.inf
+        for loss, mass in zip(reversed(self.losses), reversed(self.masses), strict=True):
+            above -= discounted * math.expm1(loss - last)
+            discounted = mass + discounted * math.exp(loss - last)
+            found.append((discounted, above))
+            last = loss
+        return found[::-1]
 
 
 def of_profile(delta: Callable[[float], float], losses: Array, infinite: float) -> Atoms:
