@@ -15,6 +15,7 @@ VARIABLE = "DPCALC_CONFIG"
 NAMES = ("dpcalc.yaml", "dpcalc.yml")
 PYPROJECT = "pyproject.toml"
 MAX_CONFIGS = 1000
+_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +38,19 @@ class Found:
             InputError: there are several.
         """
         if len(self.paths) > 1:
-            names = ", ".join(visible(path) for path in self.paths[:5])
-            raise InputError(
-                f"{self.origin}: expected one config, got {len(self.paths)} ({names}); name the one you mean"
-            )
+            several = f"expected one config, got {len(self.paths)} ({self._names}); name the one you mean"
+            raise InputError(f"{self.origin}: {several}")
         return self.paths[0]
 
     def __str__(self) -> str:
         """What is said about it: "using ./dpcalc.yaml"."""
-        names = ", ".join(visible(path) for path in self.paths[:5])
-        return f"using {names} ({visible(self.origin)})" if self.origin else f"using {names}"
+        return f"using {self._names} ({visible(self.origin)})" if self.origin else f"using {self._names}"
+
+    @property
+    def _names(self) -> str:
+        """The first ones, and how many more."""
+        more = [f"and {len(self.paths) - _SHOWN} more"] if len(self.paths) > _SHOWN else []
+        return ", ".join([*map(visible, self.paths[:_SHOWN]), *more])
 
 
 def discovered(here: Path, environment: Mapping[str, str]) -> Found | None:

@@ -94,6 +94,12 @@ def test_the_own_name_comes_before_the_python_project(tree):
     assert found(tree / "a") == (("./dpcalc.yaml",), "using ./dpcalc.yaml")
 
 
+def test_of_many_configs_the_first_ones_are_named(tree):
+    pyproject(tree, '["*.yaml"]', **dict.fromkeys("abcdefg", ""))
+    _, told = found(tree)
+    assert told.startswith("using ./a.yaml, ./b.yaml, ./c.yaml, ./d.yaml, ./e.yaml, and 2 more ([tool")
+
+
 @pytest.mark.parametrize("content", ["", "[tool.dpcalc]\n", "[tool.black]\n", "tool = 3\n", "[tool]\ndpcalc = 1\n"])
 def test_a_project_without_configs_is_passed_by(tree, content):
     (tree / "a" / "pyproject.toml").write_text(content)
