@@ -5,19 +5,19 @@ as the union bound says. One teacher moves it by two votes at most (ours): with 
 map y -> h(h^-1(y) - 2) is concave, because the density of the difference of two log-concave noises is log-concave and
 so h'(x - 2) / h'(x) rises with x; by Jensen's inequality the rivals' chances after the move, at most
 sum h(lead_j - 2), are no larger than those of equal rivals. (Papernot et al. 2018, Propositions 18 and 19, have this
-for Gaussian noise.)
+for Gaussian noise.) Under Confident-GNMax the votes of the most frequent label count as well, which one teacher changes
+by one at most; a query is then in a cell of both.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from dpcalc.curves.likely_outcome import LEAST_MASS
 from dpcalc.errors import InputError, UnsupportedError
-from dpcalc.mechanisms.pate import Aggregation, GNMax, LNMax, Votes
+from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, Votes
 from dpcalc.numerics.normal import log_quantile
 from dpcalc.planner.pate import by_number, epsilons
 
@@ -26,6 +26,7 @@ Places = NDArray[np.int64]
 
 _CELLS = 4  # lattice points for a vote
 _REACH = 2 * _CELLS + 1  # cells that a lead moves with one teacher, one more for round-off
+_MOST_CELLS = 2_000_000  # of a lattice of leads and votes
 _SHARE = 0.1  # of delta that may fail, for each of two tails
 _SPENT = 0.1  # of the target that telling the cost may cost, by default
 _AIM = 5.0  # epsilon below which the noise of telling prevails, by default
@@ -105,24 +106,22 @@ def sanitised(
     epsilon found here keeps to a target that was fixed before is (target, delta)-DP with all that is published.
 
     Args:
-        aggregation: LNMax or GNMax.
+        aggregation: with its noise.
         votes: of the teachers.
         chosen: without looking at the votes.
         delta: in (0, 1).
         rng: source of the noise; its seed must stay secret.
 
     Raises:
-        UnsupportedError: for another aggregation.
+        UnsupportedError: for more teachers than Confident-GNMax can be looked at with.
 
     References:
         Papernot et al. 2018 (1802.08908v1), appendix B, for the smooth sensitivity; Redberg, Zhu, Wang 2023
         (2301.00301v1), Algorithm 3, for the noisy logarithm. (Theorem 23 of the former scales the noise by S(D) itself;
         the divergence it states is too small for orders above 1/(4 beta), see the tests.)
     """
-    if not isinstance(aggregation, LNMax | GNMax):
-        raise UnsupportedError("sanitised cost: expected lnmax or gnmax, got confident-gnmax, whose checks count too")
     costs, places = _on_lattice(aggregation, votes, chosen.order)
-    value, sensitivity = float(costs[places].sum()), _smooth_sensitivity(costs, places, chosen.smoothness)
+    value, sensitivity = float(costs[tuple(places)].sum()), _smooth_sensitivity(costs, places, chosen.smoothness)
     return _told(value, sensitivity, chosen, delta=delta, rng=rng)
 
 
@@ -138,33 +137,56 @@ def _told(value: float, sensitivity: float, chosen: Terms, *, delta: float, rng:
 
 
 def _on_lattice(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, Places]:
-    """(divergence at leads 0, 1/4, 1/2, ..., the place of each query's lead rounded down)."""
+    """(divergence by lead and votes of the most frequent label, where the queries are there).
+
+    Leads are 0, 1/4, 1/2, ..., those of queries rounded down. The votes of the most frequent label have an axis of
+    length 1 where they do not count.
+    """
     leads = np.arange(votes.teachers * _CELLS + 1) / _CELLS
     rivals = votes.labels - 1
     chances = aggregation.overtakes(leads)
-    used = max(1, int((chances > LEAST_MASS).sum()))
-    chances = chances[:used]
-    orders = np.array([order - 1])
-    ahead, _ = aggregation.moments(votes.capped(rivals * chances), np.zeros(used, dtype=np.int64), orders)
+    chances = chances[: max(1, int((chances > LEAST_MASS).sum()))]
+    checked = isinstance(aggregation, ConfidentGNMax)
+    tops = np.arange(votes.teachers + 1 if checked else 1)
+    if chances.size * tops.size > _MOST_CELLS:
+        most = math.isqrt(_MOST_CELLS // _CELLS)
+        raise UnsupportedError(
+            f"sanitised cost: expected at most {most} teachers whose votes are checked, got {votes.teachers}"
+        )
+    grid = votes.capped(rivals * np.repeat(chances, tops.size))
+    ahead, _ = aggregation.moments(grid, np.tile(tops, chances.size), np.array([order - 1]))
+    costs = np.maximum.accumulate(ahead.reshape(chances.size, tops.size)[::-1])[::-1] / (order - 1)
     each = votes.union_bound(aggregation.overtakes(np.arange(votes.teachers + 1.0))) / rivals
     places = np.searchsorted(-chances, -np.maximum(each, LEAST_MASS), side="right") - 1
-    return np.maximum.accumulate(ahead[::-1, 0])[::-1] / (order - 1), np.clip(places, 0, used - 1)
+    return costs, np.stack([np.clip(places, 0, chances.size - 1), votes.top if checked else np.zeros_like(places)])
 
 
 def _smooth_sensitivity(costs: Array, places: Places, smoothness: float) -> float:
     """The most that one teacher can change the sum, after d others changed it, times e^{-smoothness d}: the largest."""
-    queries = np.bincount(places, minlength=costs.size)
-    lower = np.concatenate([np.full(_REACH, costs[0]), costs])[: costs.size]
-    higher = np.concatenate([costs, np.full(_REACH, costs[-1])])[_REACH:]
-    jumps = np.maximum(lower - costs, costs - higher)
+    queries = np.zeros(costs.shape)
+    np.add.at(queries, tuple(places), 1)
+    jumps = np.maximum(_around(costs) - costs, costs + _around(-costs))
     most, largest, distance = float(queries.sum() * jumps.max()), 0.0, 0
-    wider = sliding_window_view(np.pad(jumps, _REACH, mode="edge"), 2 * _REACH + 1).max(axis=1)
     while True:  # until nothing that is farther away can count more
-        largest = max(largest, math.exp(-smoothness * distance) * float(queries @ jumps))
+        largest = max(largest, math.exp(-smoothness * distance) * float((queries * jumps).sum()))
         distance += 1
         if math.exp(-smoothness * distance) * most <= largest:
             return largest
+        wider = _around(jumps)
         if (wider == jumps).all():
             return largest
-        ends = np.pad(wider, _REACH, mode="edge")
-        jumps, wider = wider, np.maximum(wider, np.maximum(ends[: -2 * _REACH], ends[2 * _REACH :]))
+        jumps = wider
+
+
+def _around(values: Array) -> Array:
+    """The largest value within reach of one teacher: of so many cells of the lead, and of one vote."""
+    return _within(_within(values, _REACH).T, 1).T
+
+
+def _within(values: Array, reach: int) -> Array:
+    """The largest value within `reach` along the first axis, from windows that grow."""
+    found, size, whole = np.pad(values, ((reach, reach), (0, 0)), mode="edge"), 1, 2 * reach + 1
+    while size < whole:
+        step = min(size, whole - size)
+        found, size = np.maximum(found[:-step], found[step:]), size + step
+    return found

@@ -144,6 +144,12 @@ def test_a_public_epsilon(real, ballots, monkeypatch):
     assert "no smaller than the data-independent one" in same[0]  # few queries: it does not pay
 
 
+def test_a_public_cost_of_checked_answers(real, ballots):
+    ended = real("pate", ballots, *NOISE, "--threshold", "200", "--threshold-sigma", "150", "--sanitise")
+    assert ended.code == 0
+    assert "sanitised: epsilon <= " in ended.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -164,10 +170,6 @@ def test_a_public_epsilon(real, ballots, monkeypatch):
         ((*NOISE, "--queries", "5", "--sanitise"), "VOTES: expected a file, of which --sanitise and --csv tell"),
         ((*NOISE, "--queries", "5", "--csv", "a.csv"), "VOTES: expected a file, of which --sanitise and --csv tell"),
         ((*NOISE, "--queries", "0"), "--queries"),
-        (
-            ("votes.npy", *NOISE, "--sanitise", "--threshold", "9", "--threshold-sigma", "9"),
-            "expected lnmax or gnmax, got confident-gnmax",
-        ),
     ],
 )
 def test_refusals(real, ballots, arguments, message):

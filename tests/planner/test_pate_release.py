@@ -1,6 +1,7 @@
 """The public cost of PATE: what one teacher can change, how often it is too low, and what it may rest on."""
 
 import inspect
+import itertools
 import math
 
 import mpmath
@@ -13,9 +14,13 @@ from dpcalc.planner import pate_release
 from dpcalc.planner.pate import by_number
 from dpcalc.planner.pate_release import Terms, sanitised, terms
 
-from .ballots import ensemble, synthetic
+from .ballots import ensemble, gaussian, log_winner, neighbours, synthetic
 
-AGGREGATIONS = [LNMax(gamma=0.05), LNMax(gamma=0.7), GNMax(sigma=4.0), GNMax(sigma=40.0), GNMax(sigma=0.4)]
+CHECKED = [
+    ConfidentGNMax(label=GNMax(sigma=2.0), threshold=5.0, check_sigma=3.0),
+    ConfidentGNMax(label=GNMax(sigma=4.0), threshold=8.0, check_sigma=10.0),
+]
+AGGREGATIONS = [LNMax(gamma=0.05), LNMax(gamma=0.7), GNMax(sigma=4.0), GNMax(sigma=40.0), GNMax(sigma=0.4), CHECKED[1]]
 TERMS = Terms(order=9.0, smoothness=0.03, noise=5.0)
 
 
@@ -27,7 +32,7 @@ def pieces(aggregation, votes):
     """(f, S, places) of some votes."""
     costs, places = pate_release._on_lattice(aggregation, votes, TERMS.order)
     smooth = pate_release._smooth_sensitivity(costs, places, TERMS.smoothness)
-    return float(costs[places].sum()), smooth, places
+    return float(costs[tuple(places)].sum()), smooth, places
 
 
 def random_votes(rng, *, queries, labels, teachers):
@@ -52,11 +57,11 @@ def moved(rng, votes):
 @pytest.mark.parametrize("labels", [2, 3, 10])
 def test_one_teacher_changes_as_little_as_is_claimed(aggregation, labels):
     rng = np.random.default_rng(labels)
-    for _ in range(12):
+    for _ in range(3 if aggregation in CHECKED else 12):
         here = random_votes(rng, queries=20, labels=labels, teachers=int(rng.choice([3, 20, 250])))
         there = moved(rng, here)
         (f, smooth, places), (other, other_smooth, other_places) = pieces(aggregation, here), pieces(aggregation, there)
-        assert np.abs(places - other_places).max() <= 2 * pate_release._CELLS + 1
+        assert (np.abs(places - other_places).max(axis=1) <= (2 * pate_release._CELLS + 1, 1)).all()
         assert abs(f - other) <= min(smooth, other_smooth) * (1 + 1e-9) + 1e-300
         if max(smooth, other_smooth) > 0:
             assert abs(math.log(smooth / other_smooth)) <= TERMS.smoothness * (1 + 1e-9)
@@ -113,10 +118,71 @@ def test_agreeing_teachers_have_a_small_public_cost():
     assert chosen.cost < found.epsilon < 0.6 * by_number(aggregation, 500, delta=1e-5).epsilon
 
 
-def test_confident_gnmax_has_no_public_cost():
-    confident = ConfidentGNMax(label=GNMax(sigma=40.0), threshold=200.0, check_sigma=150.0)
-    with pytest.raises(UnsupportedError, match="lnmax or gnmax"):
-        drawn(confident, synthetic(3), seed=1)
+def histograms(teachers, labels):
+    """All ways to vote on one query."""
+    rows = itertools.product(range(teachers + 1), repeat=labels)
+    return [row for row in rows if sum(row) == teachers]
+
+
+def within_reach(teachers):
+    """For all votes on two queries with three labels: what one teacher can make of them, and f."""
+    rows = histograms(teachers, 3)
+    one = {row: [row, *map(tuple, neighbours(row))] for row in rows}
+    return {pair: list(itertools.product(*(one[row] for row in pair))) for pair in itertools.product(rows, rows)}
+
+
+@pytest.mark.parametrize(
+    "aggregation", [CHECKED[0], ConfidentGNMax(label=GNMax(sigma=0.7), threshold=3.0, check_sigma=0.9)]
+)
+def test_smooth_sensitivity_of_all_votes_of_a_few_teachers(aggregation):
+    """The largest change by one teacher of what d teachers can make of the votes, by trying all."""
+    beta, moves = 0.2, within_reach(4)
+    costs = {}
+    for pair in moves:
+        lattice, places = pate_release._on_lattice(aggregation, ensemble(pair), TERMS.order)
+        smooth = pate_release._smooth_sensitivity(lattice, places, beta)
+        costs[pair] = (float(lattice[tuple(places)].sum()), smooth)
+    local = {pair: max(abs(costs[pair][0] - costs[to][0]) for to in moves[pair]) for pair in moves}
+    widest, exact = dict(local), dict(local)
+    for distance in range(1, 5):
+        widest = {pair: max(widest[to] for to in moves[pair]) for pair in moves}
+        exact = {pair: max(exact[pair], math.exp(-beta * distance) * widest[pair]) for pair in moves}
+    assert all(exact[pair] <= costs[pair][1] * (1 + 1e-12) for pair in moves)
+    assert all(
+        abs(math.log(costs[pair][1] / costs[to][1])) <= beta * (1 + 1e-9) for pair in moves for to in moves[pair]
+    )
+    assert max(exact.values()) > 0.2 * max(smooth for _, smooth in costs.values())
+
+
+@pytest.mark.parametrize("aggregation", CHECKED)
+@pytest.mark.parametrize("row", [(9, 1, 0), (6, 4, 0), (5, 3, 2), (10, 0, 0)])
+def test_the_cost_of_checked_votes_against_all_outcomes(aggregation, row):
+    """Renyi divergence of "no answer, or which" between these votes and those one teacher can make of them."""
+    costs, places = pate_release._on_lattice(aggregation, ensemble([row]), TERMS.order)
+
+    def outcomes(votes):
+        above = (aggregation.threshold - max(votes)) / aggregation.check_sigma / math.sqrt(2)
+        winner = log_winner(list(votes), gaussian(aggregation.label.sigma)) + math.log(math.erfc(above) / 2)
+        return np.append(winner, math.log(math.erfc(-above) / 2))
+
+    own = outcomes(row)
+    for other in map(outcomes, map(tuple, neighbours(list(row)))):
+        exact = np.logaddexp.reduce(TERMS.order * own - (TERMS.order - 1) * other) / (TERMS.order - 1)
+        assert exact <= costs[tuple(places)][0] * (1 + 1e-9) + 1e-6
+
+
+def test_a_public_cost_of_checked_answers():
+    """Where most queries are answered by agreeing teachers it is below what holds whatever the votes are."""
+    confident = ConfidentGNMax(label=GNMax(sigma=30.0), threshold=150.0, check_sigma=60.0)
+    chosen = terms(confident, 500, delta=1e-5, target=4.0)
+    found = drawn(confident, ensemble([[245, 3, 2, 0]] * 500), seed=1, chosen=chosen)
+    assert chosen.cost < found.epsilon < 0.6 * by_number(confident, 500, delta=1e-5).epsilon
+
+
+def test_too_many_teachers_whose_votes_are_checked():
+    confident = ConfidentGNMax(label=GNMax(sigma=400.0), threshold=500.0, check_sigma=100.0)
+    with pytest.raises(UnsupportedError, match="at most 707 teachers"):
+        drawn(confident, ensemble([[900, 100]]), seed=1)
 
 
 @pytest.mark.parametrize("wrong", [{"order": 1.0}, {"smoothness": 0.0}, {"noise": math.inf}])
