@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.config import schema
+from dpcalc.config.curve_files import Points
 from dpcalc.config.diagnostics import ConfigError
-from dpcalc.config.mechanisms import AnyMechanism, GaussianNoise
+from dpcalc.config.mechanisms import AnyMechanism, GaussianNoise, RdpCurve
 from dpcalc.config.nodes import Node, Scalar, entry
 from dpcalc.config.schema import Draw, FixedDraw, HeldDraw, PoissonDraw, ReplacingDraw, ShuffledDraw, Training
 from dpcalc.config.sections import RunSections, Sections
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # these load numpy
     from dpcalc.mechanisms.kinds import Mechanism
     from dpcalc.planner.repetitions import Repetitions
 
+_APART = frozenset({"type", "clip", "also", "curve"})  # keys of a mechanism that are no parameters, or no numbers
 SINGLE_PHASE = "training"  # what the only phase of a file without `phases` is called
 
 
@@ -130,24 +132,25 @@ def _phase(run: RunSections, number: int, found: Sections) -> Phase:
     phase = Phase(
         name=name if run.run.path else SINGLE_PHASE,
         hierarchy=hierarchy,
-        mechanism=_mechanism(run.mechanism),
+        mechanism=_mechanism(run.mechanism, run.curve),
         clip=len(names),
         steps=_steps(run, run.training, hierarchy),
     )
     return phase if clip is None else replace(phase, clip=phase.clip_names.index(clip))
 
 
-def _mechanism(said: AnyMechanism) -> "Mechanism":
+def _mechanism(said: AnyMechanism, curve: Points | None) -> "Mechanism":
     """What a step does with its batch."""
-    values = {key: getattr(said, key) for key in type(said).model_fields if key not in {"type", "clip", "also"}}
+    values = {key: getattr(said, key) for key in type(said).model_fields if key not in _APART}
     known = {key: value for key, value in values.items() if value is not None}
-    floats = {key: value if isinstance(value, int) else float(value) for key, value in known.items()}
+    floats = {key: float(value) if isinstance(value, Fraction) else value for key, value in known.items()}
     if isinstance(said, GaussianNoise):
         return Gaussian(**floats, also=tuple(float(other.noise_multiplier) for other in said.also))
     from dpcalc.mechanisms.kinds import MECHANISMS  # noqa: PLC0415  it loads numpy
 
     name = "approximate-dp" if said.type == "pure-dp" else said.type
-    return MECHANISMS[name](**floats)  # type: ignore[arg-type]  # categories is a whole number
+    points = {"curve": curve} if isinstance(said, RdpCurve) else {}
+    return MECHANISMS[name](**floats, **points)  # type: ignore[arg-type]  # each takes its own
 
 
 def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:

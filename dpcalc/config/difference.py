@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from dpcalc.config import scalars
 from dpcalc.config.build import build
 from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.dotted import child
 from dpcalc.config.forms import EPISODES
 from dpcalc.config.loading import Loaded
 from dpcalc.config.meaning import contradictions
@@ -16,6 +17,7 @@ from dpcalc.planner.plan import Plan
 
 _OPEN = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"})  # their keys stand for themselves
 _LABELS = frozenset({"version", "requires", "name"})
+_CLAIMS = frozenset({"clip", "also", "odd_moments", "scheme", "redraw_every"})
 _SHOWN = 60  # characters of a value
 _FILE_CHANGED = " (its content changed)"
 
@@ -61,13 +63,32 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     """
     pairs = tuple(_pairs((), old.tree, new.tree, new.tree))
     found = [_difference(keys, before, after, around, new) for keys, before, after, around in pairs]
-    if old.plan.phases[0].hierarchy.data != new.plan.phases[0].hierarchy.data and not any(
-        one.keys[0] == "data" for one in found
-    ):
-        data = new.tree.entries["data"]
-        whole = _difference(("data",), data, data, data, new)
-        found.append(replace(whole, new=whole.new + _FILE_CHANGED))
+    for keys in dict.fromkeys(_changed_files(old, new, tuple(one.keys for one in found))):
+        node = _at(new.tree, keys)
+        if node is not None:
+            whole = _difference(keys, node, node, node, new)
+            found.append(replace(whole, new=whole.new + _FILE_CHANGED))
     return tuple(found)
+
+
+def _changed_files(old: Loaded, new: Loaded, told: tuple[Keys, ...]) -> Iterator[Keys]:
+    """The parts that say the same as before and mean something else, because a file that they name has changed."""
+    before, after = old.plan.phases, new.plan.phases
+    if before[0].hierarchy.data != after[0].hierarchy.data and not any(keys[0] == "data" for keys in told):
+        yield ("data",)
+    if len(before) != len(after) or any("mechanism" in keys[:3] for keys in told):
+        return
+    for number, (was, now) in enumerate(zip(before, after, strict=True)):
+        if was.mechanism != now.mechanism:
+            own = ("phases", number, "mechanism", "curve")
+            yield own if _at(new.tree, own) else ("mechanism", "curve")
+
+
+def _at(node: Node | None, keys: Keys) -> Node | None:
+    """What stands at some keys, None where nothing does."""
+    for key in keys:
+        node = child(node, key)
+    return node
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
@@ -87,7 +108,8 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
     root = _put(old.tree, difference.keys, difference.node)
     if not isinstance(root, Section):
         raise TypeError(f"difference: expected a mapping at the top, got {type(root).__name__}")
-    found, wrong = sections(root, new.files if difference.keys[0] == "data" else old.files)
+    reads = difference.keys[0] == "data" or "mechanism" in difference.keys[:3]
+    found, wrong = sections(root, new.files if reads else old.files)
     faults = (*wrong, *contradictions(found))
     if faults:
         raise ConfigError(faults)
@@ -154,9 +176,11 @@ def _place(old: Node | None, new: Node) -> Mark:
 def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:
     """Whether a part is about the data, the scheme or its period, the level that is clipped, or tuning; not how much.
 
-    Phases of another number may hide any of these; sums that are `also` released are such a part too.
+    Phases of another number may hide any of these; so are sums that are `also` released, and what is said of a curve.
     """
-    if keys[0] in {"data", "tuning"} or keys == ("phases",) or keys[-1] in {"clip", "also", "scheme", "redraw_every"}:
+    if keys[0] in {"data", "tuning"} or keys == ("phases",) or keys[-1] in _CLAIMS:
+        return True
+    if "mechanism" in keys[:3] and "curve" in keys:
         return True
     changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every", EPISODES))
     return "sampling" in keys[:3] and (old is None or new is None or changed)

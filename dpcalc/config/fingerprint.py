@@ -65,8 +65,16 @@ def _phase(phase: Phase) -> dict[str, object]:
 def _parameters(mechanism: "Mechanism") -> dict[str, object]:
     """The parameters of a mechanism; without other sums it is what it was before there were any."""
     values = asdict(mechanism)
-    also = [noise.hex() for noise in values.pop("also", ())]
-    return {**{key: float(value).hex() for key, value in values.items()}, **({"also": also} if also else {})}
+    if not values.get("also", True):
+        del values["also"]
+    return {key: _meaning(value) for key, value in values.items()}
+
+
+def _meaning(value: object) -> object:
+    """A number without rounding, a word, or a list of such."""
+    if isinstance(value, tuple):
+        return [_meaning(one) for one in value]
+    return value if isinstance(value, str) else float(value).hex()  # type: ignore[arg-type]  # what else there is
 
 
 def _level(level: Level) -> dict[str, object]:

@@ -36,6 +36,7 @@ class Mechanism(Model):
         "discrete-gaussian",
         "discrete-laplace",
         "exponential",
+        "rdp-curve",
     ] = Field(default="gaussian", description="The mechanism; it says which of the other keys there are.")
     noise_multiplier: Noise = Field(
         description="Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy. Under "
@@ -115,7 +116,8 @@ class PureDp(_Parameters):
     """Any mechanism that is epsilon-DP."""
 
     epsilon: Pure = Field(
-        description="What one step guarantees on its batch, for types approximate-dp, pure-dp and exponential."
+        description="What one step guarantees on its batch, for types approximate-dp, pure-dp and exponential; for "
+        "rdp-curve what no loss exceeds, if that is known."
     )
 
 
@@ -138,6 +140,23 @@ class Exponential(_Parameters):
     epsilon: Positive
 
 
+class RdpCurve(_Parameters):
+    """Any mechanism of which Renyi divergences are known."""
+
+    curve: object = Field(
+        description="Renyi divergence of a step on its batch by order, for type rdp-curve: [[2, 0.1], [4, 0.2]], or "
+        "{file: curve.csv} with a line `order,epsilon` and one for each order. Between the orders it is on chords of "
+        "(order - 1) epsilon; beyond the last nothing is claimed.",
+    )
+    epsilon: Positive | None = None
+    odd_moments: Literal["unknown", "nonnegative"] = Field(
+        default="unknown",
+        description="For type rdp-curve with poisson draws: nonnegative drops the factor 3 from the bound on the "
+        "sampled curve. It may be said where E_Q[(P/Q - 1)^j] is never negative for odd j and neighbouring batches, as "
+        "with Gaussian and Laplace noise.",
+    )
+
+
 AnyMechanism = (
     Mechanism
     | GaussianNoise
@@ -148,6 +167,7 @@ AnyMechanism = (
     | ApproximateDp
     | Zcdp
     | Exponential
+    | RdpCurve
 )
 MECHANISMS: dict[str, type[AnyMechanism]] = {
     "gaussian": GaussianNoise,
@@ -159,4 +179,5 @@ MECHANISMS: dict[str, type[AnyMechanism]] = {
     "discrete-gaussian": DiscreteGaussianNoise,
     "discrete-laplace": DiscreteLaplaceNoise,
     "exponential": Exponential,
+    "rdp-curve": RdpCurve,
 }

@@ -47,6 +47,7 @@ _EXAMPLES = {
     "shots": "say how many records of each class a task learns from; 0 if none",
     "queries": "say how many further records of each class judge it; 0 if none",
     "truth_probability": "the probability with which an answer is true",
+    "curve": "say what one step costs by order, e.g. `curve: [[2, 0.1], [4, 0.2]]`, or `curve: {file: curve.csv}`",
     "rho": "Renyi divergence of order a is at most rho a",
     "noise_multiplier": "the noise standard deviation divided by the clip norm",
     "delta": "the probability with which the bound may fail, e.g. `delta: 1e-5`; below 1 / number of protected units",

@@ -125,10 +125,17 @@ def _run(phase: Phase) -> Iterator[str]:
         built = asdict(hierarchy.episodes)
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
     values = {key: value for key, value in asdict(mechanism).items() if key != "also" and value != math.inf}
-    known = "".join(f", {key}: {_float(value)}" for key, value in values.items()) + _also(mechanism)
+    known = "".join(f", {key}: {_value(value)}" for key, value in values.items()) + _also(mechanism)
     clipped = "" if phase.noise_multiplier is None else f", clip: {quoted(clip)}"
     yield f"mechanism: {{type: {mechanism.name}{known}{clipped}}}"
     yield f"training: {{steps: {phase.steps}}}"
+
+
+def _value(value: float | str | tuple[object, ...]) -> str:
+    """A parameter of a mechanism: a number, a word or a list of such."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"  # type: ignore[arg-type]  # a list of parameters
+    return value if isinstance(value, str) else _float(value)
 
 
 def _also(mechanism: "Mechanism") -> str:

@@ -9,6 +9,7 @@ from dpcalc.config.diagnostics import ConfigError, visible
 from dpcalc.config.source import MAX_BYTES, STDIN, Source, decode, read, whole_file
 
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+DATA_SUFFIXES = (".csv",)  # of files that hold data, and no section to refer to
 MAX_NAME = 300
 
 
@@ -78,7 +79,7 @@ class Folder:
             raise Refusal("DPC110", "lies outside the repository", f"references end at {_shown(self.root)}")
         if not real.is_relative_to(self.root):
             raise Refusal("DPC110", "is a symbolic link that leaves the repository", "refer to a file inside it")
-        if real.suffix.lower() not in SUFFIXES or ".git" in real.relative_to(self.root).parts:
+        if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.root).parts:
             raise Refusal("DPC110", "is no YAML, JSON or TOML file of the repository", "")
         return str(real)
 

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
+from dpcalc.config.curve_files import Points, rdp_points
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE, EPISODES, is_short, level_names
-from dpcalc.config.mechanisms import MECHANISMS, AnyMechanism, GaussianNoise
+from dpcalc.config.mechanisms import MECHANISMS, AnyMechanism, GaussianNoise, RdpCurve
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
 from dpcalc.config.model import Model
@@ -42,6 +43,7 @@ class RunSections:
         episodes: how tasks are constructed, or None.
         mechanism: the model, or None.
         training: the model, or None.
+        curve: the points of a mechanism that is known by them.
     """
 
     run: Run
@@ -49,6 +51,7 @@ class RunSections:
     episodes: Episodes | None
     mechanism: AnyMechanism | None
     training: Training | None
+    curve: Points | None = None
 
     @property
     def clip(self) -> str | None:
@@ -102,12 +105,12 @@ def sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, .
     Returns:
         What is right, and an error for everything that is not.
     """
-    reader = _Reader(level_names(root))
+    reader = _Reader(level_names(root), files)
     reader.unknown(root)
     reader.label(root)
     reader.phases(root)
     data = reader.model(Data, root, "data")
-    tree = reader.tree(root, files)
+    tree = reader.tree(root)
     if "phases" in root.entries:
         reader.inherited(base_run(root))
     found = Sections(
@@ -126,10 +129,10 @@ def sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, .
 class _Reader:
     """Validates section by section and keeps the errors."""
 
-    def __init__(self, names: tuple[str, ...] | None) -> None:
+    def __init__(self, names: tuple[str, ...] | None, files: Files) -> None:
         """Start without errors, over the levels of the file as far as they are known."""
         self.problems: list[Diagnostic] = []
-        self._names = names
+        self._names, self._files = names, files
 
     def model(self, model: type[M], parent: Section, key: str) -> M | None:
         """A required section as its model."""
@@ -141,9 +144,9 @@ class _Reader:
         self.problems.extend(problems)
         return value
 
-    def tree(self, root: Section, files: Files) -> Tree | None:
+    def tree(self, root: Section) -> Tree | None:
         """The tree, where there is one and the levels are known."""
-        found, problems = data_tree(root, self._names or (), files)
+        found, problems = data_tree(root, self._names or (), self._files)
         self.problems.extend(problems)
         return found
 
@@ -156,11 +159,20 @@ class _Reader:
             episodes=episodes,
             mechanism=self.model(_mechanism(run.sections), run.sections, "mechanism"),
             training=self._training(run),
+            curve=self._curve(run),
         )
+
+    def _curve(self, run: Run) -> Points | None:
+        """The points of a mechanism that is known by them."""
+        if _mechanism(run.sections) is not RdpCurve:
+            return None
+        found, problems = rdp_points(run.sections.entries.get("mechanism"), self._files)
+        self.problems.extend(problems)
+        return found
 
     def inherited(self, run: Run) -> None:
         """The top level of a file with phases: what is wrong in it, not what the phases must add."""
-        reader = _Reader(self._names)
+        reader = _Reader(self._names, self._files)
         reader.run(run)
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
 

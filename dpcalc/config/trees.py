@@ -8,14 +8,14 @@ from itertools import islice
 from dpcalc.config import scalars
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.formats import Table
-from dpcalc.config.messages import missing, unexpected
-from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry
+from dpcalc.config.messages import unexpected
+from dpcalc.config.named_files import MAX_FAULTS, named_file
+from dpcalc.config.nodes import Items, Node, Section, entry
 from dpcalc.config.repository import Files, Refusal
 from dpcalc.config.source import Mark, error
 from dpcalc.sampling.trees import Fault, Tree, faults, grown, indexed
 
 MAX_TREE_BYTES = 16 * 1024 * 1024
-MAX_FAULTS = 10  # shown of one tree
 FILE_KEYS = ("levels", "tree")
 _SHAPE = "a list of counts nested by level such as [[4, 2, 3], [4, 5]], or {file: counts.json}"
 
@@ -72,15 +72,9 @@ def _worded(fault: Fault, mark: Mark, place: str) -> Diagnostic:
 
 def _of_file(node: Section, names: tuple[str, ...], files: Files) -> Found:
     """The tree in a file."""
-    name = node.entries.get("file")
-    for key, value in node.entries.items():
-        if key != "file" and not key.startswith(USER_KEY):
-            message = f"unknown key `{key}` in `{node.path}`"
-            return None, (error("DPC101", value.key or value.anchor, message, "it takes `file`, or is a list"),)
+    name, wrong = named_file(node, "JSON")
     if name is None:
-        return None, (missing(node, "file"),)
-    if not isinstance(name, Scalar) or not isinstance(scalars.value(name), str):
-        return None, (unexpected(name, "the name of a JSON file"),)
+        return None, wrong
     try:
         counts = _without_levels(_content(name.text, files), names)
     except Refusal as cause:

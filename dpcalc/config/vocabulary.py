@@ -64,6 +64,7 @@ _VALUES = {
         "zcdp": "cdp concentrated tcdp truncated-cdp",
         "discrete-laplace": "geometric two-sided-geometric",
         "exponential": "bounded-range",
+        "rdp-curve": "rdp renyi renyi-dp rdp-table",
     },
 }
 _NOT_YET_VALUES = {

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
+from dpcalc.config.curve_files import MAX_POINTS
 from dpcalc.config.mechanisms import (
     MAX_SUMS,
     MECHANISMS,
@@ -15,6 +16,7 @@ from dpcalc.config.mechanisms import (
     GaussianNoise,
     Mechanism,
     RandomizedResponse,
+    RdpCurve,
     Zcdp,
 )
 from dpcalc.config.model import Model
@@ -192,6 +194,12 @@ OTHER_SUM: Schema = {
     "patternProperties": {"^x-": True},
     "additionalProperties": False,
 }
+POINTS: Schema = {
+    "type": "array",
+    "items": {"type": "array", "items": {"type": ["number", "string"]}, "minItems": 2, "maxItems": 2},
+    "minItems": 1,
+    "maxItems": MAX_POINTS,
+}
 OTHER_SUMS: Schema = {"type": "array", "items": OTHER_SUM, "maxItems": MAX_SUMS}
 
 
@@ -214,6 +222,12 @@ class WrittenMechanism(Mechanism):
     )
     epsilon: Pure | None = Field(default=None, description=ApproximateDp.model_fields["epsilon"].description)
     delta: Chance | None = Field(default=None, description=ApproximateDp.model_fields["delta"].description)
+    curve: Annotated[object, WithJsonSchema({"anyOf": [POINTS, COUNTS_FILE]})] = Field(
+        default=None, description=RdpCurve.model_fields["curve"].description
+    )
+    odd_moments: Literal["unknown", "nonnegative"] = Field(
+        default="unknown", description=RdpCurve.model_fields["odd_moments"].description
+    )
     rho: Pure | None = Field(default=None, description=Zcdp.model_fields["rho"].description)
     omega: Order | None = Field(default=None, description=Zcdp.model_fields["omega"].description)
 

@@ -65,6 +65,11 @@ DIFFERENT = [
     flat({"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 20}}"}),
     flat({"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 21}}"}),
     flat({"mechanism": "{noise_multiplier: 1.1, also: [{noise_multiplier: 20}, {noise_multiplier: 20}]}"}),
+    *(
+        flat({"mechanism": f"{{type: rdp-curve, curve: {points}}}"})
+        for points in ("[[2, 0.1]]", "[[2, 0.2]]", "[[3, 0.1]]", "[[2, 0.1], [3, 0.1]]", "[[2, 0.1]], epsilon: 9")
+    ),
+    flat({"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], odd_moments: nonnegative}"}),
     flat({"training": "{steps: 101}"}),
     flat({"training": None, "phases": "[{training: {steps: 50}}, {training: {steps: 50}}]"}),
     flat({"privacy": "{delta: 1e-7}"}),

@@ -62,6 +62,8 @@ TEXTS = [
     flat({"mechanism": "{noise_multiplier: 0, max_grad_norm: 1e100, clip: batch}"}),
     flat({"mechanism": "{noise_multiplier: 1e9, max_grad_norm: 1e-100}"}),
     flat({"mechanism": "{noise_multiplier: 0.30000000000000004}"}),
+    flat({"mechanism": "{type: rdp-curve, curve: [[1.5, 0], [2, 0.1], [1e3, 3.25e1]]}"}),
+    flat({"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], epsilon: 2.5, odd_moments: nonnegative}"}),
     flat({"mechanism": "{noise_multiplier: 2, also: {noise_multiplier: 0.1}}"}),
     flat(
         {"phases": "[{mechanism: {also: [{noise_multiplier: 3}, {noise_multiplier: 1e9}]}}, {mechanism: {also: []}}]"}

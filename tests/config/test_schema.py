@@ -337,6 +337,14 @@ EFFECTS = {
         {"mechanism": "{type: approximate-dp, epsilon: 0.1, delta: 1e-9}"},
         {"mechanism": "{type: approximate-dp, epsilon: 0.1, delta: 1}"},
     ),
+    "mechanism.curve": (
+        {"mechanism": "{type: rdp-curve, curve: [[2, 0.1], [4, 2e-1]]}"},
+        {"mechanism": "{type: rdp-curve, curve: 3}"},
+    ),
+    "mechanism.odd_moments": (
+        {"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], odd_moments: nonnegative}"},
+        {"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], odd_moments: positive}"},
+    ),
     "mechanism.rho": ({"mechanism": "{type: zcdp, rho: 0.1}"}, {"mechanism": "{type: zcdp, rho: -1}"}),
     "mechanism.omega": (
         {"mechanism": "{type: zcdp, rho: 0.1, omega: 9}"},

@@ -139,7 +139,7 @@ def test_what_is_wrong_with_a_file_stands_at_its_name(tmp_path, content, code, p
     [
         ("../../counts.json", "outside the repository"),
         ("/etc/counts.json", "absolute path"),
-        ("counts.csv", "is no YAML, JSON or TOML"),
+        ("counts.csv", "is no JSON file"),
         ("counts.yaml", "is no JSON file"),
     ],
 )

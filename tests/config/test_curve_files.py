@@ -1,0 +1,156 @@
+"""`mechanism.curve`: divergences in the config or in a CSV file, and every way to get them wrong."""
+
+import pytest
+
+from dpcalc.config import ConfigError, load, load_text
+from dpcalc.config.curve_files import MAX_POINTS
+from dpcalc.config.difference import differences, with_difference
+from tests.config.texts import flat
+
+FILE = flat({"mechanism": "{type: rdp-curve, curve: {file: curve.csv}}"})
+INLINE = flat({"mechanism": "{type: rdp-curve, curve: [[2, 0.1], [4, 0.25], [32.5, 3]]}"})
+CSV = "order,epsilon\n2,0.1\n4,0.25\n32.5,3\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def made(content, text=FILE):
+        data = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / "curve.csv").write_bytes(data)
+        (tmp_path / "run.yaml").write_text(text, encoding="utf-8")
+        return str(tmp_path / "run.yaml")
+
+    return made
+
+
+def refusals(path):
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    return caught.value.diagnostics
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CSV,
+        "\ufeff" + CSV,
+        CSV.replace("\n", "\r\n"),
+        CSV.replace(",", "; ").replace("order", "Order"),
+        CSV.replace(",", "\t"),
+        "# by hand\n\n" + CSV.replace("4,", "# none of 3\n 4 , ").rstrip(),
+        CSV.replace("0.1", "1e-01").replace("3\n", "3.000\n"),
+    ],
+)
+def test_a_file_says_what_an_inline_curve_says(file, content):
+    found, inline = load(file(content)), load_text(INLINE, path="f")
+    assert found.plan == inline.plan
+    assert found.config_hash == inline.config_hash
+    assert found.plan.phases[0].mechanism.curve == ((2.0, 0.1), (4.0, 0.25), (32.5, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "code", "phrase"),
+    [
+        ("", (1, 1), "DPC102", "first line must be `order,epsilon`"),
+        ("# nothing\n", (1, 1), "DPC102", "first line must be `order,epsilon`"),
+        ("2,0.1\n", (1, 1), "DPC102", "first line must be `order,epsilon`"),
+        ("epsilon,order\n2,0.1\n", (1, 1), "DPC102", "first line must be `order,epsilon`"),
+        ("order,epsilon\n", (1, 1), "DPC106", "the curve must have 1 to 1000 orders, got 0"),
+        ("order,epsilon\n2,0.1,3\n", (2, 1), "DPC102", "must hold an order and an epsilon, got 3 cells"),
+        ("order,epsilon\n2\n", (2, 1), "DPC102", "must hold an order and an epsilon, got 1 cells"),
+        ("order,epsilon\n\n2, x\n", (3, 4), "DPC102", "`epsilon` must be a number, got `x`"),
+        ("order,epsilon\n2,\n", (2, 3), "DPC102", "`epsilon` must be a number, got ``"),
+        ("order,epsilon\n2,nan\n", (2, 3), "DPC102", "`epsilon` must be a number, got `nan`"),
+        ("order,epsilon\n2,inf\n", (2, 3), "DPC102", "`epsilon` must be a number, got `inf`"),
+        ("order,epsilon\n2,0.1\ninf,3\n", (3, 1), "DPC102", "`order` must be a number, got `inf`"),
+        ("order,epsilon\n0x2,0.1\n", (2, 1), "DPC102", "`order` must be a number, got `0x2`"),
+        ("order,epsilon\n1,0.1\n", (2, 1), "DPC106", "`order` must be above 1"),
+        ("order,epsilon\n0.5,0.1\n", (2, 1), "DPC106", "`order` must be above 1"),
+        ("order,epsilon\n2,-1e-9\n", (2, 3), "DPC106", "`epsilon` must be from 0"),
+        ("order,epsilon\n2,1e10\n", (2, 3), "DPC106", "from 0 to 1e9"),
+        ("order,epsilon\n3,0.1\n2,0.1\n", (3, 1), "DPC106", "must be above the order before it, got `2`"),
+        ("order,epsilon\n2,0.1\n2.0,0.1\n", (3, 1), "DPC106", "must be above the order before it, got `2.0`"),
+        ("order,epsilon\n2,0.1\n3,0.09\n", (3, 3), "DPC106", "must not be below that of the order before it"),
+        (b"order,epsilon\n2,\xff\n", (2, 3), "DPC100", "is not UTF-8"),
+    ],
+)
+def test_a_wrong_file_is_told_of_by_its_line(file, content, place, code, phrase):
+    (found,) = refusals(file(content))
+    assert found.path.endswith("curve.csv")
+    assert ((found.line, found.column), found.code) == (place, code)
+    assert phrase in found.message
+
+
+def test_all_wrong_lines_are_told_of(file):
+    found = refusals(file("order,epsilon\nx,y\n1,2\n5,0.2\n4,0.3\n"))
+    assert [one.line for one in found] == [2, 2, 3, 5]
+
+
+def test_long_curves(file):
+    rows = "".join(f"{2 + number},{number}\n" for number in range(MAX_POINTS))
+    assert len(load(file("order,epsilon\n" + rows)).plan.phases[0].mechanism.curve) == MAX_POINTS
+    (found,) = refusals(file("order,epsilon\n" + rows + "1e6,1e6\n"))
+    assert "1 to 1000 orders, got 1001" in found.message
+    (found,) = refusals(file("order,epsilon\n" + "#" * 300_000))
+    assert found.code == "DPC111"
+
+
+@pytest.mark.parametrize(
+    ("name", "phrase"),
+    [
+        ("none.csv", "no such file"),
+        ("../other/curve.csv", "outside the repository"),
+        ("/etc/curve.csv", "absolute path"),
+        ("run.yaml", "no CSV file"),
+        ("curve.npy", "no CSV file"),
+        ("3", "must be the name of a CSV file"),
+    ],
+)
+def test_other_names(file, name, phrase):
+    (found,) = refusals(file(CSV, FILE.replace("curve.csv", name)))
+    assert found.path.endswith("run.yaml")
+    assert found.line == 4
+    assert phrase in found.message
+
+
+@pytest.mark.parametrize(
+    ("curve", "code", "phrase"),
+    [
+        ("", "DPC103", "`mechanism.curve` is missing"),
+        (", curve: 3", "DPC102", "must be a list of [order, epsilon]"),
+        (", curve: [2, 0.1]", "DPC102", "`mechanism.curve[0]` must be [order, epsilon]"),
+        (", curve: [[2, 0.1, 3]]", "DPC102", "`mechanism.curve[0]` must be [order, epsilon]"),
+        (", curve: [[2, [0.1]]]", "DPC102", "`mechanism.curve[0]` must be [order, epsilon]"),
+        (", curve: [[2, x]]", "DPC102", "`mechanism.curve[0][1]` must be a number"),
+        (", curve: [[2, 0.1], [2, 0.2]]", "DPC106", "`mechanism.curve[1][0]` must be above the order before it"),
+        (", curve: []", "DPC106", "must have 1 to 1000 orders, got 0"),
+        (", curve: {file: c.csv, sheet: 2}", "DPC101", "unknown key `sheet`"),
+        (", curve: {}", "DPC103", "`mechanism.curve.file` is missing"),
+        (", curve: [[2, 0.1]], epsilon: 0", "DPC106", "from 1e-9 to 100"),
+        (", curve: [[2, 0.1]], odd_moments: none", "DPC104", "must be unknown or nonnegative"),
+        (", curve: [[1.5, 0.1]]", "DPC104", "expected orders of 2 and more with poisson draws"),
+    ],
+)
+def test_wrong_inline_curves(curve, code, phrase):
+    with pytest.raises(ConfigError) as caught:
+        load_text(flat({"mechanism": f"{{type: rdp-curve{curve}}}"}), path="f")
+    assert [one.code for one in caught.value.diagnostics] == [code] * len(caught.value.diagnostics)
+    assert phrase in caught.value.diagnostics[0].message
+
+
+def test_a_phase_has_a_curve_of_its_own(file):
+    phases = "[{training: {steps: 5}}, {mechanism: {curve: [[2, 0.5]]}}, {mechanism: {type: zcdp, rho: 0.1}}]"
+    found = load(file(CSV, FILE + f"phases: {phases}\n")).plan.phases
+    assert [getattr(phase.mechanism, "curve", ())[:1] for phase in found] == [((2.0, 0.1),), ((2.0, 0.5),), ()]
+
+
+def test_a_changed_file_is_a_difference(file):
+    old = load(file(CSV))
+    new = load(file(CSV.replace("0.25", "0.2")))
+    (one,) = differences(old, new)
+    assert (one.key, one.is_claim) == ("mechanism.curve", True)
+    assert one.new.endswith("(its content changed)")
+    assert with_difference(old, new, one) == new.plan
+    assert old.config_hash != new.config_hash
+    steps = load(file(CSV.replace("0.25", "0.2"), FILE.replace("steps: 100", "steps: 101")))
+    assert [one.key for one in differences(old, steps)] == ["training.steps", "mechanism.curve"]
