@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,67 +71,51 @@ class Wish:
         return f"solve-{self.quantity}"
 
 
-def solve_sigma(  # noqa: PLR0913  one parameter an option
-    context: typer.Context,
-    *,
-    target: goals.TargetEpsilon = None,
-    target_tpr: goals.TargetRate = None,
-    at_fpr: goals.AtRate = None,
-    target_advantage: goals.TargetAdvantage = None,
-    phase: PhaseName = None,
-    write: Write = False,
-    as_json: options.Json = False,
-    quiet: Quiet = False,
-) -> Answer:
+def _solver(quantity: str, told: str) -> Callable[..., Answer]:
+    """The command for a quantity that can be changed in one phase, and in the file; `told` is its help."""
+
+    def solver(  # noqa: PLR0913  one parameter an option
+        context: typer.Context,
+        *,
+        target: goals.TargetEpsilon = None,
+        target_tpr: goals.TargetRate = None,
+        at_fpr: goals.AtRate = None,
+        target_advantage: goals.TargetAdvantage = None,
+        phase: PhaseName = None,
+        write: Write = False,
+        as_json: options.Json = False,
+        quiet: Quiet = False,
+    ) -> Answer:
+        targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
+        wish = Wish(quantity=quantity, targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
+        return _answer(context, wish)
+
+    solver.__doc__ = told
+    solver.__name__ = f"solve_{quantity}"
+    return solver
+
+
+solve_sigma = _solver(
+    "sigma",
     """Find the smallest noise multiplier that meets a target.
 
     Of several phases all are scaled by one factor, unless --phase names one. Exit code 1: there is none.
-    """
-    targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
-    wish = Wish(quantity="sigma", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
-    return _answer(context, wish)
-
-
-def solve_steps(  # noqa: PLR0913  one parameter an option
-    context: typer.Context,
-    *,
-    target: goals.TargetEpsilon = None,
-    target_tpr: goals.TargetRate = None,
-    at_fpr: goals.AtRate = None,
-    target_advantage: goals.TargetAdvantage = None,
-    phase: PhaseName = None,
-    write: Write = False,
-    as_json: options.Json = False,
-    quiet: Quiet = False,
-) -> Answer:
+    """,
+)
+solve_steps = _solver(
+    "steps",
     """Find the most steps that meet a target.
 
     Exit code 1: there are none.
-    """
-    targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
-    wish = Wish(quantity="steps", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
-    return _answer(context, wish)
-
-
-def solve_rate(  # noqa: PLR0913  one parameter an option
-    context: typer.Context,
-    *,
-    target: goals.TargetEpsilon = None,
-    target_tpr: goals.TargetRate = None,
-    at_fpr: goals.AtRate = None,
-    target_advantage: goals.TargetAdvantage = None,
-    phase: PhaseName = None,
-    write: Write = False,
-    as_json: options.Json = False,
-    quiet: Quiet = False,
-) -> Answer:
+    """,
+)
+solve_rate = _solver(
+    "rate",
     """Find the largest sampling rate, or batch of a fixed size, that meets a target.
 
     It is that of the outermost level that is not drawn as a whole; the steps stay. Exit code 1: there is none.
-    """
-    targets = goals.stated(target, target_tpr, at_fpr, target_advantage)
-    wish = Wish(quantity="rate", targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
-    return _answer(context, wish)
+    """,
+)
 
 
 def solve_group(  # noqa: PLR0913  one parameter an option
