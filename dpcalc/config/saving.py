@@ -96,17 +96,9 @@ def create(path: str, data: bytes) -> bool:
     """
     target = Path(path)
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        fresh = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
+        with _beside(target, data) as fresh:
             fresh.chmod(0o644)
             target.hardlink_to(fresh)  # of all ways to give a name only this one never takes it from another file
-        finally:
-            fresh.unlink(missing_ok=True)
     except FileExistsError:
         return False
     except (OSError, ValueError) as error:
@@ -117,6 +109,17 @@ def create(path: str, data: bytes) -> bool:
 
 def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
     """Write a file beside another one and give it that one's name."""
+    with _beside(target, data) as fresh:
+        if hasattr(os, "chown"):
+            with contextlib.suppress(PermissionError):
+                os.chown(fresh, status.st_uid, status.st_gid)
+        fresh.chmod(stat.S_IMODE(status.st_mode))
+        fresh.replace(target)
+
+
+@contextlib.contextmanager
+def _beside(target: Path, data: bytes) -> Iterator[Path]:
+    """A written file in the folder of another one; in the end nothing has its first name."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)
     try:
@@ -124,11 +127,6 @@ def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        if hasattr(os, "chown"):
-            with contextlib.suppress(PermissionError):
-                os.chown(fresh, status.st_uid, status.st_gid)
-        fresh.chmod(stat.S_IMODE(status.st_mode))
-        fresh.replace(target)
-    except BaseException:
+        yield fresh
+    finally:
         fresh.unlink(missing_ok=True)
-        raise

@@ -67,7 +67,10 @@ class LossPmf:
 
     def normalized(self) -> "LossPmf":
         """The same measure with entries that sum to 1."""
-        total = float(self.mass.sum())
+        return self.over(float(self.mass.sum()))
+
+    def over(self, total: float) -> "LossPmf":
+        """The same measure with entries divided by a factor that the norm keeps."""
         return replace(
             self,
             mass=self.mass / total,

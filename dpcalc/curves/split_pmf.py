@@ -7,8 +7,7 @@ is (F + C)^m - F^m, both on the coarse one. Rounding F up (or down) to the coars
 of a jump, so it costs little.
 """
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,18 +42,7 @@ class SplitPmf:
     def normalized(self) -> "SplitPmf":
         """The same measure with masses that sum to 1."""
         total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
-        return SplitPmf(bulk=_scaled(self.bulk, total), jumps=_scaled(self.jumps, total))
-
-
-def _scaled(part: LossPmf, total: float) -> LossPmf:
-    """One part with its factor moved to the norm."""
-    return replace(
-        part,
-        mass=part.mass / total,
-        log_norm=part.log_norm + math.log(total),
-        lost=part.lost / total,
-        noise=part.noise / total,
-    )
+        return SplitPmf(bulk=self.bulk.over(total), jumps=self.jumps.over(total))
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:

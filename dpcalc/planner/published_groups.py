@@ -45,23 +45,20 @@ def group_rows(plan: Plan) -> tuple[Row, ...]:
     why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"
     if poisson and not valid:
         why = "as published, not valid here: knows examples that are removed, not exchanged"
-    return (
+    rows = (
+        (GROUP_MIXTURE, mixtures, "the same as the one-step bound here"),
+        (GROUP_AS_ONE, ones, "any example of the group counts as all of them"),
+    )
+    return tuple(
         Row(
             method="pld",
-            bound=GROUP_MIXTURE,
-            epsilon=both_directions([mixtures], plan.delta),
+            bound=bound,
+            epsilon=both_directions([steps], plan.delta),
             kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
             valid=valid,
-            note="the same as the one-step bound here" if valid else why,
-        ),
-        Row(
-            method="pld",
-            bound=GROUP_AS_ONE,
-            epsilon=both_directions([ones], plan.delta),
-            kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
-            valid=valid,
-            note="any example of the group counts as all of them" if valid else why,
-        ),
+            note=note if valid else why,
+        )
+        for bound, steps, note in rows
     )
 
 

@@ -52,6 +52,11 @@ def dpcalc(monkeypatch, capsys):
     for name in STEERING:
         monkeypatch.delenv(name, raising=False)
     stand_in.install(monkeypatch.setattr)
+    return in_this_process(capsys)
+
+
+def in_this_process(capsys):
+    """Run a command and return what it says."""
 
     def ran(*arguments):
         capsys.readouterr()
@@ -88,17 +93,10 @@ def process():
 @pytest.fixture
 def real(monkeypatch, capsys, tmp_path):
     """Run a command, the real accounting behind it, in a directory of its own."""
-    for name in (*STEERING, "DPCALC_CONFIG"):
+    for name in STEERING:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-
-    def ran(*arguments):
-        capsys.readouterr()
-        code = run(arguments)
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=code, out=out, err=err)
-
-    return ran
+    return in_this_process(capsys)
 
 
 @pytest.fixture

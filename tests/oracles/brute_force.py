@@ -123,7 +123,10 @@ class Experiment:
         self.tree, self.unit_level, self.clip, self.relation = tree, unit_level, clip, relation
         self.unit = (0,) * unit_level
         absent = self.unit if relation == ADD_REMOVE else None
-        listed = outcomes(tree), outcomes(tree, absent=absent)
+        self._lay_out((outcomes(tree), outcomes(tree, absent=absent)))
+
+    def _lay_out(self, listed):
+        """Keys, probabilities and incidence of the outcomes on D and on D'."""
         index = defaultdict(lambda: len(index))
         rows = [[[index[key] for key in self._keys(o, primed)] for _, o in side] for primed, side in enumerate(listed)]
         self.keys = tuple(index)

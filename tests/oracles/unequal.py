@@ -6,7 +6,6 @@ A tree is nested counts, the innermost numbers counting records. A draw is ("fix
 
 import itertools
 import math
-from collections import defaultdict
 from fractions import Fraction
 
 from .brute_force import ADD_REMOVE, REPLACE_ONE, Experiment, Stage
@@ -66,13 +65,8 @@ class UnequalExperiment(Experiment):
 
     def __init__(self, tree, draws, unit, clip, relation):
         self.unit, self.unit_level, self.clip, self.relation = unit, len(unit), clip, relation
-        listed = outcomes(tree, draws), outcomes(tree, draws, absent=unit if relation == ADD_REMOVE else None)
-        index = defaultdict(lambda: len(index))
-        rows = [[[index[key] for key in self._keys(o, primed)] for _, o in side] for primed, side in enumerate(listed)]
-        self.keys = tuple(index)
-        self.roles = tuple(self._role(key) for key in self.keys)
-        self.probabilities = tuple([probability for probability, _ in side] for side in listed)
-        self.incidence = tuple(self._matrix(side) for side in rows)
+        absent = unit if relation == ADD_REMOVE else None
+        self._lay_out((outcomes(tree, draws), outcomes(tree, draws, absent=absent)))
 
 
 def most_drawn(tree, draws, path, clip):
