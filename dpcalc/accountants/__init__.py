@@ -2,21 +2,24 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 
 from dpcalc.accountants.advanced import advanced
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.auto import auto
 from dpcalc.accountants.basic import basic
+from dpcalc.accountants.closed_form import closed_form
 from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.accountants.costliest import Counts, costliest
 from dpcalc.accountants.moments import moments
 from dpcalc.accountants.optimal import optimal
-from dpcalc.accountants.pld import pld
+from dpcalc.accountants.pld import pld, rough_end
 from dpcalc.accountants.rdp import rdp, rdp_classic
 from dpcalc.release.tree import WorstOf, step_counts
 
 Accountant = Callable[..., Answer]
+Ceiling = Callable[[Counts], float]
 
 ACCOUNTANTS: dict[str, Accountant] = {
     "pld": pld,
@@ -47,11 +50,19 @@ def worst(alternatives: WorstOf, accountant: Accountant, *, delta: float) -> tup
         return accountant(counts, delta=delta) if counts else Answer(epsilon=0.0)
 
     counts = {name: step_counts(release) for name, release in alternatives.releases.items()}
-    return costliest(counts, answer=answer, cost=attrgetter("epsilon"), ceiling=_ceiling(accountant, delta))
+    ceiling, nearer = _ceilings(accountant, delta)
+    return costliest(counts, answer=answer, cost=attrgetter("epsilon"), ceiling=ceiling, nearer=nearer)
 
 
-def _ceiling(accountant: Accountant, delta: float) -> Callable[[Counts], float]:
-    """A bound on what a release costs that is far cheaper than the accountant, if there is one."""
-    if accountant in {pld, auto}:
-        return lambda counts: best_epsilon(counts, delta=delta).value if counts else 0.0
-    return lambda _: math.inf
+def _ceilings(accountant: Accountant, delta: float) -> tuple[Ceiling, Ceiling | None]:
+    """Bounds on what a release costs: one far cheaper than the accountant, a sharper one somewhat cheaper, if any."""
+    if accountant not in {pld, auto}:
+        return lambda _: math.inf, None
+
+    def cheap(counts: Counts) -> float:
+        if not counts:
+            return 0.0
+        exact = closed_form(counts, delta=delta, sign=1)
+        return best_epsilon(counts, delta=delta).value if exact is None else exact
+
+    return cheap, partial(rough_end, delta=delta)

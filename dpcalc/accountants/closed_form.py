@@ -1,6 +1,6 @@
-"""Epsilon without a lattice: of a single step by its profile, and of Gaussian steps without sampling.
+"""Epsilon without a lattice: 0 where delta is large, of a single step by its profile, of Gaussians without sampling.
 
-The latter are one Gaussian step: T_i steps of distance d_i over deviation sigma_i compose to the pair N(0, 1),
+The last are one Gaussian step: T_i steps of distance d_i over deviation sigma_i compose to the pair N(0, 1),
 N(mu, 1), mu^2 = sum T_i (d_i/sigma_i)^2 (Dong, Roth, Su 2022, 1905.02383, corollary 3.3), and delta(epsilon) = Phi(a) -
 e^epsilon Phi(a - mu) with a = mu/2 - epsilon/mu (Balle, Wang 2018, 1805.06530, theorem 8).
 """
@@ -8,6 +8,7 @@ e^epsilon Phi(a - mu) with a = mu/2 - epsilon/mu (Balle, Wang 2018, 1805.06530, 
 import math
 from collections.abc import Mapping
 
+from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.privacy_profile import GluedProfile, half_line_terms
@@ -16,6 +17,21 @@ from dpcalc.numerics.roots import bracket_root
 _ROUNDED = 1e-12  # relative error of a normal probability whose argument was rounded, with room to spare
 _LARGEST = 600.0  # epsilon that still leaves e^epsilon a float
 _WORST = 1e-6  # share of delta that round-off may have
+
+
+def closed_form(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
+    """One certified end of epsilon by the first of the closed forms below that applies; None where none does.
+
+    Args:
+        counts: steps of one direction and how often each occurs, not empty.
+        delta: in (0, 1).
+        sign: +1 for an upper end, -1 for a lower end.
+    """
+    for form in (gaussian_epsilon, one_step_epsilon, zero_epsilon):
+        epsilon = form(counts, delta=delta, sign=sign)
+        if epsilon is not None:
+            return epsilon
+    return None
 
 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
@@ -72,6 +88,22 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
         return None
     epsilon = curve.epsilon(delta - sign * 2 * error)
     return epsilon if sign > 0 else epsilon * (1 - 1e-11)
+
+
+def zero_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:  # noqa: ARG001  both ends
+    """0 if the steps cost no more than delta even at epsilon 0, by basic composition: deltas add; else None.
+
+    Args:
+        counts: steps of one direction and how often each occurs, not empty.
+        delta: in (0, 1).
+        sign: of the end; 0 is both.
+    """
+    total = 0.0
+    for curve, count in counts.items():
+        if not isinstance(curve, GluedProfile | Atoms):
+            return None
+        total += count * curve.delta(0.0)
+    return 0.0 if total <= delta * (1 - _WORST) else None
 
 
 def _distance(curve: Curve) -> float | None:

@@ -87,11 +87,13 @@ class Best:
         value: the smallest upper bound any order proves; may be negative for epsilon, above 1 for delta.
         order: the order z that gives it.
         moments: the moments used.
+        max_order: the largest order they are good for.
     """
 
     value: float
     order: float
     moments: Moments
+    max_order: float
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, neglect: float = 0.0) -> Best:
@@ -108,16 +110,16 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, neglect: float = 0.0
     """
     delta -= infinite_mass(counts.items())
     if delta <= 0:
-        return Best(math.inf, 1.0, composed_moments(counts, max_order=1.0))
+        return Best(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
     share = NEGLIGIBLE * delta / segment_ends(counts.items())
     if not neglect and rarest(counts.items()) < share:
         neglect, delta = share, delta * (1 - NEGLIGIBLE)
-    orders, value, moments = _around_minimum(
+    orders, value, moments, max_order = _around_minimum(
         counts, neglect, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta)
     )
     epsilon = (value + log_peak(orders) - math.log(delta)) / orders
     best = int(np.argmin(epsilon))
-    return Best(float(epsilon[best]), float(orders[best]), moments)
+    return Best(float(epsilon[best]), float(orders[best]), moments, max_order)
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, neglect: float = 0.0) -> Best:
@@ -129,16 +131,18 @@ def best_delta(counts: dict[Curve, int], *, epsilon: float, neglect: float = 0.0
     if not neglect and rarest(counts.items()) < _SMALLEST_DELTA:
         left_out += _SMALLEST_DELTA
         neglect = _SMALLEST_DELTA / segment_ends(counts.items())
-    orders, value, moments = _around_minimum(counts, neglect, lambda z, _, slope: slope - epsilon - np.log1p(1 / z))
+    orders, value, moments, max_order = _around_minimum(
+        counts, neglect, lambda z, _, slope: slope - epsilon - np.log1p(1 / z)
+    )
     log_delta = value - orders * epsilon + log_peak(orders)
     best = int(np.argmin(log_delta))
-    return Best(math.exp(min(float(log_delta[best]), 1.0)) + left_out, float(orders[best]), moments)
+    return Best(math.exp(min(float(log_delta[best]), 1.0)) + left_out, float(orders[best]), moments, max_order)
 
 
 def _around_minimum(
     counts: dict[Curve, int], neglect: float, derivative: Callable[[Array, Array, Array], Array]
-) -> tuple[Array, Array, Moments]:
-    """Orders close around the sign change of an increasing function of (z, K, K'), K there, and the moments used."""
+) -> tuple[Array, Array, Moments, float]:
+    """Orders close around the sign change of an increasing function of (z, K, K'), K there; moments, their reach."""
     low, high = 1e-2, 32.0
     while True:
         moments = composed_moments(counts, max_order=high, neglect=neglect)
@@ -156,4 +160,4 @@ def _around_minimum(
         elif at == 0 and low > _SMALLEST_ORDER:
             low, high = low / 1e3, 2 * low
         else:
-            return orders, value, moments
+            return orders, value, moments, high

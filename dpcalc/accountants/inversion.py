@@ -65,6 +65,40 @@ class Contour:
         return delta, slope
 
 
+@dataclass(frozen=True)
+class Inverse:
+    """An estimate of epsilon, and the integral it was read from.
+
+    Attributes:
+        epsilon: >= 0.
+        contour: at which delta(epsilon) is as wanted; None where epsilon is not from an integral.
+        neglect: P mass that each end of a segment may leave out.
+    """
+
+    epsilon: float
+    contour: Contour | None = None
+    neglect: float = 0.0
+
+    def moved(self, counts: Counts) -> float:
+        """How far epsilon moves, to first order, if the steps are others nearby: the derivative in their noise, say.
+
+        Args:
+            counts: the same steps with a slightly different parameter.
+
+        Returns:
+            d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour; nan without one.
+        """
+        if self.contour is None:
+            return math.nan
+        z, step = self.contour.z, self.contour.step
+        order, count = float(z[0].real), len(z)
+        moments = composed_moments(counts, max_order=order, neglect=self.neglect, frequency=step * count)
+        change = moments.cumulants_on_line(order, step=step, count=count) - self.contour.log_moment
+        terms = np.exp(self.contour.log_moment - self.epsilon * z) / (z + 1)
+        terms[0] /= 2
+        return float((terms / z * change).real.sum() / terms.real.sum())
+
+
 def inversion(counts: dict[Curve, int], *, delta: float) -> float:
     """Epsilon of one direction.
 
@@ -78,12 +112,12 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
     Raises:
         ConvergenceError: if the integral converges slowly (few steps that rarely draw the unit leave atoms).
     """
-    return _inverted(counts, _start(counts, delta), delta) if counts else 0.0
+    return _inverted(counts, _start(counts, delta), delta).epsilon if counts else 0.0
 
 
 def largest_inversion(
     releases: Mapping[str, Counts], *, delta: float, otherwise: Callable[[Counts, ConvergenceError], float]
-) -> float:
+) -> tuple[Inverse, str]:
     """The largest epsilon of several alternatives; those whose moment bound is smaller are not worked out.
 
     Args:
@@ -92,19 +126,20 @@ def largest_inversion(
         otherwise: what stands for the epsilon of an alternative whose integral converges slowly.
 
     Returns:
-        epsilon >= 0, an estimate as of `inversion`.
+        An estimate as of `inversion`, and the alternative that has it; epsilon 0 of "" without any step.
     """
     starts = {name: _start(counts, delta) for name, counts in releases.items() if counts}
-    found = 0.0
+    largest, costliest = Inverse(0.0), ""
     for name in sorted(starts, key=lambda name: -_bound(starts[name])):
-        if _bound(starts[name]) <= found:
+        if costliest and _bound(starts[name]) <= largest.epsilon:
             break
         try:
-            epsilon = _inverted(releases[name], starts[name], delta)
+            found = _inverted(releases[name], starts[name], delta)
         except ConvergenceError as error:
-            epsilon = otherwise(releases[name], error)
-        found = max(found, epsilon)
-    return found
+            found = Inverse(otherwise(releases[name], error))
+        if not costliest or found.epsilon > largest.epsilon:
+            largest, costliest = found, name
+    return largest, costliest
 
 
 def _neglect(counts: Counts, delta: float) -> float:
@@ -125,18 +160,19 @@ def _bound(start: Best | None) -> float:
     return math.inf if start is None else start.value
 
 
-def _inverted(counts: Counts, start: Best | None, delta: float) -> float:
+def _inverted(counts: Counts, start: Best | None, delta: float) -> Inverse:
     """Epsilon of one direction, from its moment bound."""
     if any(_is_coarse(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
-        return math.inf
+        return Inverse(math.inf)
     delta -= infinite_mass(counts.items())
-    neglect, bound, order = _neglect(counts, delta), start.value, start.order
-    if bound <= 0:
-        return 0.0
-    reach, frequency = _extent(counts, order, bound, delta, neglect)
-    return _newton(_contour(counts, order, 2 * math.pi / reach, frequency, neglect), bound, delta)
+    neglect = _neglect(counts, delta)
+    if start.value <= 0:
+        return Inverse(0.0)
+    reach, frequency = _extent(counts, start, delta, neglect)
+    contour = _contour(counts, start.order, 2 * math.pi / reach, frequency, neglect)
+    return Inverse(_newton(contour, start.value, delta), contour, neglect)
 
 
 def _is_coarse(curve: Curve) -> bool:
@@ -146,18 +182,20 @@ def _is_coarse(curve: Curve) -> bool:
     return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _FEW)
 
 
-def _extent(counts: dict[Curve, int], order: float, bound: float, delta: float, neglect: float) -> tuple[float, float]:
+def _extent(counts: dict[Curve, int], start: Best, delta: float, neglect: float) -> tuple[float, float]:
     """(how far from epsilon the tilted loss is negligible, how far from the real line its transform is).
 
     What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies
     as far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
     few rare large losses make the sum it revives at higher frequencies.
     """
+    order, moments = start.order, start.moments
     orders = order * np.array([1.0, 1.001, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
-    moments = composed_moments(counts, max_order=float(orders[-1]), neglect=neglect)
+    if orders[-1] > start.max_order:
+        moments = composed_moments(counts, max_order=float(orders[-1]), neglect=neglect)
     value, slope = moments.cumulants(orders)
     spread = math.sqrt(max((slope[1] - slope[0]) / (orders[1] - orders[0]), 1e-300))
-    above = float(((value[2:] - value[0] + _ALIASING) / (orders[2:] - order)).min()) - 0.5 * bound
+    above = float(((value[2:] - value[0] + _ALIASING) / (orders[2:] - order)).min()) - 0.5 * start.value
     rare = moments.excess(order) > _RARE
     return max(above, (_ALIASING - math.log(delta)) / order), (_REVIVALS if rare else 1) * 9 / spread
 

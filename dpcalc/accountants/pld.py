@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
-from dpcalc.accountants.closed_form import gaussian_epsilon, one_step_epsilon
+from dpcalc.accountants.closed_form import closed_form
 from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
 from dpcalc.accountants.conversion import best_delta, best_epsilon, log_peak
 from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
 from dpcalc.curves.loss_pmf import LossPmf
+from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
 __all__ = ["LOWER", "UPPER", "Side", "delta_curve", "delta_interval", "interval", "pld"]
@@ -30,6 +31,7 @@ NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called 
 ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
 RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
+ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
 MANY_WIDER = 4.0  # times that for many different steps, among which it is shared
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
 _BEFORE = 30  # doublings of the spacing, from the lowest loss down
@@ -38,13 +40,16 @@ _TINY = 1e-300  # a delta below which there is none
 _HUGE = 300.0  # exponent beyond which even the least error, times e^_HUGE, is far above 1
 
 
-def interval(counts: dict[Curve, int], *, delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
+def interval(
+    counts: dict[Curve, int], *, delta: float, sides: tuple[Side, ...], width: float = RELATIVE_WIDTH
+) -> tuple[float, ...]:
     """Certified ends of epsilon of one direction.
 
     Args:
         counts: steps of one direction and how often each occurs.
         delta: in (0, 1).
         sides: which ends, e.g. (UPPER, LOWER).
+        width: relative distance of the ends that is aimed at.
 
     Returns:
         epsilon >= 0 of each side: UPPER is never below, LOWER never above the exact value.
@@ -54,16 +59,23 @@ def interval(counts: dict[Curve, int], *, delta: float, sides: tuple[Side, ...])
     """
     if not counts:
         return tuple(0.0 for _ in sides)
-    for closed_form in (gaussian_epsilon, one_step_epsilon):
-        ends = (closed_form(counts, delta=delta, sign=side.sign) for side in sides)
-        known = tuple(end for end in ends if end is not None)
-        if len(known) == len(sides):
-            return known
-    return _on_lattices(counts, delta, sides)
+    ends = (closed_form(counts, delta=delta, sign=side.sign) for side in sides)
+    known = tuple(end for end in ends if end is not None)
+    if len(known) == len(sides):
+        return known
+    return _on_lattices(counts, delta, sides, width)
 
 
-def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
-    """Certified ends of epsilon of one direction, for steps of any kind."""
+def rough_end(counts: dict[Curve, int], *, delta: float) -> float:
+    """An upper end as of `interval` that is less sharp and costs about half; infinite where none is to be had."""
+    try:
+        return interval(counts, delta=delta, sides=(UPPER,), width=ROUGH_WIDTH)[0]
+    except (ConvergenceError, UnsupportedError):
+        return math.inf
+
+
+def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...], width: float) -> tuple[float, ...]:
+    """Certified ends of epsilon of one direction, for steps of any kind, about as far apart as asked."""
     neglect = NEGLECTED * delta / segment_ends(counts.items())
     kept = delta * (1 - NEGLECTED)
     best = best_epsilon(counts, delta=kept, neglect=neglect)
@@ -73,7 +85,7 @@ def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...]
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
     tilt = min(best.order, STEEPEST / best.value)
-    aim = RELATIVE_WIDTH * max(tilt * best.value, 1.0) * min(math.sqrt(len(counts)), MANY_WIDER)
+    aim = width * max(tilt * best.value, 1.0) * min(math.sqrt(len(counts)), MANY_WIDER)
     fineness = Fineness(tilt=tilt, budget=aim, neglect=neglect, precision=doubles)
     composed = composed_loss(counts, best.moments, fineness, sides)
     ends = []

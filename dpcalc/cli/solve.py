@@ -144,8 +144,9 @@ def _answer(context: typer.Context, wish: Wish) -> Answer:
     if wish.write and not Path(loaded.path).is_file():
         raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
 
+    from dpcalc.planner.evaluate import with_lower_end
     from dpcalc.planner.search import NoSolution
-    from dpcalc.planner.solve import answered, solve
+    from dpcalc.planner.solve import measured, solve
     from dpcalc.report.usable import usable
 
     question = _question(loaded.plan, wish)
@@ -153,7 +154,8 @@ def _answer(context: typer.Context, wish: Wish) -> Answer:
         solution = solve(question, wish.quantity, goal=goal, phase=wish.phase)
     except NoSolution as none:
         return _without(none, loaded, wish)
-    solution = usable(solution, question, lambda plan: answered(plan, goal))
+    solution = usable(solution, question, lambda plan: measured(plan, goal))
+    solution = replace(solution, guarantee=with_lower_end(solution.plan, solution.guarantee))
     if solution.name.startswith("noise_multiplier") and all(map(_lacks_noise, loaded.plan.phases)):
         solution = replace(solution, name="noise_multiplier")  # a factor on nothing is the noise itself
     return _with(solution, loaded, wish)

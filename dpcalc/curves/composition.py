@@ -4,6 +4,7 @@ import heapq
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.curves.cells import ROUND
 from dpcalc.curves.coarsen import Rounding, coarsened, inflation
@@ -12,6 +13,7 @@ from dpcalc.curves.split_pmf import SplitPmf, split_powers
 
 _MOST_REFINED = 1 << 19  # entries a loss may have after it was put on a finer lattice
 
+Array = NDArray[np.float64]
 Loss = LossPmf | SplitPmf
 _NOTHING = 1e-15  # a bulk of which so little is left has no window: it goes with the jumps
 
@@ -115,13 +117,22 @@ def _widened_alone(one: LossPmf, copies: int, budget: float, rounding: Rounding)
 
 def _doublings(one: LossPmf, copies: int, budget: float, most: int) -> int:
     """How often the spacing can be doubled for a budget."""
-    doublings = 0
-    while doublings < most:
-        block = 2 << doublings
+    for doublings, residues in enumerate(_residues(one.mass, most)):
+        block = residues.size
         if one.tilt * one.spacing * block > 1:  # what was lost or rounded would swell with the tilt
-            break
-        residues = np.pad(one.mass, (0, -one.mass.size % block)).reshape(-1, block).sum(axis=0)
-        if copies * inflation(residues, one.tilt, one.spacing * block) > budget or block > one.mass.size:
-            break
-        doublings += 1
-    return doublings
+            return doublings
+        if copies * inflation(residues, one.tilt, one.spacing * block) > budget:
+            return doublings
+    return min(most, one.mass.size.bit_length() - 1)
+
+
+def _residues(mass: Array, most: int) -> list[Array]:
+    """Mass by position modulo 2, 4, ..., at most 2 ** most and the number of entries."""
+    largest = 1 << min(most, mass.size.bit_length() - 1)
+    if largest == 1:
+        return []
+    found = [np.pad(mass, (0, -mass.size % largest)).reshape(-1, largest).sum(axis=0)]
+    while found[-1].size > 2:
+        half = found[-1].size // 2
+        found.append(found[-1][:half] + found[-1][half:])
+    return found[::-1]

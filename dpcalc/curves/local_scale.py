@@ -6,16 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.errors import ConvergenceError
 
 Array = NDArray[np.float64]
 
 _LOG_PRESENT = math.log(1e-13)  # share of a density below which a component is not felt
-_MOST_POINTS = 100_000
+_MOST_ROUGH, _MOST_POINTS = 100_000, 1 << 24
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
     """Points from low to high, at most half a deviation apart: close enough to find where densities matter."""
-    return np.linspace(low, high, min(max(8, math.ceil(2 * (high - low) / pair.deviation)), _MOST_POINTS) + 1)
+    return np.linspace(low, high, min(max(8, math.ceil(2 * (high - low) / pair.deviation)), _MOST_ROUGH) + 1)
 
 
 def scales(pair: MixturePair, y: Array) -> Array:
@@ -52,6 +53,11 @@ def subdivided(y: Array, parts: Array) -> Array:
     Args:
         y: increasing, shape (n + 1,).
         parts: how many, >= 1, whole numbers, shape (n,).
+
+    Raises:
+        ConvergenceError: if they would be too many.
     """
     below = np.concatenate([[0.0], np.cumsum(parts)])
+    if not below[-1] <= _MOST_POINTS:
+        raise ConvergenceError(f"privacy loss: expected at most {_MOST_POINTS} points, needs {below[-1]:.3g}; use rdp")
     return np.interp(np.arange(below[-1] + 1), below, y)

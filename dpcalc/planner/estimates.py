@@ -21,10 +21,10 @@ def inversion_row(plan: Plan) -> Row:
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
     try:
         trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
-        found = largest_inversion(trees, delta=plan.delta, otherwise=_no_estimate)
+        found, _ = largest_inversion(trees, delta=plan.delta, otherwise=_no_estimate)
     except (ConvergenceError, UnsupportedError) as error:
         return replace(row, note=str(error))
-    return replace(row, epsilon=found, note="accurate to about nine digits, not certified: pld brackets it")
+    return replace(row, epsilon=found.epsilon, note="accurate to about nine digits, not certified: pld brackets it")
 
 
 def _no_estimate(_: Counts, error: ConvergenceError) -> float:

@@ -151,6 +151,8 @@ def with_lower_end(plan: Plan, main: Guarantee) -> Guarantee:
     """A finite guarantee with the certified cost of an actual data set beside it, where that can be had."""
     if plan.tuning is not None:
         return main
+    if main.epsilon == 0:
+        return replace(main, epsilon_lower=0.0, tight=True)
     try:
         found = epsilon_lower(plan, direction=main.direction)
     except ConvergenceError:

@@ -7,7 +7,7 @@ from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import advantage, true_positive_rate
-from dpcalc.planner.search import estimate
+from dpcalc.planner.search import Estimate, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class EpsilonGoal:
         """An upper bound on epsilon."""
         return guarantee(plan).epsilon
 
-    def estimate(self, plan: Plan) -> float:
+    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:
         """Epsilon by inversion."""
-        return estimate(plan)
+        return estimate(plan, direction=direction, nearby=nearby)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +69,9 @@ class DetectionGoal:
         """An upper bound on the rate, whichever of the two data sets is to be detected."""
         return true_positive_rate(by_composition(plan), self.false_positive_rate)
 
-    def estimate(self, plan: Plan) -> float:
-        """The same: it costs little."""
-        return self.certified(plan)
+    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:  # noqa: ARG002
+        """The same, of both directions: it costs little."""
+        return Estimate(self.certified(plan))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +98,9 @@ class AdvantageGoal:
         """An upper bound on the advantage."""
         return advantage(by_composition(plan))
 
-    def estimate(self, plan: Plan) -> float:
-        """The same: it costs little."""
-        return self.certified(plan)
+    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:  # noqa: ARG002
+        """The same, of both directions: it costs little."""
+        return Estimate(self.certified(plan))
 
 
 def by_composition(plan: Plan) -> Plan:

@@ -46,7 +46,7 @@ def chain_epsilon(plan: Plan, size: int) -> float | None:
 
     def spent(log_delta: float) -> float:
         """Log of the delta that the chain needs when each link has its own, by the estimate."""
-        return log_delta + _log_links(size, estimate(_asked(link, log_delta)))
+        return log_delta + _log_links(size, estimate(_asked(link, log_delta)).value)
 
     goal = math.log(plan.delta) - _SAFE
     low, high = goal - 1.0, goal

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
+from operator import attrgetter
 from typing import Protocol
 
-from dpcalc.accountants.closed_form import gaussian_epsilon
+from dpcalc.accountants.closed_form import closed_form
 from dpcalc.accountants.costliest import Counts
 from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.accountants.pld import UPPER, interval
@@ -18,6 +20,21 @@ from dpcalc.planner.releases import is_noiseless, releases
 from dpcalc.release.tree import step_counts
 
 Value = float | int | Fraction
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a goal measures, without a certificate.
+
+    Attributes:
+        value: the measure.
+        direction: the one of `releases` that decides; "" where that is not told.
+        change: of the value, to first order, towards the plan nearby; nan where that is not asked or known.
+    """
+
+    value: float
+    direction: str = ""
+    change: float = math.nan
 
 
 class Goal(Protocol):
@@ -37,8 +54,14 @@ class Goal(Protocol):
         """An upper bound on the measure of a plan."""
         ...
 
-    def estimate(self, plan: Plan) -> float:
-        """About the same, as cheap as can be."""
+    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:
+        """About the same, as cheap as can be.
+
+        Args:
+            plan: a training run.
+            direction: the only one to look at, where that can be told; "" looks at all.
+            nearby: a plan that differs a little.
+        """
         ...
 
 
@@ -61,24 +84,31 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
         self.name, self.goal, self.best_value, self.best_reached = name, goal, best_value, best_reached
 
 
-def estimate(plan: Plan) -> float:
+def estimate(plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:
     """Epsilon by inversion, by the certified accountant where that does not converge; infinite without noise.
 
-    Where the plan asks for another accountant than pld, by that one.
+    Where the plan asks for another accountant than pld, by that one. Arguments as of `Goal.estimate`.
     """
     if is_noiseless(plan):
-        return math.inf
+        return Estimate(math.inf)
     if plan.method not in {"auto", "pld"} or plan.tuning is not None:
-        return guarantee(plan).epsilon
-    trees = {name: step_counts(release) for name, release in releases(plan).releases.items()}
-    exact = [gaussian_epsilon(counts, delta=plan.delta, sign=1) for counts in trees.values() if counts]
-    known = [epsilon for epsilon in exact if epsilon is not None]
+        return Estimate(guarantee(plan).epsilon)
+    found = releases(plan).releases
+    asked = [direction] if direction in found else list(found)
+    trees = {name: counts for name in asked if (counts := step_counts(found[name]))}
+    exact = {name: closed_form(counts, delta=plan.delta, sign=1) for name, counts in trees.items()}
+    known = [Estimate(epsilon, name) for name, epsilon in exact.items() if epsilon is not None]
     if len(known) == len(exact):
-        return max(known, default=0.0)
+        return max(known, key=attrgetter("value"), default=Estimate(0.0))
     try:
-        return largest_inversion(trees, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta))
+        best, name = largest_inversion(
+            trees, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta)
+        )
     except UnsupportedError:  # steps of which Renyi divergences alone are known
-        return guarantee(plan).epsilon
+        return Estimate(guarantee(plan).epsilon)
+    if nearby is None:
+        return Estimate(best.epsilon, name)
+    return Estimate(best.epsilon, name, best.moved(step_counts(releases(nearby).releases[name])))
 
 
 def _certified(counts: Counts, delta: float) -> float:
@@ -118,20 +148,20 @@ def _near_root(put: Callable[[int], Plan], ends: tuple[int, int], goal: Goal, gr
     """The largest whole number whose estimate meets the goal."""
     least, most = ends
     low, high = least, max(least, 1)
-    while high < most and goal.estimate(put(high)) <= goal.limit:
+    while high < most and goal.estimate(put(high)).value <= goal.limit:
         low, high = high, min(most, growth * high)
-    if high == most and goal.estimate(put(most)) <= goal.limit:
+    if high == most and goal.estimate(put(most)).value <= goal.limit:
         return most
     if high - low > 1:
         found = bracket_root(
-            lambda x: goal.limit - goal.estimate(put(round(math.exp(x)))),
+            lambda x: goal.limit - goal.estimate(put(round(math.exp(x)))).value,
             math.log(max(low, 1)),
             math.log(high),
             tolerance=1e-3 / high,
         )
         low = max(least, min(most, round(math.exp(found[0]))))
-    while low > least and goal.estimate(put(low)) > goal.limit:
+    while low > least and goal.estimate(put(low)).value > goal.limit:
         low -= 1
-    while low < most and goal.estimate(put(low + 1)) <= goal.limit:
+    while low < most and goal.estimate(put(low + 1)).value <= goal.limit:
         low += 1
     return low

@@ -8,13 +8,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 
 from dpcalc.accountants.auto import auto
 from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.guarantee import Guarantee
-from dpcalc.numerics.roots import bracket_root, near_root
-from dpcalc.planner.evaluate import guarantee, with_lower_end
+from dpcalc.numerics.roots import bracket_root, falling_root
+from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import releases, releasing_phases
@@ -24,8 +23,9 @@ from dpcalc.release.tree import step_counts
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
-NEAREST = 1e-6  # relative distance from the limit at which a search ends
+NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
+_NUDGE = 1e-5  # relative change of the noise over which a derivative is taken
 _MOST_STEPS = 10**15
 
 
@@ -41,7 +41,7 @@ class Solution:
         goal: what was asked.
         reached: what the goal measures at the value, an upper bound within the limit.
         fails_at: a neighbouring value whose certified bound is above the limit; None if every larger value meets it.
-        guarantee: at the value, with its lower end.
+        guarantee: at the value, without a lower end.
         plan: the plan with the value put in.
     """
 
@@ -89,26 +89,28 @@ def _solve_sigma(plan: Plan, goal: Goal, phase: str | None) -> Solution:
         chosen = chosen_phase(plan, phase, "noise_multiplier")
         name, put = "noise_multiplier", noise_put(plan, chosen)
         start = chosen.noise_multiplier or 1.0
+    least = put(_LEAST_NOISE)
     if not releasing_phases(plan):
-        return _solution(put(_LEAST_NOISE), (_LEAST_NOISE, None), (name, "noise_multiplier"), goal)
-
-    @cache
-    def excess(log_noise: float) -> float:  # nearly a straight line
-        return math.log(max(goal.estimate(put(math.exp(log_noise))), 1e-300) / goal.limit)
-
-    low, high = _noise_bracket(excess, math.log(start), goal, name, put)
-    root = math.exp(near_root(excess, low, high, tolerance=NEAREST))
-    step = FINEST
+        return _solution(least, (_LEAST_NOISE, None), (name, "noise_multiplier"), goal)
+    root, direction = _noise_root(put, start, goal, name)
+    if root == _LEAST_NOISE and goal.certified(least) <= goal.limit:
+        return _solution(least, (_LEAST_NOISE, None), (name, "noise_multiplier"), goal)
+    searched, step = {direction}, FINEST
     value = root * (1 + 2 * step)
-    while (measured := _measured(put(value), goal))[0] > goal.limit:
-        step *= 2
+    while (found := measured(put(value), goal))[0] > goal.limit:
+        direction = found[1].direction
+        if direction in searched:
+            step *= 2
+        else:
+            root, direction = _noise_root(put, root, goal, name, direction)
+            searched.add(direction)
         value = root * (1 + 2 * step)
         if step > 0.1:
             raise _apart(name, root)
     fails_at = root
-    while not _exceeds(put(fails_at), goal, measured[1].direction):
+    while not _exceeds(put(fails_at), goal, found[1].direction):
         fails_at *= 1 - step
-    return _solution(put(value), (value, fails_at), (name, "noise_multiplier"), goal, measured)
+    return _solution(put(value), (value, fails_at), (name, "noise_multiplier"), goal, found)
 
 
 def _apart(name: str, root: float) -> ConvergenceError:
@@ -118,24 +120,25 @@ def _apart(name: str, root: float) -> ConvergenceError:
     )
 
 
-def _noise_bracket(
-    excess: Callable[[float], float], start: float, goal: Goal, name: str, put: Callable[[float], Plan]
-) -> tuple[float, float]:
-    """(log noise whose estimate is above the target, log noise whose estimate is not), around a start.
+def _noise_root(
+    put: Callable[[float], Plan], start: float, goal: Goal, name: str, direction: str = ""
+) -> tuple[float, str]:
+    """The noise whose estimate is the limit, and the direction searched: by default the one that decides at a start."""
+    looked_at = direction
 
-    A step is as long as the noise should change if epsilon were inversely proportional to it, and a little more.
-    """
-    high = start
-    while (far := excess(high)) > 0:
-        high += min(max(far, 0.0) + 0.1, math.log(4))
-        if high > math.log(_MOST_NOISE):
-            raise NoSolution(name, goal, _MOST_NOISE, goal.certified(put(_MOST_NOISE)))
-    low = min(high, start)
-    while (far := excess(low)) <= 0:
-        high, low = low, low - min(0.1 - far, math.log(4))
-        if low < math.log(_LEAST_NOISE):
-            raise NoSolution(name, goal, math.exp(high), goal.certified(put(math.exp(high))))
-    return low, high
+    def excess(log_noise: float) -> tuple[float, float]:  # nearly a straight line
+        nonlocal looked_at
+        noise = math.exp(log_noise)
+        found = goal.estimate(put(noise), direction=looked_at, nearby=put(noise * (1 + _NUDGE)))
+        looked_at = found.direction
+        value = max(found.value, 1e-300)
+        return math.log(value / goal.limit), found.change / (value * _NUDGE)
+
+    ends = math.log(_LEAST_NOISE), math.log(_MOST_NOISE)
+    found = falling_root(excess, math.log(start), ends, tolerance=NEAREST)
+    if found == ends[1]:
+        raise NoSolution(name, goal, _MOST_NOISE, goal.certified(put(_MOST_NOISE)))
+    return (_LEAST_NOISE if found == ends[0] else math.exp(found)), looked_at
 
 
 def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
@@ -187,12 +190,15 @@ def _solve_probability(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Sol
     if goal.certified(put(Fraction(1))) <= goal.limit:
         return _solution(put(Fraction(1)), (Fraction(1), None), ("rate", "rate"), goal)
     high, low = 1.0, 1.0
-    while goal.estimate(put(Fraction(low))) > goal.limit:
+    while goal.estimate(put(Fraction(low))).value > goal.limit:
         high, low = low, low / 8
         if low < 1e-15:
             raise NoSolution("rate", goal, low, goal.certified(put(Fraction(low))))
     ends = bracket_root(
-        lambda x: goal.limit - goal.estimate(put(Fraction(math.exp(x)))), math.log(low), math.log(high), tolerance=1e-9
+        lambda x: goal.limit - goal.estimate(put(Fraction(math.exp(x)))).value,
+        math.log(low),
+        math.log(high),
+        tolerance=1e-9,
     )
     root, step = math.exp(ends[1]), FINEST
     value = Fraction(root * (1 - 4 * step))
@@ -219,12 +225,6 @@ def _solve_group(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     return _solution(put(value), (value, fails_at), ("group_size", "group_size"), goal)
 
 
-def answered(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
-    """What a goal measures of a plan, an upper bound, and the guarantee with its lower end."""
-    reached, main = _measured(plan, goal)
-    return reached, with_lower_end(plan, main)
-
-
 def _exceeds(plan: Plan, goal: Goal, direction: str) -> bool:
     """Whether the certified measure is above the limit; first asked of the direction that decides nearby."""
     release = releases(plan).releases.get(direction) if direction else None
@@ -235,7 +235,7 @@ def _exceeds(plan: Plan, goal: Goal, direction: str) -> bool:
     return goal.certified(plan) > goal.limit
 
 
-def _measured(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
+def measured(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
     """What a goal measures of a plan, an upper bound, and the guarantee."""
     main = guarantee(plan)
     return (main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(plan)), main
@@ -246,10 +246,10 @@ def _solution(
     ends: tuple[Value, Value | None],
     names: tuple[str, str],
     goal: Goal,
-    measured: tuple[float, Guarantee] | None = None,
+    found: tuple[float, Guarantee] | None = None,
 ) -> Solution:
     """The result for (value that meets the goal, neighbour that fails), with the guarantee of the solved plan."""
-    reached, main = measured or _measured(solved, goal)
+    reached, main = found or measured(solved, goal)
     return Solution(
         name=names[0],
         value=ends[0],
@@ -257,7 +257,7 @@ def _solution(
         goal=goal,
         reached=reached,
         fails_at=ends[1],
-        guarantee=with_lower_end(solved, main),
+        guarantee=main,
         plan=solved,
     )
 

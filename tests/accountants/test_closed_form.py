@@ -1,0 +1,117 @@
+"""Closed forms against brute force, and the derivative of the estimate against differences of the certified ends."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from dpcalc.accountants.closed_form import zero_epsilon
+from dpcalc.accountants.costliest import costliest
+from dpcalc.accountants.inversion import inversion, largest_inversion
+from dpcalc.accountants.pld import LOWER, UPPER, interval, rough_end
+from dpcalc.adjacency import Adjacency
+from dpcalc.mechanisms import Gaussian
+from dpcalc.planner.goals import EpsilonGoal
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import releases
+from dpcalc.planner.solve import solve
+from dpcalc.release.tree import step_counts
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import Poisson
+
+
+def plan_of(rate, noise, steps, delta=1e-5):
+    level = Level(name="example", count=10**9, scheme=Poisson(probability=Fraction(rate)))
+    hierarchy = Hierarchy(levels=(level,))
+    phase = Phase(name="training", hierarchy=hierarchy, mechanism=Gaussian(noise_multiplier=noise), clip=1, steps=steps)
+    return Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=delta)
+
+
+def directions(plan):
+    return {name: step_counts(release) for name, release in releases(plan).releases.items()}
+
+
+def total_variation(rate, noise):
+    """Of (1 - q) N(0, s) + q N(1, s) against N(0, s): q times that of the two Gaussians."""
+    return rate * mpmath.erf(1 / (2 * mpmath.sqrt(2) * noise))
+
+
+@pytest.mark.parametrize(("rate", "noise", "steps"), [("1e-8", 1.0, 10), ("1e-8", 1e-6, 900), ("1e-7", 0.3, 100)])
+def test_epsilon_is_zero_where_the_distances_sum_to_less_than_delta(rate, noise, steps):
+    plan = plan_of(rate, noise, steps)
+    assert steps * total_variation(float(rate), noise) < plan.delta
+    for counts in directions(plan).values():
+        assert interval(counts, delta=plan.delta, sides=(UPPER, LOWER)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("over", [1.0001, 3.0])
+def test_and_not_where_one_step_alone_has_more(over):
+    plan = plan_of("1e-3", 1.0, 1)
+    delta = float(total_variation(1e-3, 1.0)) / over
+    for counts in directions(plan).values():
+        assert zero_epsilon(counts, delta=delta, sign=1) is None
+        assert interval(counts, delta=delta, sides=(UPPER,))[0] > 0
+
+
+def test_a_run_within_delta_needs_next_to_no_noise():
+    solution = solve(plan_of("1e-8", 1.0, 10), "sigma", goal=EpsilonGoal(limit=2.0))
+    assert solution.value == 1e-6
+    assert solution.fails_at is None
+    assert solution.reached == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "delta"),
+    [("0.01", 1.0, 1000, 1e-5), ("0.01", 4.0, 10**4, 1e-20), ("1e-3", 1.0, 10**8, 1e-6)],
+)
+def test_the_derivative_in_the_noise_is_that_of_the_estimate(rate, noise, steps, delta):
+    step = 1e-3
+    found, name = largest_inversion(
+        directions(plan_of(rate, noise, steps, delta)), delta=delta, otherwise=lambda *_: math.nan
+    )
+    near = {x: directions(plan_of(rate, noise * (1 + x * step), steps, delta))[name] for x in (-2, -1, -0.1, 0.1, 1, 2)}
+    ends = {x: inversion(counts, delta=delta) for x, counts in near.items()}
+    derivative = (8 * (ends[1] - ends[-1]) - (ends[2] - ends[-2])) / (12 * step)
+    moved = (found.moved(near[0.1]) - found.moved(near[-0.1])) / (0.2 * step)
+    assert moved == pytest.approx(derivative, rel=1e-6)
+
+
+def test_a_rough_end_is_an_upper_end_near_by():
+    for counts in directions(plan_of("0.01", 1.0, 1000)).values():
+        lower, upper = interval(counts, delta=1e-5, sides=(LOWER, UPPER))
+        assert lower <= rough_end(counts, delta=1e-5) <= upper * (1 + 2e-4)
+
+
+@pytest.mark.parametrize("rough", [1.0, 1.3, math.inf])
+def test_the_costliest_alternative_is_found_whatever_the_ceilings_say(rough):
+    costs = {"a": 1.0, "b": 3.0, "c": 2.9, "d": 0.5}
+    releases_of = {name: {cost: 1} for name, cost in costs.items()}
+    asked = []
+
+    def answer(counts):
+        asked.append(counts)
+        return next(iter(counts))
+
+    def ceiling(counts):
+        return 1.2 * next(iter(counts))
+
+    def nearer(counts):
+        return rough * next(iter(counts))
+
+    assert costliest(releases_of, answer=answer, cost=float, ceiling=ceiling, nearer=nearer) == (3.0, "b")
+    assert len(asked) == (1 if rough == 1.0 else 2)
+
+
+def test_alternatives_that_are_the_same_are_worked_out_once():
+    asked = []
+
+    def answer(counts):
+        asked.append(counts)
+        return 1.0
+
+    assert costliest({"a": {"step": 2}, "b": {"step": 2}}, answer=answer, cost=float, ceiling=lambda _: 9.0) == (
+        1.0,
+        "a",
+    )
+    assert len(asked) == 1
