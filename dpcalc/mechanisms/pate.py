@@ -6,17 +6,23 @@ label to another in any of the queries.
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcalc.curves.atoms import Atoms
+from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.likely_outcome import BothWays, gaussian_moments, pure_dp_moments
+from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import InputError
+from dpcalc.mechanisms.approximate_dp import ApproximateDp
 from dpcalc.numerics.normal import ACCURACY, log_below, log_below_exactly
 
 Array = NDArray[np.float64]
 _ROUNDOFF = 1e-14
+_MOST_PURE = 100.0  # epsilon of a query beyond which it counts as one that tells all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +87,14 @@ class Votes:
 class Counting(Protocol):
     """What an analysis needs of the noise on the votes."""
 
+    def curves(self, teachers: int) -> tuple[Curve, ...]:
+        """What releases a query is made of whatever the votes are, the same both ways.
+
+        Args:
+            teachers: how many may vote otherwise, >= 1.
+        """
+        ...
+
     def overtakes(self, leads: Array) -> Array:
         """Probability that the noise makes up for a lead of so many votes, the same shape; falling."""
         ...
@@ -121,6 +135,13 @@ class LNMax:
         """Of one query: one count falls by one, another one rises."""
         return 2 * self.gamma
 
+    def curves(self, teachers: int) -> tuple[Curve, ...]:
+        """Pure differential privacy."""
+        pure = self.epsilon * teachers
+        return (
+            ApproximateDp(epsilon=pure).pair() if pure <= _MOST_PURE else Atoms(losses=(), masses=(), infinite=1.0),
+        )
+
     def overtakes(self, leads: Array) -> Array:
         """(2 + gamma lead) / (4 e^(gamma lead)): the tail of the difference of two Laplace variables."""
         x = self.gamma * leads
@@ -153,6 +174,10 @@ class GNMax:
         """Distance of the counts of two neighbours in standard deviations: one falls by one, another one rises."""
         return math.sqrt(2) / self.sigma
 
+    def curves(self, teachers: int) -> tuple[Curve, ...]:
+        """A Gaussian release of the counts, of which one falls and another one rises."""
+        return (_gaussian(self.shift * teachers),)
+
     def overtakes(self, leads: Array) -> Array:
         """The tail of the difference of two Gaussian variables."""
         return np.asarray(np.exp(log_below(-leads / (math.sqrt(2) * self.sigma)) + ACCURACY))
@@ -184,6 +209,10 @@ class ConfidentGNMax:
         _positive("threshold sigma", self.check_sigma)
         if not math.isfinite(self.threshold):
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
+
+    def curves(self, teachers: int) -> tuple[Curve, ...]:
+        """That of the label, and a Gaussian release of the largest count, which changes by one for each teacher."""
+        return (*self.label.curves(teachers), _gaussian(teachers / self.check_sigma))
 
     def overtakes(self, leads: Array) -> Array:
         """Of the label, where there is one."""
@@ -221,6 +250,11 @@ def _bit(p: BothWays, q: BothWays, inside: Array, orders: Array) -> Array:
     slack = _ROUNDOFF * ((2 * orders + 1) * np.exp(rarer) + 1)
     found = np.maximum(np.logaddexp(sides[0] + inside, sides[1]), 0.0)
     return np.asarray(found * (1 + ACCURACY * (2 * orders + 1)) + slack)
+
+
+def _gaussian(shift: float) -> MixturePair:
+    """N(shift, 1) against N(0, 1)."""
+    return MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=1 / shift)
 
 
 def _positive(name: str, value: float) -> None:

@@ -1,6 +1,7 @@
 """What an ensemble of teachers costs: by the number of its answers alone, and by how the teachers voted."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +11,6 @@ from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.conversion import log_peak
 from dpcalc.accountants.optimal import equal_steps
 from dpcalc.adjacency import Adjacency
-from dpcalc.curves.dominating_pair import MixturePair
-from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes
@@ -190,26 +189,15 @@ def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -
     The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
     Steinke 2016, 1605.02065v1, Proposition 1.3).
     """
-    counts: dict[Curve, int] = {}
-    label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
-    counts[_pair(label.sigma / math.sqrt(2))] = queries
-    if isinstance(aggregation, ConfidentGNMax):
-        check = _pair(aggregation.check_sigma)
-        counts[check] = counts.get(check, 0) + queries
+    counts = {curve: count * queries for curve, count in Counter(aggregation.curves(1)).items()}
     epsilon = gaussian_epsilon(counts, delta=delta, sign=1)
     if epsilon is not None:
         return epsilon, "closed-form"
+    label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
     rho = queries / label.sigma**2
     if isinstance(aggregation, ConfidentGNMax):
         rho += queries / (2 * aggregation.check_sigma**2)
     return rho + 2 * math.sqrt(rho * -math.log(delta)), "rdp"
-
-
-def _pair(deviation: float) -> MixturePair:
-    """A Gaussian release of what changes by one."""
-    return MixturePair(
-        centers=(0.0, 1.0), weights_p=(0.0, 1.0), weights_q=(1.0, 0.0), differences=(-1.0, 1.0), deviation=deviation
-    )
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:
