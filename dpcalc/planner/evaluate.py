@@ -1,5 +1,6 @@
 """What a plan costs: the guarantee, what other accountants say, and what the reader must know."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 
@@ -170,9 +171,9 @@ class DeltaAnswer:
     Attributes:
         epsilon: what was asked.
         delta: an upper bound, in [0, 1].
-        delta_lower: certified cost of an actual data set, or None.
+        delta_lower: certified cost of an actual data set, or None where none could be had.
         direction: the ordered pair of data sets that decides.
-        method: the accountant.
+        method: the accountant, as `auto` takes it.
     """
 
     epsilon: float
@@ -194,25 +195,24 @@ def delta_of(plan: Plan, *, epsilon: float) -> DeltaAnswer:
     if is_noiseless(plan):
         return DeltaAnswer(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
     with naming(plan):
-        upper, direction = costliest(
+        (upper, method), direction = costliest(
             {name: step_counts(release) for name, release in releases(plan).releases.items()},
             answer=lambda counts: _delta(counts, epsilon),
-            cost=float,
+            cost=lambda found: found[0],
             ceiling=lambda counts: best_delta(counts, epsilon=epsilon).value if counts else 0.0,
         )
-        lower = min(upper, delta_lower(plan, epsilon=epsilon, direction=direction))
-    known = plan.knows_losses
-    return DeltaAnswer(
-        epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction, method="pld" if known else "rdp"
-    )
+        lower: float | None = None
+        with contextlib.suppress(ConvergenceError):
+            lower = min(upper, delta_lower(plan, epsilon=epsilon, direction=direction))
+    return DeltaAnswer(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction, method=method)
 
 
-def _delta(counts: Counts, epsilon: float) -> float:
-    """Certified delta of one direction, by moments where nothing else is known."""
+def _delta(counts: Counts, epsilon: float) -> tuple[float, str]:
+    """Certified delta of one direction, and the accountant that tells it: `auto` for a delta."""
     try:
-        return delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0]
-    except UnsupportedError:
-        return best_delta(counts, epsilon=epsilon).value
+        return delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
+    except (ConvergenceError, UnsupportedError):
+        return min(1.0, best_delta(counts, epsilon=epsilon).value), "rdp"
 
 
 def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:

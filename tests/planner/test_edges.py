@@ -1,11 +1,15 @@
 """Plans at the edges: no noise, no steps, no sampling, phases that are one phase cut in two."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from dpcalc.adjacency import Adjacency
+from dpcalc.config import load
+from dpcalc.errors import ConvergenceError
 from dpcalc.mechanisms import Gaussian
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.goals import EpsilonGoal
@@ -14,6 +18,9 @@ from dpcalc.planner.search import NoSolution
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
+from tests.oracles.exact_gaussian import exact_delta
+
+SAMPLES = Path(__file__).parents[2] / "sample_configs"
 
 
 def plan_of(scheme, *, noise=4.0, steps=1_000, adjacency=Adjacency.ADD_REMOVE):
@@ -65,6 +72,26 @@ def test_delta_at_the_epsilon_of_a_delta_is_that_delta():
     plan = plan_of(HUNDREDTH)
     found = delta_of(plan, epsilon=evaluate(plan).guarantee.epsilon)
     assert found.delta_lower <= 1e-5 <= found.delta * 1.001
+
+
+def test_a_delta_that_no_lattice_holds_is_that_of_the_moments():
+    plan = load(str(SAMPLES / "mini_imagenet_5way_1shot.yaml")).plan
+    near, far = delta_of(plan, epsilon=50.0), delta_of(plan, epsilon=100.0)
+    assert (near.method, near.delta_lower, far.method) == ("pld", None, "rdp")
+    assert 0 < far.delta < near.delta
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 4.0])
+def test_the_moments_give_a_delta_above_the_exact_one(monkeypatch, epsilon):
+    def refuse(*_, **__):
+        raise ConvergenceError("does not fit")
+
+    monkeypatch.setattr("dpcalc.planner.evaluate.delta_interval", refuse)
+    monkeypatch.setattr("dpcalc.planner.lower.delta_interval", refuse)
+    found = delta_of(plan_of(All(), noise=40.0), epsilon=epsilon)
+    assert (found.method, found.delta_lower) == ("rdp", None)
+    exact = exact_delta(math.sqrt(1_000) / 40, epsilon)
+    assert exact <= found.delta <= min(1, 20 * exact)
 
 
 @pytest.mark.parametrize("quantity", ["sigma", "steps", "rate"])
