@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcalc.curves.atoms import Atoms, of_profile
+from dpcalc.curves.atoms import Atoms
 from dpcalc.errors import InputError
 
 _POINTS = 2001  # of the profile; its chords cost less than 1e-6 of epsilon
@@ -40,20 +40,23 @@ class Laplace:
 
 @lru_cache(maxsize=256)
 def laplace_pair(pure: float) -> Atoms:
-    """Lap(0, 1) against Lap(pure, 1), pure > 0: delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure.
+    """Lap(0, 1) against Lap(pure, 1), pure > 0: delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure, by chords.
+
+    The loss is pure with probability 1/2, -pure with e^-pure / 2, and between them has the density e^((x - pure) / 2)
+    / 4 at x, which chords split over the ends of each interval of length h: e^((a - pure) / 2) w at its lower end a and
+    e^(h / 2) times that at its upper one, w = (1 - e^(-h / 2))^2 / (2 (1 - e^-h)).
 
     Many coordinates cost no more than one in which they all differ: the 1-norm splits the loss.
 
     References:
         Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 3.
     """
-
-    def delta(epsilon: float) -> float:
-        if epsilon >= pure:
-            return 0.0
-        return -math.expm1(epsilon if epsilon <= -pure else (epsilon - pure) / 2)
-
-    return of_profile(delta, np.linspace(-pure, pure, _POINTS), 0.0)
+    losses = np.linspace(-pure, pure, _POINTS)
+    step = 2 * pure / (_POINTS - 1)
+    lower = np.exp((losses[:-1] - pure) / 2) * math.expm1(-step / 2) ** 2 / (-2 * math.expm1(-step))
+    masses = np.append(lower, 0.5) + np.append(math.exp(-pure) / 2, lower * math.exp(step / 2))
+    kept = masses > 0
+    return Atoms(losses=tuple(losses[kept].tolist()), masses=tuple(masses[kept].tolist()))
 
 
 def laplace_rdp(pure: float, order: float) -> float:

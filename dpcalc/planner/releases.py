@@ -9,9 +9,9 @@ from dpcalc.adjacency import Adjacency
 from dpcalc.errors import UnsupportedError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.release.black_box_steps import Asked, Steps, black_box_release, refusal
+from dpcalc.release.black_box_steps import Asked, Steps, black_box_release, refusal, timed_release
 from dpcalc.release.counted import Bound
-from dpcalc.release.group import groups
+from dpcalc.release.group import Group, groups
 from dpcalc.release.phase_bounds import phase_bounds
 from dpcalc.release.timed import Timed, phase_release
 from dpcalc.release.tree import Release, Sequence, WorstOf, step_counts
@@ -31,11 +31,13 @@ class Alternative:
         place: where it is, "task 2, session 1" (the first of its like), what its frames hold, or how a group lies; ""
             where there is nothing to tell apart.
         paths: the way to it, one for each phase.
+        group: how many units it is, and where they are.
         choices: for each phase the valid bounds, the protected level's own first.
     """
 
     place: str
     paths: tuple[Path, ...]
+    group: Group
     choices: tuple[tuple[Timed, ...], ...]
 
     @property
@@ -66,6 +68,7 @@ def _alternatives(
         Alternative(
             place=_place(draws[0][0], paths[0]) if group_size == 1 else group.words,
             paths=paths,
+            group=group,
             choices=tuple(
                 phase_bounds(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
                 for path, (hierarchy, clip) in zip(paths, draws, strict=True)
@@ -139,36 +142,50 @@ def releases(plan: Plan) -> WorstOf:
         )
     found: dict[str, Release] = {}
     for one in alternatives(plan):
-        forward: list[Release] = []
-        backward: list[Release] = []
-        for phase, path, timed in zip(plan.phases, one.paths, chosen(plan, one), strict=True):
-            if phase not in releasing_phases(plan):
-                continue
-            ahead, back = _release(plan, phase, path, timed)
-            forward.append(ahead)
-            backward.append(back)
-        found[one.named(FORWARD)] = Sequence(nodes=tuple(forward))
-        found[one.named(BACKWARD)] = Sequence(nodes=tuple(backward))
+        both = [
+            _release(plan, one, place, timed)
+            for place, timed in enumerate(chosen(plan, one))
+            if plan.phases[place] in releasing_phases(plan)
+        ]
+        found[one.named(FORWARD)] = Sequence(nodes=tuple(ahead for ahead, _ in both))
+        found[one.named(BACKWARD)] = Sequence(nodes=tuple(back for _, back in both))
     return WorstOf(releases=found)
 
 
-def _release(plan: Plan, phase: Phase, path: Path, timed: Timed) -> tuple[Release, Release]:
-    """One phase in both directions."""
+def _release(plan: Plan, protected: Alternative, place: int, timed: Timed) -> tuple[Release, Release]:
+    """One phase in both directions under one of its bounds."""
+    phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         return phase_release(timed, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
     asked = Asked(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
     why = refusal(phase.mechanism, phase.hierarchy, asked)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
-    return black_box_release(black_box_steps(plan, phase, path), phase.hierarchy)
+    return black_box_release(black_box_steps(plan, protected, place, timed))
 
 
-def black_box_steps(plan: Plan, phase: Phase, path: Path) -> Steps:
-    """A phase of any mechanism but the Gaussian one, for one protected unit."""
+def black_box_steps(plan: Plan, protected: Alternative, place: int, timed: Timed) -> Steps:
+    """A phase of any mechanism but the Gaussian one.
+
+    Args:
+        plan: a training run.
+        protected: a unit or a group of them.
+        place: number of the phase, from 0.
+        timed: the bound of the phase if it adds noise to a sum.
+    """
+    phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         raise TypeError(f"{phase.name}: expected another mechanism than gaussian")
-    mechanism, adjacency = phase.mechanism, plan.adjacency
-    return Steps(mechanism=mechanism, path=path, clip=phase.clip, adjacency=adjacency, number=phase.steps)
+    return Steps(
+        mechanism=phase.mechanism,
+        hierarchy=phase.hierarchy,
+        path=protected.paths[place],
+        clip=phase.clip,
+        adjacency=plan.adjacency,
+        group=protected.group,
+        noise=timed,
+        number=phase.steps,
+    )
 
 
 def chosen(plan: Plan, protected: Alternative) -> tuple[Timed, ...]:
@@ -180,13 +197,20 @@ def chosen(plan: Plan, protected: Alternative) -> tuple[Timed, ...]:
 @lru_cache(maxsize=256)
 def _cheapest(choices: tuple[Timed, ...], phase: Phase, delta: float) -> Timed:
     """The bound with the least cost of a whole phase by the moment bound, in the costlier direction."""
-    if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or not isinstance(phase.mechanism, Gaussian):
+    if len(choices) == 1 or not phase.noise_multiplier or not phase.steps:
         return choices[0]
-    noise = phase.gaussian.noise_multiplier
+    if not isinstance(phase.mechanism, Gaussian) and choices[0].steps_of_a_pass > 1:
+        return choices[0]
 
     def cost(timed: Timed) -> float:
-        both = phase_release(timed, steps=phase.steps, noise_multiplier=noise)
-        counts = [step_counts(release) for release in both]
+        counts = [step_counts(release) for release in _noisy(phase, timed)]
         return max((best_epsilon(one, delta=delta).value for one in counts if one), default=0.0)
 
     return min(choices, key=cost)
+
+
+def _noisy(phase: Phase, timed: Timed) -> tuple[Release, Release]:
+    """A phase that adds noise to a sum, without a shuffle if the noise is not Gaussian."""
+    if isinstance(phase.mechanism, Gaussian):
+        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+    return timed_release(phase.mechanism, timed, phase.steps)

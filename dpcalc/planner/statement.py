@@ -10,14 +10,21 @@ from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee
 from dpcalc.planner.group_chain import chain_epsilon
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, black_box_steps, is_noiseless, releasing_phases
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.releases import (
+    BACKWARD,
+    FORWARD,
+    Alternative,
+    alternatives,
+    black_box_steps,
+    is_noiseless,
+    releasing_phases,
+)
 from dpcalc.planner.risk import Attack, attack
 from dpcalc.release.black_box_steps import known_release
 from dpcalc.release.counted import always
-from dpcalc.release.timed import Timed, phase_release
+from dpcalc.release.timed import phase_release
 from dpcalc.release.tree import Release, Sequence, WorstOf
-from dpcalc.sampling.paths import Path
 
 GROUP_SIZES = (2, 5, 10)
 MOST_PLACED = 5  # members of a group whose placements below drawn parents are gone through; more take minutes
@@ -92,20 +99,16 @@ def unsampled_epsilon(plan: Plan) -> float:
         return math.inf
     found: dict[str, Release] = {}
     for one in alternatives(plan):
-        timed = (choices[0] for choices in one.choices)
-        known = [replace(own, bound=always(own.bound), revealed=()) for own in timed]
-        pairs = [
-            _known(plan, phase, one.paths[at], known[at])
-            for at, phase in enumerate(plan.phases)
-            if phase in releasing_phases(plan)
-        ]
+        pairs = [_known(plan, one, place) for place, phase in enumerate(plan.phases) if phase in releasing_phases(plan)]
         found[one.named(FORWARD)] = Sequence(nodes=tuple(ahead for ahead, _ in pairs))
         found[one.named(BACKWARD)] = Sequence(nodes=tuple(back for _, back in pairs))
     return worst(WorstOf(releases=found), auto, delta=plan.delta)[0].epsilon
 
 
-def _known(plan: Plan, phase: Phase, path: Path, timed: Timed) -> tuple[Release, Release]:
+def _known(plan: Plan, protected: Alternative, place: int) -> tuple[Release, Release]:
     """One phase in both directions, every step of which is known to hold the unit."""
+    phase, own = plan.phases[place], protected.choices[place][0]
     if isinstance(phase.mechanism, Gaussian):
-        return phase_release(timed, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
-    return known_release(black_box_steps(plan, phase, path))
+        known = replace(own, bound=always(own.bound), revealed=())
+        return phase_release(known, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+    return known_release(black_box_steps(plan, protected, place, own))

@@ -1,128 +1,123 @@
-"""One step of any mechanism under one random draw, from its profiles alone.
+"""One step of any mechanism from its one-step bound: what a number of changes costs is all that is known of it.
 
-With eta the probability that the unit is drawn, e^eps0 = 1 + (e^eps - 1) / eta and b = e^(eps - eps0), advanced joint
-convexity gives for eps >= 0, with delta_rel the profile of the mechanism on the batch for a relation,
+A mechanism says what a pair (P, Q) of batches costs between which there are d changes, whichever they are: `pair(d)`,
+the same both ways and growing with d. Noise on a sum counts clip norms, any other mechanism counts units. A one-step
+bound says how many changes there are between the batches that can occur, and how likely they are. As in `bounds`,
+advanced joint convexity and the coupled draw leave, with C the batch that holds what is protected, B the same draw in
+D' and M_j the draws that miss it, for epsilon >= 0 and e^eps0 = 1 + (e^eps - 1) / eta,
 
-    eta delta(eps0)                                         where D' without the unit is the batch that misses it
-    eta [(1 - b) delta_missed(eps0) + b delta_same(eps0)]   elsewhere: against a batch that misses the unit, and against
-                                                            the same batch with the unit replaced or zeroed.
+    delta(eps) <= E_C[(eta (1 - e^eps Y) - (e^eps - 1) sum_j v_j X_j)_+],     Y = dB/dC,  X_j = dM_j/dC.         (K*)
 
-Draws above the protected level are revealed. For eps < 0 a direction takes what the other one says.
-Source: Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorems 8 to 11.
+Split eta in any way into eta_0 + eta_1 + ...: the positive part of a sum is at most the sum of the positive parts, and
+each of these is known from one pair alone, E_C[(1 - a Y)_+] <= delta_s(a) and E_C[(1 - a X_j)_+] <= delta_{d_j}(a). The
+smallest of all these bounds is (K*) with ratios that rise together along one line on which C is uniform, because there
+a split exists that loses nothing: at the point where the sum changes its sign, every part changes its own. For Gaussian
+noise this is (K), and for every other symmetric noise with a log-concave density on one line it is met by the same
+data. The same holds for the mixtures of `counted` over the number H, by E_M[(sum_h Pr[H = h] Z_h - a)_+] with
+Z_h = dP_h/dM, and, replaced, E_M[(sum_h Pr[H = h] (Z_h - a Z'_h))_+], where Z_h rises and Z'_h falls.
+
+All of these grow with every d, and with H in stochastic order: each split does. For eps < 0 a direction takes what the
+other one says.
+Source: Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 2 for advanced joint convexity.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpcalc.adjacency import Adjacency
-from dpcalc.curves.atoms import Atoms, of_profile
+from dpcalc.curves.atoms import Atoms
+from dpcalc.curves.coupled import from_first, from_second, of_cells, side_by_side, told_apart
+from dpcalc.release.bounds import StepBound
+from dpcalc.release.counted import Average, Bound, CountPair
 
-_POINTS = 4001  # of a profile at most
-_FARTHEST = 14.0  # further down a profile is too close to 1 for its digits; the chord from -inf is taken
+Array = NDArray[np.float64]
+Pairs = Callable[[int], Atoms]
+"""What d >= 0 changes cost: the same both ways, never falling in d."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class BatchPairs:
-    """The mechanism on a batch: (with the unit, otherwise) for each way a batch can differ.
-
-    Attributes:
-        removed: the unit is not in the batch.
-        replaced: another one stands in its place.
-        zeroed: it contributes nothing.
-    """
-
-    removed: Atoms
-    replaced: Atoms
-    zeroed: Atoms
+_Side = tuple[Array, Array, float]
+"""(losses > 0, P mass of each, P mass of infinite loss) of one direction."""
 
 
-def drawn(pairs: BatchPairs, rate: float, *, stand_in: bool, adjacency: Adjacency) -> tuple[Atoms, Atoms]:
-    """The step in the directions D||D' and D'||D.
+def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
+    """An upper bound on the profile of a step in the direction D||D'; `swapped` gives D'||D.
 
     Args:
-        pairs: of the mechanism.
-        rate: eta, in (0, 1].
-        stand_in: whether somebody is drawn in place of the unit (a draw of a fixed size).
-        adjacency: relation between D and D'.
-
-    Returns:
-        Upper bounds on the two profiles.
+        bound: how many changes there can be, and how likely.
+        pairs: what they cost.
     """
-    same = {
-        Adjacency.ADD_REMOVE: pairs.replaced if stand_in else pairs.removed,
-        Adjacency.ZERO_OUT: pairs.zeroed,
-        Adjacency.REPLACE_ONE: pairs.replaced,
-    }[adjacency]
-    if rate == 1:
-        return same, same.swapped
-    if adjacency is Adjacency.ADD_REMOVE or (adjacency is Adjacency.ZERO_OUT and not stand_in):
-        pair = hidden(same, rate)  # D' draws as D does where it misses the unit
-        return pair, pair.swapped
-    missed = pairs.replaced if stand_in else pairs.removed
-    missed_back = same.swapped if adjacency is Adjacency.ZERO_OUT else missed
-    ahead, back = _Mixed(missed=missed, same=same, rate=rate), _Mixed(missed=missed_back, same=same.swapped, rate=rate)
-    return _glued(ahead, back), _glued(back, ahead)
+    match bound:
+        case StepBound():
+            ahead = _missed_side(bound, bound.distances, pairs)
+            return _glued(ahead, _missed_side(bound, bound.distances_swapped, lambda d: pairs(d).swapped))
+        case CountPair(both_ways=True):
+            side = _replaced_side(bound, pairs)
+            return _glued(side, side)
+        case CountPair():
+            return _glued(_present_side(bound, pairs), _absent_side(bound, pairs))
+        case Average(parts=parts):
+            return told_apart([(float(chance), step_pair(one, pairs)) for chance, one in parts])
 
 
-def hidden(pair: Atoms, rate: float) -> Atoms:
-    """((1 - rate) Q + rate P, Q): losses log(1 - rate + rate e^L); exact."""
-    found = {}
-    for loss, mass in zip(pair.losses, pair.masses, strict=True):
-        other = mass * math.exp(-loss)
-        found[_hidden_loss(loss, rate)] = (1 - rate) * other + rate * mass
-    if pair.only_other:
-        lowest = math.log1p(-rate)
-        found[lowest] = found.get(lowest, 0.0) + (1 - rate) * pair.only_other
-    losses = sorted(found)
-    return Atoms(losses=tuple(losses), masses=tuple(found[x] for x in losses), infinite=rate * pair.infinite)
+def _glued(own: _Side, other: _Side) -> Atoms:
+    """Losses above 0 of one direction, below 0 those of the other; the rest has none."""
+    losses, masses, infinite = own
+    against, weights, _ = other
+    return of_cells(np.append(losses, -against), np.append(masses, weights * np.exp(-against)), infinite)
 
 
-def _hidden_loss(loss: float, rate: float) -> float:
-    """log(1 - rate + rate e^loss)."""
-    if loss > 0:
-        return loss + math.log(rate + (1 - rate) * math.exp(-loss))
-    return math.log1p(rate * math.expm1(loss))
+def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:
+    """(K*), read off where the sum is positive: P is eta C + sum_j v_j M_j there, Q eta B + sum_j v_j M_j."""
+    eta = float(bound.inclusion)
+    missed = [(float(v), d) for v, d in zip(bound.missed, distances, strict=True) if v]
+    widths, (same, *others) = side_by_side([from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))])
+    common = np.zeros(widths.size)
+    for (chance, _), losses in zip(missed, others, strict=True):
+        common += chance * np.exp(-losses)
+    p, gap = eta + common, -eta * np.expm1(-same)
+    infinite = float(widths[(p <= gap) & (gap > 0)].sum()) * eta
+    above = (gap > 0) & (gap < p)
+    return -np.log1p(-gap[above] / p[above]), widths[above] * p[above], infinite
 
 
-@dataclass(frozen=True)
-class _Mixed:
-    """eta [(1 - b) delta_missed(eps0) + b delta_same(eps0)] for eps >= 0."""
-
-    missed: Atoms
-    same: Atoms
-    rate: float
-
-    def delta(self, epsilon: float) -> float:
-        """The bound at epsilon >= 0."""
-        inner = math.log1p(math.expm1(epsilon) / self.rate) if epsilon < 700 else epsilon - math.log(self.rate)
-        share = math.exp(epsilon - inner)  # b
-        if self.missed == self.same:
-            return self.rate * self.same.delta(inner)
-        return self.rate * ((1 - share) * self.missed.delta(inner) + share * self.same.delta(inner))
-
-    @property
-    def infinite(self) -> float:
-        """What it does not fall below: b falls to the rate."""
-        return self.rate * ((1 - self.rate) * self.missed.infinite + self.rate * self.same.infinite)
-
-    @property
-    def losses(self) -> set[float]:
-        """The positive values of epsilon where it bends."""
-        inner = {loss for pair in (self.missed, self.same) for loss in pair.losses if loss > 0}
-        return {_hidden_loss(loss, self.rate) for loss in inner}
+def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
+    """The mixture over H against none: large ratios first."""
+    counts = _counts(bound, pairs)
+    widths, columns = side_by_side([from_second(pair) for _, pair in counts])
+    gap = _gap(counts, columns)
+    above = gap > 0
+    infinite = math.fsum(chance * pair.infinite for chance, pair in counts)
+    return np.log1p(gap[above]), widths[above] * (1 + gap[above]), infinite
 
 
-def _glued(own: _Mixed, other: _Mixed) -> Atoms:
-    """The pair of a profile with the sides eps >= 0 of two directions."""
+def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
+    """None against the mixture over H: small ratios first."""
+    counts = _counts(bound, pairs)
+    widths, columns = side_by_side([from_first(pair.swapped) for _, pair in counts])
+    gap = _gap(counts, [-losses for losses in columns])
+    above, nothing = (gap < 0) & (gap > -1), gap <= -1
+    return -np.log1p(gap[above]), widths[above], float(widths[nothing].sum())
 
-    def delta(epsilon: float) -> float:
-        if epsilon >= 0:
-            return own.delta(epsilon)
-        return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other.delta(-epsilon))
 
-    bends = np.array(sorted({0.0, *own.losses, *(-min(loss, _FARTHEST) for loss in other.losses)}))
-    if len(bends) > _POINTS:  # chords over several bends lie above the profile too
-        bends = bends[np.linspace(0, len(bends) - 1, _POINTS).round().astype(np.int64)]
-    return of_profile(delta, bends, own.infinite)
+def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
+    """Two mixtures over H, seen from none: large ratios of the one meet small ratios of the other."""
+    counts = _counts(replace(bound, shift=bound.shift // 2), pairs)
+    columns = [from_second(pair) for _, pair in counts] + [from_first(pair.swapped) for _, pair in counts]
+    widths, found = side_by_side(columns)
+    gap, other = _gap(counts, found[: len(counts)]), _gap(counts, [-losses for losses in found[len(counts) :]])
+    above, nothing = (gap > other) & (other > -1), (gap > other) & (other <= -1)
+    infinite = math.fsum(chance * pair.infinite for chance, pair in counts)
+    infinite += float((widths * (1 + gap))[nothing].sum())
+    return np.log1p(gap[above]) - np.log1p(other[above]), (widths * (1 + gap))[above], infinite
+
+
+def _counts(bound: CountPair, pairs: Pairs) -> list[tuple[float, Atoms]]:
+    """(probability, pair) of each H, H = 0 left out where it is possible, for its ratio is 1."""
+    return [(float(chance), pairs(bound.shift * h)) for h, chance in bound.law if h]
+
+
+def _gap(counts: list[tuple[float, Atoms]], logs: list[Array]) -> Array:
+    """The ratio of the mixture less 1, from the logarithms of the ratios."""
+    return sum((chance * np.expm1(one) for (chance, _), one in zip(counts, logs, strict=True)), start=np.zeros(1))

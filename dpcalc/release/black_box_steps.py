@@ -1,34 +1,42 @@
-"""Phases of any mechanism but the Gaussian one, from its pair or its Renyi divergences on a batch.
+"""Phases of any mechanism but the Gaussian one, from what changes of a batch cost.
 
-All draws above the protected level are revealed: they are the same in D and D'. So is the protected level's own draw
-where it is held for several steps. A draw made afresh in every step hides whether the unit is in the batch.
+Noise on a sum takes the bound of the phase as it is (`black_box` says why): draws made afresh in every step are hidden,
+as under Gaussian noise. Any other mechanism knows no distances between batches, so that draws above the protected level
+are revealed; they are the same in D and D'. So are draws that are held for several steps, the protected level's own
+too: where they hold anything of what is protected, all that they can hold is taken to be there.
+
+Shuffles. As in `phase_bounds`, with the order of a pass revealed only the batch of the unit differs and, where a unit
+is removed, the last one: another unit takes its place, and there one is missing. For groups the pass of one unit is
+chained, unit after unit: every link is a pair of neighbours, in frames that have lost up to k - 1 units.
 """
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from itertools import groupby
+from functools import lru_cache, partial, reduce
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.atoms import Atoms
-from dpcalc.curves.loss_moments import Curve
-from dpcalc.curves.rdp_curve import LARGEST_ORDER, RdpCurve, fixed_size_upper, known, poisson_upper
-from dpcalc.mechanisms.discrete import DiscreteLaplace
+from dpcalc.curves.coupled import both, chained, within_floats
+from dpcalc.curves.rdp_curve import RdpCurve, known
+from dpcalc.mechanisms.approximate_dp import ApproximateDp
+from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpcalc.mechanisms.kinds import BlackBox, Diverging, Shifted
 from dpcalc.mechanisms.laplace import Laplace
 from dpcalc.mechanisms.randomized_response import RandomizedResponse
-from dpcalc.mechanisms.rdp_table import RdpTable
-from dpcalc.release.black_box import BatchPairs, drawn
-from dpcalc.release.timed import stretch
-from dpcalc.release.tree import Release
+from dpcalc.release.black_box import step_pair
+from dpcalc.release.bounds import StepBound
+from dpcalc.release.counted import Average, Bound, always
+from dpcalc.release.divergences import diverging_step, grouped
+from dpcalc.release.drawn_laws import drawn_laws, unit_bound
+from dpcalc.release.group import Group
+from dpcalc.release.phase_bounds import drawn_in_time, native_bound
+from dpcalc.release.timed import Timed, stretch
+from dpcalc.release.tree import Release, Repeat, Sequence, Single
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import Poisson, Shuffle
 
 _MOST_PURE = 100.0  # epsilon of a step beyond which it counts as one that tells all
-_LARGEST = 300.0  # of the losses that are told apart
-_NOTHING_HIDDEN = Atoms(losses=(), masses=(), infinite=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,25 +56,8 @@ class Asked:
 
 def refusal(mechanism: BlackBox, hierarchy: Hierarchy, asked: Asked) -> str:
     """Why nothing is claimed for a phase, as "expected X, got Y"; "" where something is."""
-    if asked.group_size > 1:
-        return f"expected single units with {mechanism.name}, got groups of {asked.group_size}"
-    if hierarchy.episodes is not None:
-        return f"expected draws of levels with {mechanism.name}, got constructed tasks"
-    for level in hierarchy.levels[: asked.unit]:
-        if isinstance(level.scheme, Shuffle | WithReplacement):
-            return (
-                f"expected draws poisson, fixed or all down to the protected level with {mechanism.name}, "
-                f"got {level.scheme.name} ({level.name})"
-            )
-    if isinstance(mechanism, RandomizedResponse):
-        return _unanswered(hierarchy, asked)
-    if isinstance(mechanism, Diverging):
-        return _undrawn(mechanism, hierarchy, asked)
-    return ""
-
-
-def _unanswered(hierarchy: Hierarchy, asked: Asked) -> str:
-    """Why a relation has no randomized response."""
+    if not isinstance(mechanism, RandomizedResponse):
+        return ""
     if asked.adjacency is not Adjacency.REPLACE_ONE:
         return (
             "expected adjacency replace-one with randomized-response, which has no answer of a unit that is not there, "
@@ -78,114 +69,150 @@ def _unanswered(hierarchy: Hierarchy, asked: Asked) -> str:
     return ""
 
 
-def _undrawn(mechanism: Diverging, hierarchy: Hierarchy, asked: Asked) -> str:
-    """Why divergences alone say nothing of a draw."""
-    level = hierarchy.level(asked.unit)
-    if math.isinf(mechanism.rdp(2.0)) and level.redraw_every == 1 and not isinstance(level.scheme, All):
-        return f"expected orders of 2 and more with {level.scheme.name} draws, got a curve that ends below"
-    match level.scheme, asked.adjacency:
-        case _ if level.redraw_every > 1:
-            return ""
-        case (
-            (All(), _) | (_, Adjacency.ADD_REMOVE) | (Poisson(), Adjacency.ZERO_OUT) | (Fixed(), Adjacency.REPLACE_ONE)
-        ):
-            return ""
-        case _:
-            known = "add-remove, zero-out with poisson draws, or replace-one with fixed draws"
-            return (
-                f"expected {known} with {mechanism.name}, of which Renyi divergences alone are known, "
-                f"got {asked.adjacency} with {level.scheme.name} draws"
-            )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """The steps of a phase that `refusal` does not refuse, and one protected unit.
+    """The steps of a phase that `refusal` does not refuse, and what is protected.
 
     Attributes:
         mechanism: on the batch.
-        path: the way to the protected unit.
+        hierarchy: levels and schemes.
+        path: the way to the protected units.
         clip: clipping level.
         adjacency: relation between D and D'.
+        group: how many units, and where they are.
+        noise: the bound if the mechanism adds noise to a sum.
         number: >= 0.
     """
 
     mechanism: BlackBox
+    hierarchy: Hierarchy
     path: Path
     clip: int
     adjacency: Adjacency
+    group: Group
+    noise: Timed
     number: int
 
+    @property
+    def timed(self) -> Timed:
+        """The bound, and when it applies."""
+        if isinstance(self.mechanism, Shifted):
+            return self.noise
+        if self.hierarchy.episodes is not None:
+            return Timed(bound=self._bound(self.path))
+        return replace(
+            drawn_in_time(self.hierarchy, self.path, self.group, self._bound),
+            steps_of_a_pass=self.noise.steps_of_a_pass,
+        )
 
-def black_box_release(steps: Steps, hierarchy: Hierarchy) -> tuple[Release, Release]:
+    def _bound(self, drawn: Path) -> Bound:
+        """Of one draw, counting units."""
+        if not isinstance(self.mechanism, RandomizedResponse) or not isinstance(drawn.schemes[-1], Poisson):
+            return unit_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
+        laws = drawn_laws(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
+        return Average(parts=tuple((chance * p, _known(h)) for chance, law in laws for h, p in law.items() if h))
+
+
+def black_box_release(steps: Steps) -> tuple[Release, Release]:
     """The steps in the directions D||D' and D'||D, drawn as the levels say."""
-    mechanism, path = steps.mechanism, steps.path
-    unit = len(path.counts)
-    answers = isinstance(mechanism, RandomizedResponse) and not isinstance(path.schemes[-1], Fixed)
-    hides = hierarchy.level(unit).redraw_every == 1 and not answers
-    told = range(1, unit if hides else unit + 1)
-    rhythms = groupby(told, key=lambda number: hierarchy.level(number).redraw_every)
-    rates = [(math.prod(map(path.rate, levels), start=Fraction(1)), period) for period, levels in rhythms]
-    revealed = tuple((rate, period) for rate, period in rates if rate < 1)
-    ahead, back = _step(replace(steps, number=1), float(path.rate(unit)) if hides else 1.0)
-    return stretch(steps.number, revealed, 1, lambda _: ahead), stretch(steps.number, revealed, 1, lambda _: back)
+    shuffled = isinstance(steps.path.schemes[-1], Shuffle)
+    if shuffled or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
+        return _passes(steps)
+    return timed_release(steps.mechanism, steps.timed, steps.number)
 
 
 def known_release(steps: Steps) -> tuple[Release, Release]:
     """The same if every step were known to hold the unit: no amplification."""
-    ahead, back = _step(replace(steps, number=1), 1.0)
-    return stretch(steps.number, (), 1, lambda _: ahead), stretch(steps.number, (), 1, lambda _: back)
+    if isinstance(steps.path.schemes[-1], Shuffle):
+        return _passes(steps)
+    timed = steps.timed
+    return timed_release(steps.mechanism, replace(timed, bound=always(timed.bound), revealed=()), steps.number)
+
+
+def timed_release(mechanism: BlackBox, timed: Timed, number: int) -> tuple[Release, Release]:
+    """Steps that are all alike, in the directions D||D' and D'||D.
+
+    Args:
+        mechanism: on the batch.
+        timed: the bound in its changes, and when it applies.
+        number: of steps, >= 0.
+    """
+    bound, revealed = timed.bound, timed.revealed
+    if timed.hold > 1:
+        bound, revealed = always(bound), (*revealed, (bound.inclusion, timed.hold))
+    told = tuple((rate, period) for rate, period in revealed if rate < 1)
+    passes, ahead = -(-number // timed.steps_of_a_pass), _curve(mechanism, bound)
+    back = ahead.swapped
+    return stretch(passes, told, 1, lambda _: ahead), stretch(passes, told, 1, lambda _: back)
 
 
 @lru_cache(maxsize=128)
-def _step(steps: Steps, rate: float) -> tuple[Curve, Curve]:
-    """One step of which everything above the protected level's hidden draw is known."""
-    mechanism, path = steps.mechanism, steps.path
-    stand_in = isinstance(path.schemes[-1], Fixed)
+def _curve(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
+    """One step in the direction D||D'."""
     if isinstance(mechanism, Diverging):
-        curve = _divergences(mechanism, rate, steps.adjacency)
-        return curve, curve.swapped
-    if isinstance(mechanism, Shifted):
-        own = path.contributions[-1]
-        other = max(own, path.siblings[-1]) if stand_in else own
-        above = steps.clip < len(path.counts)  # a clipped vector above the unit, which can turn around
-        alone, both = (2, 2) if above else (own, own + other)
-        pairs = BatchPairs(
-            removed=_shifted(mechanism, alone), replaced=_shifted(mechanism, both), zeroed=_shifted(mechanism, alone)
-        )
-    else:
-        pair = mechanism.pair()
-        pairs = BatchPairs(removed=pair, replaced=pair, zeroed=pair)
-    return drawn(pairs, rate, stand_in=stand_in, adjacency=steps.adjacency)
+        return diverging_step(mechanism, bound)
+    return step_pair(bound, partial(_changed, mechanism))
 
 
-def _shifted(mechanism: Shifted, shift: int) -> Atoms:
-    """The mechanism where sums differ by a shift; where noise is next to nothing, as one without any."""
-    if isinstance(mechanism, Laplace | DiscreteLaplace) and shift > _MOST_PURE * mechanism.noise_multiplier:
-        return _NOTHING_HIDDEN
-    return _cut(mechanism.pair(shift))
+@lru_cache(maxsize=512)
+def _changed(mechanism: BlackBox, changes: int) -> Atoms:
+    """What a number of changes costs; where noise is next to nothing, as much as without any."""
+    match mechanism:
+        case _ if not changes:
+            return Atoms(losses=(), masses=())
+        case Laplace() | DiscreteLaplace() if changes > _MOST_PURE * mechanism.noise_multiplier:
+            return Atoms(losses=(), masses=(), infinite=1.0)
+        case Laplace() | DiscreteGaussian() | DiscreteLaplace():
+            return within_floats(mechanism.pair(changes))
+        case RandomizedResponse():
+            return reduce(both, [mechanism.pair()] * changes)
+        case ApproximateDp():
+            return chained(mechanism.pair(), changes)
+        case _:
+            raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
 
 
-def _cut(pair: Atoms) -> Atoms:
-    """The pair with losses beyond what floats hold called infinite, or 0 where they are negative: an upper bound."""
-    kept = [(loss, mass) for loss, mass in zip(pair.losses, pair.masses, strict=True) if abs(loss) <= _LARGEST]
-    if len(kept) == len(pair.losses):
-        return pair
-    beyond = math.fsum(mass for loss, mass in zip(pair.losses, pair.masses, strict=True) if loss > _LARGEST)
-    losses, masses = tuple(loss for loss, _ in kept), tuple(mass for _, mass in kept)
-    return Atoms(losses=losses, masses=masses, infinite=min(1.0, pair.infinite + beyond))
+def _known(changes: int) -> StepBound:
+    """A step that is known to hold so much of what is protected."""
+    return StepBound(inclusion=Fraction(1), shift=changes, missed=(), distances=(), distances_swapped=())
 
 
-def _divergences(mechanism: Diverging, rate: float, adjacency: Adjacency) -> RdpCurve:
-    """A step by its divergences; theorems on draws speak of whole orders."""
+def _passes(steps: Steps) -> tuple[Release, Release]:
+    """Passes over a shuffled level: the batches of one that differ, or what they make of a group."""
+    number = -(-steps.number // steps.noise.steps_of_a_pass)
+    bounds, size = _pass_of_one(steps), steps.group.size
+    curves = [_curve(steps.mechanism, bound) for bound in bounds]
+    if size > 1:
+        curves = [_of_group(curves, size)]
+    ahead = tuple(Repeat(node=Single(curve=one), count=number) for one in curves)
+    back = tuple(Repeat(node=Single(curve=one.swapped), count=number) for one in curves)
+    return Sequence(nodes=ahead), Sequence(nodes=back)
 
-    def sampled(order: float) -> float:
-        if math.isinf(mechanism.rdp(order)):
-            return math.inf
-        if adjacency is Adjacency.REPLACE_ONE:
-            return max(0.0, fixed_size_upper(mechanism.rdp, rate, int(order)))
-        factor = 1.0 if isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative" else 3.0
-        return max(0.0, poisson_upper(mechanism.rdp, rate, int(order), factor=factor))
 
-    points = known(mechanism.rdp, mechanism.orders) if rate == 1 else known(sampled, range(2, LARGEST_ORDER + 1))
-    return RdpCurve(name=f"{mechanism!r} drawn at {rate!r}, {adjacency}", points=points)
+def _of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
+    """The pass of a group, from the batches that differ for one of its units."""
+    pairs = [one for one in curves if isinstance(one, Atoms)]
+    if pairs:
+        return chained(reduce(both, pairs), size)
+    tables = [one for one in curves if isinstance(one, RdpCurve)]
+    orders = sorted({order for one in tables for order, _ in one.points})
+    points = known(lambda order: grouped(lambda at: sum(one.rdp(at) for one in tables), size, order), orders)
+    return RdpCurve(name=f"{size} chained: {tables!r}", points=points)
+
+
+def _pass_of_one(steps: Steps) -> list[Bound]:
+    """The batches of a pass that differ for one unit, in frames that have lost all others of its group."""
+    path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
+    if not isinstance(path.schemes[-1], Shuffle):
+        fewer = steps.group.size - 1 if removed else 0
+        path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
+        noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
+        return [replace(steps, path=path, group=Group(), noise=noise).timed.bound]
+    if not isinstance(steps.mechanism, Shifted):
+        return [_known(1)] * (2 if removed else 1)
+    own, sibling = path.contributions[-1], path.siblings[-1]
+    if steps.clip < len(path.counts):
+        return [_known(2)] * (2 if removed else 1)
+    if removed:
+        return [_known(own + sibling), *([_known(sibling)] if sibling else [])]
+    return [_known(own if steps.adjacency is Adjacency.ZERO_OUT else 2 * own)]

@@ -11,19 +11,20 @@ that of the ancestor, and (K) grows with both. Elsewhere it can, and the cheaper
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.release.bounds import StepBound, path_bound
-from dpcalc.release.contexts import Placement, contexts, large_group, members_drawn
 from dpcalc.release.counted import Average, Bound, Member
+from dpcalc.release.drawn_laws import drawn_laws
 from dpcalc.release.group import Group
 from dpcalc.release.hidden_groups import hidden_group
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.laws import Law, binomial, hypergeometric, put_together, times
+from dpcalc.sampling.laws import Law, binomial, put_together
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
@@ -40,7 +41,7 @@ def phase_bounds(
         adjacency: relation between D and D'.
         group: how many units are protected together, and where they are.
     """
-    native = _native(hierarchy, path, clip, adjacency, group)
+    native = native_bound(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
     if native.is_plain or hierarchy.episodes is not None:
         return (native,)
     hidden = _hidden(hierarchy, path, clip, adjacency, group)
@@ -48,7 +49,10 @@ def phase_bounds(
     if not group.is_together:
         return bounds
     unit = len(path.counts)
-    above = (_native(hierarchy, _upto(path, level), clip, Adjacency.REPLACE_ONE, Group()) for level in range(1, unit))
+    above = (
+        native_bound(hierarchy, _upto(path, level), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
+        for level in range(1, unit)
+    )
     return (*bounds, *above)
 
 
@@ -72,26 +76,39 @@ def _upto(path: Path, unit: int) -> Path:
     )
 
 
-def _native(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Timed:
-    """The bound of the protected level itself."""
+def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> Timed:
+    """The bound of the protected level itself; arguments as for `phase_bounds`."""
     if hierarchy.episodes is not None:
         return Timed(bound=_episode_bound(hierarchy, path, clip, adjacency, group))
+    shuffled = any(isinstance(scheme, Shuffle) for scheme in path.schemes)
+    whole = max(clip, 1) if shuffled else clip  # a group can be in several batches of a pass, whose vectors count apart
+    timed = drawn_in_time(hierarchy, path, group, lambda drawn: _draw_bound(hierarchy, drawn, whole, adjacency, group))
+    return _with_passes(timed, path, clip, adjacency, group) if shuffled else timed
+
+
+def drawn_in_time(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> Timed:
+    """When a phase redraws the levels down to the protected one, a shuffled level taken for one drawn whole.
+
+    Args:
+        hierarchy: levels and schemes.
+        path: the way to the protected units.
+        group: how many they are.
+        bound: of one draw, from a path whose draws all have the protected level's rhythm.
+    """
     unit = len(path.counts)
     hold = hierarchy.level(unit).redraw_every
     slow = [level for level in range(1, unit) if hierarchy.level(level).redraw_every > hold]
     shuffled = [level for level in range(1, unit + 1) if isinstance(path.schemes[level - 1], Shuffle)]
-    drawn = _certain(path, {*slow, *shuffled})
     if group.size > 1:  # held draws of parents of several members are not told apart: nothing is claimed for them
         revealed: list[tuple[Fraction, int]] = []
     else:
         rhythms = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
         revealed = [(math.prod(map(path.rate, levels), start=Fraction(1)), period) for period, levels in rhythms]
-    timed = Timed(  # a group under a shuffle can be in several batches of a pass, whose clipped vectors count apart
-        bound=_draw_bound(hierarchy, drawn, max(clip, 1) if shuffled else clip, adjacency, group),
+    return Timed(
+        bound=bound(_certain(path, {*slow, *shuffled})),
         hold=hold,
         revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
     )
-    return _with_passes(timed, path, clip, adjacency, group) if shuffled else timed
 
 
 def _certain(path: Path, levels: set[int]) -> Path:
@@ -129,27 +146,7 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacenc
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
     if group.size == 1 and not replaced:
         return _one_unit(hierarchy, path, clip, adjacency)
-    member = _member(path, clip, adjacency)
-    *_, count = path.counts
-    *above, scheme = path.schemes
-    if group.size > 1 and group.placement is None:
-        eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
-        return member.bound(large_group(group.size, eta, path.rate(len(path.counts))))
-    placement: Placement = 1
-    for _ in above:
-        placement = (placement,)
-    placement = placement if group.placement is None else group.placement
-    found = contexts(placement, path.schemes, path.counts)
-    laws = [(chance, members_drawn(context, scheme, count)) for context, chance in found.items()]
-    return member.bound([(chance, _at_most(law, clip)) for chance, law in laws])
-
-
-def _at_most(law: Law, clip: int) -> Law:
-    """The number of clipped vectors that change, where the whole batch is one."""
-    if clip:
-        return law
-    none = law.get(0, Fraction(0))
-    return {h: chance for h, chance in ((0, none), (1, 1 - none)) if chance}
+    return _member(path, clip, adjacency).bound(drawn_laws(hierarchy, path, clip=clip, group=group))
 
 
 def _member(path: Path, clip: int, adjacency: Adjacency) -> Member:
@@ -211,28 +208,15 @@ def _own_law(hierarchy: Hierarchy, path: Path, clip: int) -> Law | None:
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """The bound of a step that builds its tasks: a class or a record is in each of them independently."""
-    built = hierarchy.episodes
+    """The bound of a step that builds its tasks."""
+    built, unit = hierarchy.episodes, len(path.counts)
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
-    if len(path.counts) == 1:
-        touched: list[tuple[Fraction, Law]] = [
-            (Fraction(1), times(hypergeometric(path.counts[0], group.size, built.ways), built.tasks))
-        ]
-        if clip == 1:
-            one = 1 - hypergeometric(path.counts[0], group.size, built.ways).get(0, Fraction(0))
-            touched = [(Fraction(1), binomial(built.tasks, one))]
-    else:
-        classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
-        touched = [(Fraction(1), binomial(built.tasks, classes * records))]
-        if clip == 2:
-            told = binomial(built.tasks, classes)
-            touched = [(chance, binomial(number, records)) for number, chance in put_together(told).items()]
     if clip < 2:
-        removed = len(path.counts) == 1 and adjacency is Adjacency.ADD_REMOVE  # without the class: any other task
+        removed = unit == 1 and adjacency is Adjacency.ADD_REMOVE  # without the class: any other task
         member = Member(own=1, stand_in=1, adjacency=adjacency if removed else Adjacency.REPLACE_ONE)
     else:
-        held = built.records if len(path.counts) == 1 else 1
-        whole = (built.ways, built.records)[len(path.counts) - 1] == hierarchy.level(len(path.counts)).count
+        held = built.records if unit == 1 else 1
+        whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count
         member = Member(own=held, stand_in=None if whole else held, adjacency=adjacency)
-    return member.bound([(chance, _at_most(law, clip)) for chance, law in touched])
+    return member.bound(drawn_laws(hierarchy, path, clip=clip, group=group))

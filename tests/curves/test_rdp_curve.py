@@ -1,6 +1,7 @@
 """Amplification from Renyi divergences alone, against the exact divergences of sampled Gaussian noise."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from dpcalc.curves.rdp_curve import RdpCurve, fixed_size_lower, fixed_size_upper
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.approximate_dp import approximate_dp_rdp
 from dpcalc.mechanisms.laplace import laplace_pair, laplace_rdp
-from dpcalc.release.black_box import hidden
+from dpcalc.release.black_box import step_pair
+from dpcalc.release.counted import CountPair
 
 RATE = 0.01
 
@@ -50,7 +52,8 @@ def test_poisson_bounds_hold_for_gaussian_noise(sigma, order):
 def test_bounds_for_laplace_noise(pure, order):
     """Exact divergences of the sampled pair from its distribution; without the factor 3 the bound is exact."""
     z = float(order - 1)
-    pair = hidden(laplace_pair(pure), RATE)
+    law = ((0, 1 - Fraction(RATE)), (1, Fraction(RATE)))
+    pair = step_pair(CountPair(law=law, shift=1, both_ways=False), lambda _: laplace_pair(pure))
     exact = float(loss_moments(pair, max_order=64.0).cumulants(np.array([z]))[0][0]) / z
     found = poisson_upper(lambda a: laplace_rdp(pure, a), RATE, order, factor=1.0)
     assert found == pytest.approx(exact, rel=1e-4)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.curves.atoms import of_profile
+from dpcalc.curves.atoms import Atoms, of_profile
+from dpcalc.curves.coupled import both, chained, of_cells
 from dpcalc.curves.loss_moments import loss_moments
 from dpcalc.curves.privacy_profile import GluedProfile
 from dpcalc.errors import InputError
@@ -18,8 +19,9 @@ from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpcalc.mechanisms.laplace import Laplace, laplace_pair, laplace_rdp
 from dpcalc.mechanisms.randomized_response import RandomizedResponse
 from dpcalc.mechanisms.zcdp import Exponential, Zcdp
-from dpcalc.release.black_box import BatchPairs, drawn, hidden
+from dpcalc.release.black_box import step_pair
 from dpcalc.release.bounds import StepBound
+from dpcalc.release.counted import CountPair
 from dpcalc.release.step import glued_profile
 
 ORDERS = (1.5, 2.0, 5.0, 32.0)
@@ -166,8 +168,10 @@ def test_sampled_responses_cost_no_more_than_the_bound(scheme, rate):
     truth = 0.8
     pair = RandomizedResponse(truth_probability=truth).pair()
     told_all = ApproximateDp(epsilon=0.0, delta=1.0 - 1e-16).pair()  # how many answers there are tells who is missing
-    pairs = BatchPairs(removed=told_all, replaced=pair, zeroed=pair)
-    bounds = drawn(pairs, rate, stand_in=scheme == "one", adjacency=Adjacency.REPLACE_ONE)
+    missed = 1 if scheme == "one" else 2
+    bound = one_draw(Fraction(rate), shift=1, near=missed, near_swapped=missed)
+    ahead = step_pair(bound, lambda changes: (pair, told_all)[changes - 1])
+    bounds = ahead, ahead.swapped
     largest = 0.0
     for rest in product((0, 1), repeat=2):
         p, q = (answers((bit, *rest), scheme, truth) for bit in (1, 0))
@@ -177,6 +181,24 @@ def test_sampled_responses_cost_no_more_than_the_bound(scheme, rate):
                 assert exact <= bound.delta(epsilon) + 1e-12
                 largest = max(largest, exact / max(bound.delta(epsilon), 1e-300)) if scheme == "one" else 1.0
     assert largest == pytest.approx(1.0, rel=0.5)
+
+
+NOTHING = Atoms(losses=(), masses=())
+
+
+def one_draw(rate, *, shift, near, near_swapped):
+    """(K*) of one level."""
+    return StepBound(
+        inclusion=rate, shift=shift, missed=(1 - rate,), distances=(near,), distances_swapped=(near_swapped,)
+    )
+
+
+def mixture(law, *, both_ways=False):
+    return CountPair(law=tuple(law.items()), shift=2 if both_ways else 1, both_ways=both_ways)
+
+
+def laplace_of(changes):
+    return laplace_pair(float(changes)) if changes else NOTHING
 
 
 def gaussian(shift, sigma):
@@ -190,10 +212,9 @@ def gaussian(shift, sigma):
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("stand_in", [True, False])
-def test_a_gaussian_as_a_black_box_is_above_its_own_bound_and_often_equal(stand_in, adjacency):
-    """(K) for one level against the same from profiles alone: equal where all distances are one."""
+def test_a_gaussian_as_a_black_box_has_its_own_bound(stand_in, adjacency):
+    """(K) for one level against the same from profiles alone."""
     sigma = 2.0
-    pairs = BatchPairs(removed=gaussian(1, sigma), replaced=gaussian(2, sigma), zeroed=gaussian(1, sigma))
     shift, near, near_swapped = {
         (Adjacency.ADD_REMOVE, True): (2, 2, 0),
         (Adjacency.ADD_REMOVE, False): (1, 1, 0),
@@ -202,36 +223,77 @@ def test_a_gaussian_as_a_black_box_is_above_its_own_bound_and_often_equal(stand_
         (Adjacency.REPLACE_ONE, True): (2, 2, 2),
         (Adjacency.REPLACE_ONE, False): (2, 1, 1),
     }[adjacency, stand_in]
-    bound = StepBound(
-        inclusion=Fraction(1, 10),
-        shift=shift,
-        missed=(Fraction(9, 10),),
-        distances=(near,),
-        distances_swapped=(near_swapped,),
-    )
+    bound = one_draw(Fraction(1, 10), shift=shift, near=near, near_swapped=near_swapped)
     own = glued_profile(bound, noise_multiplier=sigma)
-    found = drawn(pairs, 0.1, stand_in=stand_in, adjacency=adjacency)
+    found = step_pair(bound, lambda changes: gaussian(changes, sigma) if changes else NOTHING)
     for epsilon in (0.0, 0.01, 0.1, 0.5, 1.0):
-        for exact, box in ((own, found[0]), (own.swapped, found[1])):
+        for exact, box in ((own, found), (own.swapped, found.swapped)):
             assert exact.delta(epsilon) <= box.delta(epsilon) * (1 + 1e-9) + 1e-15
-            if near_swapped == 0:
-                assert box.delta(epsilon) <= exact.delta(epsilon) * (1 + 1e-3) + 1e-9
+            assert box.delta(epsilon) <= exact.delta(epsilon) * (1 + 1e-3) + 1e-9
 
 
 def test_a_rate_of_one_is_no_draw():
-    pair = laplace_pair(1.0)
-    pairs = BatchPairs(removed=pair, replaced=laplace_pair(2.0), zeroed=pair)
-    assert drawn(pairs, 1.0, stand_in=False, adjacency=Adjacency.ADD_REMOVE) == (pair, pair.swapped)
+    bound = one_draw(Fraction(1), shift=1, near=1, near_swapped=0)
+    assert step_pair(bound, laplace_of).delta(0.3) == pytest.approx(laplace_pair(1.0).delta(0.3), rel=1e-9)
+    hidden = step_pair(one_draw(1 - Fraction(1, 10**12), shift=1, near=1, near_swapped=0), laplace_of)
     for epsilon in EPSILONS:
-        assert hidden(pair, 1 - 1e-12).delta(epsilon) == pytest.approx(pair.delta(epsilon), abs=1e-11)
+        assert hidden.delta(epsilon) == pytest.approx(laplace_pair(1.0).delta(epsilon), abs=1e-11)
 
 
 def test_hidden_losses_keep_what_only_one_side_has():
     told = ApproximateDp(epsilon=0.5, delta=0.1).pair()
-    pair = hidden(told, 0.2)
-    assert pair.infinite == pytest.approx(0.02)
-    for epsilon in (0.0, 0.05, 0.2):
-        inner = math.log1p(math.expm1(epsilon) / 0.2)
-        assert pair.delta(epsilon) == pytest.approx(0.2 * told.delta(inner), rel=1e-12)
-    assert pair.swapped.infinite == 0
-    assert pair.swapped.delta(-math.log1p(-0.2)) == pytest.approx(0.0, abs=1e-15)
+    rate = Fraction(1, 5)
+    for bound in (one_draw(rate, shift=1, near=1, near_swapped=0), mixture({0: 1 - rate, 1: rate})):
+        pair = step_pair(bound, lambda changes: told if changes else NOTHING)
+        assert pair.infinite == pytest.approx(0.02)
+        for epsilon in (0.0, 0.05, 0.2):
+            inner = math.log1p(math.expm1(epsilon) / 0.2)
+            assert pair.delta(epsilon) == pytest.approx(0.2 * told.delta(inner), rel=1e-12)
+        assert pair.swapped.infinite == pytest.approx(0.0, abs=1e-15)
+        assert pair.swapped.delta(-math.log1p(-0.2)) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_a_mixture_of_changes_is_that_of_laplace_noise_on_a_line():
+    """sum_h Pr[h] Lap(h) against Lap(0): the density is summed on a fine grid; and the same on both sides of 0."""
+    law = {0: Fraction(1, 2), 1: Fraction(3, 10), 3: Fraction(1, 5)}
+    y = (np.arange(-40_000, 40_000) + 0.5) / 1000
+    there, mirrored = (sum(float(p) * np.exp(-np.abs(y - sign * h)) / 2 for h, p in law.items()) for sign in (1, -1))
+    none = np.exp(-np.abs(y)) / 2
+    for bound, other in ((mixture(law), none), (mixture(law, both_ways=True), mirrored)):
+        pair = step_pair(bound, laplace_of)
+        for epsilon in (0.0, 0.1, 0.5, 1.5):
+            for one, found in ((there, other), pair), ((other, there), pair.swapped):
+                exact = np.maximum(one[0] - math.exp(epsilon) * one[1], 0).sum() / 1000
+                assert found.delta(epsilon) == pytest.approx(exact, rel=1e-4, abs=1e-8)
+
+
+def test_a_chain_of_pairs():
+    """Shifts add up; (epsilon, delta) becomes (k epsilon, delta (1 + ... + e^((k - 1) epsilon)))."""
+    for epsilon in EPSILONS:
+        found = chained(laplace_pair(0.25), 4).delta(epsilon)
+        assert found == pytest.approx(laplace_pair(1.0).delta(epsilon), rel=1e-6, abs=1e-12)
+    found = chained(ApproximateDp(epsilon=0.5, delta=1e-3).pair(), 3)
+    assert found.delta(1.5) == pytest.approx(1e-3 * (1 + math.exp(0.5) + math.exp(1.0)), rel=1e-9)
+    assert chained(found, 0).delta(0.0) == 0
+
+
+def test_two_releases_in_one():
+    pair = both(RandomizedResponse(truth_probability=0.7).pair(), ApproximateDp(epsilon=1.0, delta=0.01).pair())
+    p, q = ([a * b for a in one for b in other] for one, other in PRODUCT)
+    for epsilon in EPSILONS:
+        exact = sum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
+        assert pair.delta(epsilon) == pytest.approx(exact, rel=1e-12)
+
+
+E = math.e / (1 + math.e)
+PRODUCT = (([0.7, 0.3], [0.01, 0.99 * E, 0.99 * (1 - E), 0.0]), ([0.3, 0.7], [0.0, 0.99 * (1 - E), 0.99 * E, 0.01]))
+
+
+def test_fewer_losses_are_chords_of_the_profile():
+    pair = laplace_pair(1.0)
+    few = of_cells(np.array(pair.losses), np.array(pair.masses), 0.0, most=21)
+    assert len(few.losses) == 21
+    for epsilon in np.linspace(-1.2, 1.2, 50):
+        assert pair.delta(epsilon) - 1e-11 <= few.delta(epsilon) <= pair.delta(epsilon) + 1e-3
+    for loss in few.losses:
+        assert few.delta(loss) == pytest.approx(pair.delta(loss), abs=1e-11)

@@ -1,0 +1,101 @@
+"""One step of a mechanism of which Renyi divergences alone are known, from its one-step bound.
+
+With D_a(h) a bound on the divergence of order a after h changes, whichever they are:
+
+- told how much of what is protected was drawn, a step has e^((a - 1) D_a) at most the average of e^((a - 1) D_a(h)),
+  because e^((a - 1) D_a) is jointly convex. That needs no theorem on sampling, but gains little from small rates;
+- draws that hold some of it are, as a mixture over H >= 1, within the average of the same kind of what misses it and of
+  each other, so that the theorems for one unit hold for them: that of Poisson draws where D' is the batch without it,
+  that of fixed draws where batches with it, with another in its place and without it are within so much of each other.
+
+The smallest bound of each order is taken.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
+
+from dpcalc.curves.rdp_curve import LARGEST_ORDER, RdpCurve, Renyi, fixed_size_upper, known, poisson_upper
+from dpcalc.mechanisms.kinds import Diverging
+from dpcalc.mechanisms.rdp_table import RdpTable
+from dpcalc.release.bounds import StepBound
+from dpcalc.release.counted import Average, Bound, CountPair
+
+_WHOLE = range(2, LARGEST_ORDER + 1)
+_OTHERS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, *(2.0**power for power in range(9, 24)))
+"""Orders of which no theorem on draws speaks; where a draw is told they count too."""
+
+
+@lru_cache(maxsize=128)
+def diverging_step(mechanism: Diverging, bound: Bound) -> RdpCurve:
+    """The divergences of a step, upper bounds in both directions.
+
+    Args:
+        mechanism: on the batch; one change is one unit.
+        bound: how many changes there can be, and how likely.
+    """
+    orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE), *_OTHERS})
+    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=known(_step(mechanism, bound), orders))
+
+
+def _step(mechanism: Diverging, bound: Bound) -> Renyi:
+    """The divergence of each order."""
+    match bound:
+        case Average(parts=parts):
+            several = [(float(chance), _step(mechanism, one)) for chance, one in parts]
+            return lambda order: _mean([(chance, one(order)) for chance, one in several], order)
+        case StepBound(inclusion=inclusion, shift=shift):
+            same = cache(partial(grouped, mechanism.rdp, shift))
+            return partial(_drawn, same, float(inclusion), fixed_size_upper)
+        case CountPair(law=law, inclusion=inclusion):
+            shares = [(float(chance / inclusion), h) for h, chance in law if h]
+            mixed = cache(lambda order: _mean([(p, grouped(mechanism.rdp, h, order)) for p, h in shares], order))
+            signs = isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative" and bound.most == 1
+            hidden = partial(poisson_upper, factor=1.0) if signs else poisson_upper
+            return partial(_drawn, mixed, float(inclusion), hidden)
+
+
+def _drawn(held: Renyi, rate: float, hidden: Callable[[Renyi, float, int], float], order: float) -> float:
+    """The divergence of a step under a draw of some rate, from that of a step that is known to hold a unit."""
+    if rate == 1:
+        return held(order)
+    told = _mean([(rate, held(order))], order)
+    if order not in _WHOLE or math.isinf(told):
+        return told
+    return min(told, max(0.0, hidden(held, rate, int(order))))
+
+
+def grouped(rdp: Renyi, changes: int, order: float) -> float:
+    """The divergence of an order after k changes, one after the other; of zCDP, k^2 rho a.
+
+    By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
+    P to R and one from R to Q. No loss exceeds k times the largest.
+
+    References:
+        Bun, Steinke 2016 (1605.02065v1), Lemma 5.2.
+    """
+    most = changes * rdp(math.inf) if changes else 0.0
+    if changes < 2 or math.isinf(order):
+        return min(most, rdp(order)) if changes else 0.0
+    far = changes * order
+    before = grouped(rdp, changes - 1, (far - 1) / (changes - 1))
+    return min(most, far / (far - 1) * before + rdp(far))
+
+
+def _mean(parts: list[tuple[float, float]], order: float) -> float:
+    """The divergence of what is one of several cases by a draw that is told, and nothing in the rest of the cases.
+
+    Args:
+        parts: (probability, divergence of the order).
+        order: above 1, or infinite.
+    """
+    top = max((value for _, value in parts), default=0.0)
+    if math.isinf(order) or math.isinf(top):
+        return top
+    scale = (order - 1) * top
+    if scale < 1:
+        inside = math.fsum(chance * math.expm1((order - 1) * value) for chance, value in parts)
+        return math.log1p(inside) / (order - 1)
+    rest = max(0.0, 1 - math.fsum(chance for chance, _ in parts)) * math.exp(-scale)
+    inside = rest + math.fsum(chance * math.exp((order - 1) * value - scale) for chance, value in parts)
+    return top + math.log(inside) / (order - 1)
