@@ -31,6 +31,7 @@ NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called 
 ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
 RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
+ABSOLUTE_WIDTH = 1e-6  # of a small epsilon, instead
 ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
 MANY_WIDER = 4.0  # times that for many different steps, among which it is shared
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
@@ -74,7 +75,9 @@ def rough_end(counts: dict[Curve, int], *, delta: float) -> float:
         return math.inf
 
 
-def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...], width: float) -> tuple[float, ...]:
+def _on_lattices(
+    counts: dict[Curve, int], delta: float, sides: tuple[Side, ...], width: float = RELATIVE_WIDTH
+) -> tuple[float, ...]:
     """Certified ends of epsilon of one direction, for steps of any kind, about as far apart as asked."""
     neglect = NEGLECTED * delta / segment_ends(counts.items())
     kept = delta * (1 - NEGLECTED)
@@ -85,6 +88,7 @@ def _on_lattices(counts: dict[Curve, int], delta: float, sides: tuple[Side, ...]
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
     tilt = min(best.order, STEEPEST / best.value)
+    width = max(width, ABSOLUTE_WIDTH / best.value)
     aim = width * max(tilt * best.value, 1.0) * min(math.sqrt(len(counts)), MANY_WIDER)
     fineness = Fineness(tilt=tilt, budget=aim, neglect=neglect, precision=doubles)
     composed = composed_loss(counts, best.moments, fineness, sides)
