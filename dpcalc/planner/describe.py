@@ -103,21 +103,21 @@ _ALSO = (
 )
 _GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
 _ASSUMED = {
-    "gaussian": _SUM,
-    "laplace": f"{_SUM}; vectors under Laplace noise are clipped in the 1-norm",
-    "discrete-gaussian": "discrete noise is added to a whole number that one contribution changes by at most 1",
-    "discrete-laplace": "discrete noise is added to a whole number that one contribution changes by at most 1",
-    "randomized-response": "answers by randomized response are independent, and do not say who was drawn",
-    "approximate-dp": f"the guarantee of each approximate-dp step {_GUARANTEE}",
-    "zcdp": f"the guarantee of each zcdp step {_GUARANTEE}",
-    "exponential": f"the guarantee of each exponential step {_GUARANTEE}",
-    "rdp-curve": f"the curve is right for each step: it {_GUARANTEE}, whichever of the two comes first",
+    "gaussian": (_SUM,),
+    "laplace": (_SUM, "vectors under Laplace noise are clipped in the 1-norm"),
+    "discrete-gaussian": ("discrete noise is added to a whole number that one contribution changes by at most 1",),
+    "discrete-laplace": ("discrete noise is added to a whole number that one contribution changes by at most 1",),
+    "randomized-response": ("answers by randomized response are independent, and do not say who was drawn",),
+    "approximate-dp": (f"the guarantee of each approximate-dp step {_GUARANTEE}",),
+    "zcdp": (f"the guarantee of each zcdp step {_GUARANTEE}",),
+    "exponential": (f"the guarantee of each exponential step {_GUARANTEE}",),
+    "rdp-curve": (f"the curve is right for each step: it {_GUARANTEE}, whichever of the two comes first",),
 }
 
 
 def _mechanisms(plan: Plan) -> tuple[str, ...]:
     """What is true of the noise of each kind."""
-    told = [_ASSUMED[phase.mechanism.name] for phase in plan.phases]
+    told = [line for phase in plan.phases for line in _ASSUMED[phase.mechanism.name]]
     return tuple(dict.fromkeys((*told, *(_ALSO for phase in plan.phases if getattr(phase.mechanism, "also", ())))))
 
 

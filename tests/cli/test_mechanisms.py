@@ -31,8 +31,10 @@ def test_a_run_of_three_mechanisms(real, command):
     assert (ended.code, ended.err) == (0, "")
 
 
-def test_json_names_the_mechanism(real):
-    phases = json.loads(real("epsilon", SAMPLE, "--json").out)["phases"]
+def test_json_names_the_mechanism_and_says_each_assumption_once(real):
+    document = json.loads(real("epsilon", SAMPLE, "--json").out)
+    phases, assumed = document["phases"], " ".join(document["assumptions"])
+    assert [assumed.count(words) for words in ("sum of the clipped vectors", "1-norm", "randomized")] == [1, 1, 1]
     assert [phase["noise_multiplier"] for phase in phases] == [4.0, 3.0, None]
     assert phases[2]["mechanism"] == "randomized-response, truth probability 0.75, categories 2"
     assert [phase["shift"] for phase in phases][1:] == [None, None]
