@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpcalc.config.diagnostics import visible
 from dpcalc.report.comparison_view import ComparisonView
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
-from dpcalc.report.view import guarantee_facts, note_texts, phase_rows, truth
+from dpcalc.report.view import attained, guarantee_facts, note_texts, phase_rows
 
 if TYPE_CHECKING:  # these load numpy, which `validate` and a closed gate do without
     from dpcalc.planner.evaluate import Evaluation
@@ -31,7 +31,7 @@ def units_view(evaluations: Sequence[Evaluation], plan: Plan) -> ComparisonView:
                 visible(one.guarantee.unit),
                 rounded_up(one.guarantee.epsilon),
                 "" if one.guarantee.epsilon_lower is None else rounded_down(one.guarantee.epsilon_lower),
-                truth(one.guarantee.tight),
+                attained(one.guarantee),
                 one.guarantee.method,
                 "; ".join(text for label, text in phase_rows(one) if label == "sampling"),
             )

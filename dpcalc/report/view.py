@@ -148,7 +148,8 @@ def _details(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
     guarantee = evaluation.guarantee
     if guarantee.direction:
         yield "direction", guarantee.direction
-    yield "tight", truth(guarantee.tight)
+    if attained(guarantee):
+        yield "tight", attained(guarantee)
     for phase in evaluation.phases:
         if phase.shift is not None:
             yield "shift", _of_phase(phase, evaluation, f"{phase.shift} clip norms")
@@ -277,7 +278,7 @@ def guarantee_facts(guarantee: Guarantee, epsilon: str) -> Iterable[tuple[str, s
     lower = guarantee.epsilon_lower
     yield "epsilon", epsilon
     yield "epsilon_lower", "" if lower is None else rounded_down(lower)
-    yield "tight", truth(guarantee.tight)
+    yield "tight", attained(guarantee)
     yield "delta", as_given(guarantee.delta)
     yield "kind", str(guarantee.kind)
     yield "finite", truth(guarantee.finite)
@@ -287,6 +288,11 @@ def guarantee_facts(guarantee: Guarantee, epsilon: str) -> Iterable[tuple[str, s
     yield "method", guarantee.method
     yield "bound", guarantee.bound
     yield "direction", guarantee.direction
+
+
+def attained(guarantee: Guarantee) -> str:
+    """Whether the data set of the lower end attains the bound, "" where there is none that could."""
+    return "" if guarantee.epsilon_lower is None else truth(guarantee.tight)
 
 
 def truth(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one
