@@ -26,6 +26,11 @@ class OutOfTimeError(DpcalcError):
     """There was no answer in the time allowed (exit code 3); no number is reported."""
 
 
+def reason(error: Exception) -> str:
+    """What the system says of a file that could not be read or written, without number and name."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 NO_VERDICT_HINT = "no number was computed; DPCALC_TRACEBACK=1 shows where it happened"
 """What to do where no verdict is the fault of nobody but dpcalc."""
 

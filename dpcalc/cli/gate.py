@@ -16,7 +16,7 @@ from dpcalc.cli.progress import tell
 from dpcalc.cli.reports import Report
 from dpcalc.config.diagnostics import Severity
 from dpcalc.config.repository import git_root
-from dpcalc.errors import InputError, OutOfTimeError, lost_answer
+from dpcalc.errors import InputError, OutOfTimeError, lost_answer, reason
 from dpcalc.gate.verdict import Result, Verdict, worst
 from dpcalc.report import FORMATS
 from dpcalc.report.gate_view import GateView, gate_view
@@ -102,7 +102,7 @@ def _summarized(view: GateView) -> list[str]:
         with Path(path).open("a", encoding="utf-8") as summary:
             summary.write(FORMATS["markdown"](view))
     except OSError as error:
-        return [f"warning: {SUMMARY}: cannot write it: {error.strerror}"]
+        return [f"warning: {SUMMARY}: cannot write it: {reason(error)}"]
     return []
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, reason
 from dpcalc.report import FORMATS
 
 
@@ -38,7 +38,7 @@ class Report:
         try:
             Path(self.path).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise InputError(f"--report {self.format}={self.path}: cannot write it: {error.strerror}") from error
+            raise InputError(f"--report {self.format}={self.path}: cannot write it: {reason(error)}") from error
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:

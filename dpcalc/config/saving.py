@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, reason
 
 try:
     import fcntl
@@ -38,8 +38,7 @@ def alone(path: str, *, patience: float = PATIENCE) -> Iterator[None]:
     try:
         folder = os.open(Path(path).resolve().parent, os.O_RDONLY)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: cannot be written: {reason}") from error
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
     try:
         end = time.monotonic() + patience
         while not _locked(folder):
@@ -77,8 +76,7 @@ def save(path: str, data: bytes) -> None:
             raise InputError(f"{path}: expected a file that may be written, got a read-only one; nothing was changed")
         _replace(target, data, status)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{path}: cannot be written: {reason}; nothing was changed") from error
+        raise InputError(f"{path}: cannot be written: {reason(error)}; nothing was changed") from error
 
 
 def create(path: str, data: bytes) -> bool:
@@ -102,8 +100,7 @@ def create(path: str, data: bytes) -> bool:
     except FileExistsError:
         return False
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: cannot be written: {reason}") from error
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
     return True
 
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, field
 
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity, excerpt
+from dpcalc.errors import reason
 
 MAX_BYTES = 256 * 1024
 STDIN = "<stdin>"
@@ -106,8 +107,7 @@ def read(path: str, *, limit: int = MAX_BYTES) -> bytes:
     except FileNotFoundError:
         raise whole_file(path, "DPC100", "no such file", "check the name and the directory you are in") from None
     except (OSError, ValueError) as cause:
-        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
-        raise whole_file(path, "DPC100", f"cannot be read: {reason}", "") from None
+        raise whole_file(path, "DPC100", f"cannot be read: {reason(cause)}", "") from None
     if len(data) > limit:
         raise _too_large(path, limit)
     return data

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dpcalc.config.diagnostics import visible
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, reason
 from dpcalc.sampling.trees import Counts
 
 SKIPPED = "-"  # in place of a level's name: folders of this depth are no level
@@ -95,7 +95,7 @@ class Walk:
         try:
             files, names = self._listed(path, place)
         except OSError as error:
-            self.places.add(UNREADABLE, f"{place or '.'} ({error.strerror})")
+            self.places.add(UNREADABLE, f"{place or '.'} ({reason(error)})")
         if files:
             number, first = self.depths.get(depth, (0, ""))
             self.depths[depth] = (number + len(files), first or os.path.join(place, min(files)))  # noqa: PTH118

@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, reason
 from dpcalc.sampling.trees import Counts
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
@@ -41,7 +41,7 @@ def manifest_counts(path: str, columns: Sequence[str], *, distinct: bool, tell: 
             keys = _told(rows(path, stream, columns), stream, Path(path).stat().st_size, tell)
             found = Counter(dict.fromkeys(keys, 1)) if distinct else Counter(keys)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
     if not found:
         raise InputError(f"{path}: expected a row for each record, got none")
     if distinct:

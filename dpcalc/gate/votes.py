@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, reason
 from dpcalc.mechanisms.pate import Votes
 
 ENDINGS = (".npy", ".csv", ".tsv")
@@ -54,7 +54,7 @@ def votes(ballots: Ballots) -> Votes:
     try:
         table = _array(path) if path.lower().endswith(".npy") else _text(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
     _within_range(path, table)
     counts = table if ballots.classes is None else _counted(ballots, table, ballots.classes)
     if counts.shape[1] < 2:
@@ -107,8 +107,8 @@ def _array(path: str) -> Table:
     try:
         raw = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, SyntaxError) as error:
-        reason = "Python objects, which are not loaded" if "bject" in str(error) else "a damaged one"
-        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {reason}") from None
+        what = "Python objects, which are not loaded" if "bject" in str(error) else "a damaged one"
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {what}") from None
     if raw.dtype.kind not in "iuf":
         raise InputError(f"{path}: expected a NumPy array of whole numbers, got {raw.dtype}")
     if raw.ndim != 2 or not raw.size:
