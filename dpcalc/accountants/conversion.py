@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpcalc.curves.held import LogMoments
 from dpcalc.curves.loss_moments import Curve, infinite_mass, log_moments, rarest, segment_ends
+from dpcalc.curves.rdp_curve import RdpCurve
 
 Array = NDArray[np.float64]
 
@@ -160,4 +161,8 @@ def _around_minimum(
         elif at == 0 and low > _SMALLEST_ORDER:
             low, high = low / 1e3, 2 * low
         else:
+            corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]  # the best order is at one
+            if corners:
+                orders = np.unique([*orders, *(z for one in corners for z in one if orders[0] < z < orders[-1])])
+                value, _ = moments.cumulants(orders)
             return orders, value, moments, high

@@ -69,7 +69,7 @@ def curve(  # noqa: PLR0913  one parameter an option
             "--method",
             metavar="NAME",
             help="An accountant (as of `epsilon`), lower, inversion, gdp, strong-composition, theorem-3, flat-poisson, "
-            "group-mixture or group-as-one; a line for each.",
+            "group-mixture, group-as-one or general-rdp; a line for each.",
             show_default="the config's",
         ),
     ] = None,

@@ -27,7 +27,9 @@ MANY_ORDERS = (
     *map(float, np.geomspace(LARGEST_ORDER, 1e7, 700)),
 )
 """So close that chords between them cost less than 1e-3 of what a curve adds to epsilon."""
-_UNKNOWN = 1e200
+UNKNOWN = 1e100
+"""Divergences from here on say nothing."""
+_BEYOND = 1e200
 _FACTOR = 3.0  # of the Poisson bound where the signs of odd moments are not known
 
 
@@ -73,6 +75,11 @@ class RdpCurve:
         places, heights = np.array(corners).T
         return places, heights
 
+    @property
+    def corners(self) -> Array:
+        """Where the slope of K changes."""
+        return self._hull[0][1:]
+
     def rdp(self, order: float) -> float:
         """An upper bound on the divergence of an order above 1, `inf` beyond the last one."""
         if order > self.points[-1][0]:
@@ -87,7 +94,7 @@ class RdpCurve:
         slope = (heights[right] - heights[left]) / (places[right] - places[left])
         value = heights[left] + slope * (orders - places[left])
         beyond = orders > places[-1]
-        return np.where(beyond, _UNKNOWN, value), np.where(beyond, _UNKNOWN**1.25, slope)
+        return np.where(beyond, _BEYOND, value), np.where(beyond, _BEYOND**1.25, slope)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
         """Unknown.

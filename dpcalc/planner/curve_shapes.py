@@ -6,12 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcalc.accountants.conversion import composed_moments
+from dpcalc.curves.loss_moments import infinite_mass
+from dpcalc.curves.rdp_curve import UNKNOWN
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
+from dpcalc.mechanisms.approximate_dp import ApproximateDp
+from dpcalc.mechanisms.discrete import DiscreteGaussian
 from dpcalc.planner.chart import LOG, Axis, Chart, Limit, Series
+from dpcalc.planner.describe import mechanism_text
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.goals import by_composition
-from dpcalc.planner.plan import Plan
+from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published_rdp import published_rdp
 from dpcalc.planner.releases import is_noiseless, releases
 from dpcalc.planner.risk import detected_both
@@ -21,6 +26,7 @@ Told = Callable[[float], object]
 
 POINTS = 25
 _LEAST_RATE = 1e-3
+_ROUND_OFF = 1e-12  # of the probability of an infinite loss
 _ORDERS = 1.25, 1.5, 1.75, *sorted({round(order) for order in np.geomspace(2, 64, POINTS)})
 
 
@@ -109,12 +115,16 @@ def divergences(question: Question) -> Chart:
     for label, plan in question.plans:
         if is_noiseless(plan):
             raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
-        name = question.named(label, "rdp")
-        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=_divergences(plan, grid)))
+        name, ys = question.named(label, "rdp"), _divergences(plan, grid)
+        if any(y is not None for y in ys):
+            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys))
         whole = tuple(float(order) for order in sorted({round(order) for order in grid if order >= 2}))
         for one in published_rdp(plan):
-            ys = tuple(one.divergence(int(order)) for order in whole)
+            ys = tuple(_finite_or_none(one.divergence(int(order))) for order in whole)
             series.append(Series(name=question.named(label, one.name), kind=one.kind, xs=whole, ys=ys))
+    if not series:
+        told = ", ".join(dict.fromkeys(mechanism_text(phase) for _, plan in question.plans for phase in plan.phases))
+        raise InputError(f"rdp: expected steps with finite divergences, got {told}; some losses are infinite")
     return Chart(
         title="Renyi divergence over its order",
         x=Axis(name="order", scale=LOG),
@@ -123,16 +133,31 @@ def divergences(question: Question) -> Chart:
     )
 
 
-def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float, ...]:
-    """The larger divergence of both directions of the costliest alternative, at each order."""
+def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
+    """The larger divergence of both directions of the costliest alternative; None at orders where none is known."""
+    if any(map(_may_be_infinite, plan.phases)):
+        return (None,) * len(orders)
     z = np.array(orders) - 1
     found = np.zeros(z.shape)
     for tree in releases(plan).releases.values():
         counts = step_counts(tree)
+        if infinite_mass(counts.items()) > _ROUND_OFF:
+            return (None,) * len(orders)
         if counts:
             value, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)
             found = np.maximum(found, value / z)
-    return tuple(map(float, found))
+    return tuple(map(_finite_or_none, found))
+
+
+def _may_be_infinite(phase: Phase) -> bool:
+    """Whether losses are infinite, or the rarest ones of a step are counted as if they were."""
+    tells_all = isinstance(phase.mechanism, ApproximateDp) and phase.mechanism.delta > 0
+    return tells_all or isinstance(phase.mechanism, DiscreteGaussian)
+
+
+def _finite_or_none(value: float) -> float | None:
+    """A number that tells something."""
+    return float(value) if value < UNKNOWN else None
 
 
 def _of_one_method(question: Question) -> None:

@@ -132,7 +132,8 @@ def _epsilon_chart(
         for at, x in enumerate(grid):
             found.append(epsilon_by(putting(float(x)), method))
             question.told((number + (at + 1) / len(grid)) / len(lines))
-        names = _names(question, label, "pld" if method == "auto" else method)
+        usual = "pld" if plan.knows_losses else "rdp"
+        names = _names(question, label, usual if method == "auto" else method)
         told = {kind for y, kind in found if y is not None}
         kind = told.pop() if len(told) == 1 else kinds[number]
         series.append(Series(name=names, kind=kind, xs=tuple(map(float, grid)), ys=tuple(y for y, _ in found)))

@@ -12,6 +12,7 @@ from dpcalc.planner.lower import epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import poisson_tools, strong_composition, theorem_3
 from dpcalc.planner.published_groups import GROUP_AS_ONE, GROUP_MIXTURE, group_rows
+from dpcalc.planner.published_rdp import general_row
 from dpcalc.planner.releases import is_noiseless
 
 LOWER = "lower"
@@ -29,6 +30,7 @@ PUBLISHED: dict[str, tuple[Kind, Callable[[Plan], Row | None]]] = {
     "theorem-3": (Kind.AS_PUBLISHED, theorem_3),
     "flat-poisson": (Kind.AS_PUBLISHED, poisson_tools),
     "group-mixture": (Kind.AS_PUBLISHED, _group_row(GROUP_MIXTURE)),
+    "general-rdp": (Kind.UPPER, general_row),
     "group-as-one": (Kind.AS_PUBLISHED, _group_row(GROUP_AS_ONE)),
 }
 """What can be drawn beside bounds, as `compare` shows it."""

@@ -8,30 +8,24 @@ group_steps          Sommer 2021, "Group Privacy for Deep Learning with Differen
 group_size           the same over k, after 2^14 compositions, for several sigma
 rdp_gaussian         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), figure 1: Renyi divergence of a sampled step with
 rdp_laplace          Gaussian noise (sigma = 5) and Laplace noise (b = 0.5), between the general bounds
+composed_gaussian    the same source: epsilon over compositions by the general bound and by advanced
+composed_laplace     composition, beside what is certified: sigma = 5 and 0.5, b = 2 and 0.5
 """
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dpcalc.config import load
-from dpcalc.curves.loss_moments import loss_moments
-from dpcalc.curves.rdp_curve import fixed_size_lower, poisson_upper
-from dpcalc.guarantee import Kind
-from dpcalc.mechanisms.laplace import laplace_pair, laplace_rdp
-from dpcalc.planner.chart import LOG, Axis, Chart, Series
+from dpcalc.planner.chart import LOG, Axis, Chart
 from dpcalc.planner.curve_shapes import Question
 from dpcalc.planner.curves import curve
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.published_rdp import LOWER, UPPER
-from dpcalc.release.black_box import hidden
 from dpcalc.report.plot import chart_picture
 
 SAMPLES = Path(__file__).parents[1]
-RATE = 0.01
 
 
 def sample(name: str, *assignments: str) -> Plan:
@@ -70,34 +64,42 @@ def group_size(points: int) -> Chart:
     return replace(curve("group", Question(plans=plans, grid=grid)), y=Axis(name="epsilon", scale=LOG))
 
 
+GAUSSIAN, LAPLACE = ("mechanism.type=gaussian",), ("mechanism.type=laplace",)
+
+
+def noisy(kind: tuple[str, ...], noise: float, *assignments: str) -> Plan:
+    """One record in a hundred in every step, with some noise."""
+    return sample("abadi_slide", *kind, f"mechanism.noise_multiplier={noise}", *assignments)
+
+
 def rdp_gaussian(points: int) -> Chart:
     """Renyi divergence of one sampled step with Gaussian noise."""
-    plan = sample("abadi_slide", "mechanism.noise_multiplier=5", "training.steps=1")
+    plan = noisy(GAUSSIAN, 5, "training.steps=1")
     return curve("rdp", Question(plans=(("gaussian", plan),), grid=orders(points)))
 
 
 def rdp_laplace(points: int) -> Chart:
     """The same with Laplace noise, whose divergence is bounded."""
-    pure, grid = 1 / 0.5, orders(points)
-    pair, found = hidden(laplace_pair(pure), RATE), []
-    for one in (pair, pair.swapped):
-        z = np.array(grid) - 1
-        found.append(loss_moments(one, max_order=float(z.max())).cumulants(z)[0] / z)
-    own = tuple(map(float, np.maximum(*found)))
-    bounds: dict[str, Callable[[int], float]] = {
-        UPPER: lambda order: poisson_upper(lambda a: laplace_rdp(pure, a), RATE, order),
-        LOWER: lambda order: fixed_size_lower(lambda a: laplace_rdp(pure, a), RATE, order),
-    }
-    others = (
-        Series(name=name, kind=kind, xs=grid, ys=tuple(bounds[name](int(order)) for order in grid))
-        for name, kind in ((UPPER, Kind.UPPER), (LOWER, Kind.LOWER))
-    )
-    return Chart(
-        title="Renyi divergence of a sampled step with Laplace noise, b = 0.5",
-        x=Axis(name="order", scale=LOG),
-        y=Axis(name="rdp", scale=LOG),
-        series=(Series(name="rdp", kind=Kind.UPPER, xs=grid, ys=own), *others),
-    )
+    plan = noisy(LAPLACE, 0.5, "training.steps=1")
+    return curve("rdp", Question(plans=(("laplace", plan),), grid=orders(points)))
+
+
+def composed_gaussian(points: int) -> Chart:
+    """Epsilon over compositions with little and with much Gaussian noise."""
+    return composed(points, {f"sigma = {noise:g}": noisy(GAUSSIAN, noise) for noise in (5, 0.5)})
+
+
+def composed_laplace(points: int) -> Chart:
+    """The same with Laplace noise."""
+    return composed(points, {f"b = {noise:g}": noisy(LAPLACE, noise) for noise in (2, 0.5)})
+
+
+def composed(points: int, plans: dict[str, Plan]) -> Chart:
+    """Epsilon by the general bound, by advanced composition and certified."""
+    grid = tuple(float(round(steps)) for steps in np.geomspace(1, 1e5, points))
+    methods = ("general-rdp", "advanced", "pld")
+    chart = curve("steps", Question(plans=tuple(plans.items()), methods=methods, grid=grid))
+    return replace(chart, x=replace(chart.x, scale=LOG), y=replace(chart.y, scale=LOG))
 
 
 def orders(points: int) -> tuple[float, ...]:
@@ -105,7 +107,15 @@ def orders(points: int) -> tuple[float, ...]:
     return tuple(sorted({float(round(order)) for order in np.geomspace(2, 200, points)}))
 
 
-FIGURES = (strong_composition, group_steps, group_size, rdp_gaussian, rdp_laplace)
+FIGURES = (
+    strong_composition,
+    group_steps,
+    group_size,
+    rdp_gaussian,
+    rdp_laplace,
+    composed_gaussian,
+    composed_laplace,
+)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

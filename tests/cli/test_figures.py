@@ -45,3 +45,12 @@ def test_divergences_lie_between_the_bounds(figures, name):
         assert found["general lower bound"][order] <= value * (1 + 1e-5)
         assert value <= found["general upper bound"][order] * (1 + 1e-5)
     assert 2 in found["rdp"]
+
+
+@pytest.mark.parametrize("name", ["composed_gaussian", "composed_laplace"])
+def test_general_bounds_compose_better_than_advanced_composition(figures, name):
+    found = series(figures[name](2))
+    for label in {one.partition(",")[0] for one in found}:
+        general, advanced, own = (found[f"{label}, {method}"] for method in ("general-rdp", "advanced", "pld"))
+        assert own[1e5] < general[1e5] < advanced[1e5]
+        assert own[1] < advanced[1]
