@@ -14,6 +14,8 @@ from .other_noise import discrete_gaussian_cells, discrete_laplace_cells, hockey
 
 NEVER = 1 + 1e-9
 ROUND_OFF = 1e-13
+BLOCKS = [(0, 6), *(pytest.param(block, 60, marks=pytest.mark.slow) for block in range(1, 8))]
+"""(seed, problems): by default, and in the slow suite."""
 FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed]
 NOISE = {
     Laplace: lambda problem, means: laplace_cells(means, problem.sigma, steps=steps_of(problem)),
@@ -45,11 +47,12 @@ def worst_ratio(problem, kind, rng, **amounts):
     return worst, at
 
 
+@pytest.mark.parametrize(("block", "number"), BLOCKS)
 @pytest.mark.parametrize("kind", NOISE, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
-def test_no_data_set_exceeds_the_bound(flavour, kind):
-    rng = np.random.default_rng([FLAVOURS.index(flavour), 5])
-    for _ in range(6):
+def test_no_data_set_exceeds_the_bound(flavour, kind, block, number):
+    rng = np.random.default_rng([FLAVOURS.index(flavour), 5, block])
+    for _ in range(number):
         problem = enumerable(rng, flavour, kind)
         ratio, values = worst_ratio(problem, kind, rng, extreme=3, random=1)
         assert ratio <= NEVER, (problem, values)
