@@ -126,6 +126,14 @@ def test_the_readme_is_short_and_names_every_chapter():
     assert sorted(re.findall(r"^\| \[(docs/\w.*?)\]\(\1\)", PAGES["README.md"], flags=re.MULTILINE)) == CHAPTERS
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/benchmarks.md"])
+def test_measured_ratios_are_those_of_the_recorded_run(page):
+    results = (ROOT / "tests" / "benchmarks" / "results" / "benchmarks.md").read_text(encoding="utf-8")
+    told, recorded = (set(re.findall(r"(?:geometric mean|, least) [\d.]+", text)) for text in (PAGES[page], results))
+    assert len(told) >= 6
+    assert told <= recorded
+
+
 @pytest.mark.parametrize("page", CHAPTERS)
 def test_a_chapter_begins_with_what_it_answers(page):
     title, _, answer, *_ = PAGES[page].splitlines()
