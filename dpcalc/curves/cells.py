@@ -114,7 +114,8 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
     edges = np.concatenate([*ends, around, [-border, border]])  # each piece lies between two lattice points of its own
     edges = np.where(np.abs(edges) <= border, np.rint(edges), np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide)
-    edges = np.unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
+    edges = np.sort(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
+    edges = edges[np.append(True, edges[1:] > edges[:-1])]  # np.unique would load numpy.ma
     parts = [_piece_cells(piece, fine, edges * spacing, aim) for piece, fine in zip(pieces, rough, strict=True)]
     parts.append((np.repeat(atoms.mass / NODES, NODES), np.repeat(atoms.loss, NODES), 0.0))
     mass, loss = (np.concatenate([part[i] for part in parts]).reshape(-1, NODES) for i in (0, 1))
