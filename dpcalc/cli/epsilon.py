@@ -8,6 +8,7 @@ from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
 from dpcalc.cli.sources import every_unit, loaded_plan, loaded_units
 from dpcalc.cli.terminal import on_terminal, styled, width
+from dpcalc.cli.votes import cost_of_votes
 
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
@@ -34,12 +35,19 @@ def epsilon(
     loaded = loaded_plan(context)
     evaluation = evaluate(loaded.plan)
     asides = remarks(loaded.diagnostics, note_texts(evaluation), quiet=quiet)
-    if as_json:
-        return Answer(text=evaluation_json(evaluation, loaded), asides=asides)
     if quiet:
         return Answer(text=f"{bare_epsilon(evaluation)}\n", asides=asides)
+    private = cost_of_votes(loaded)
+    if private is not None:
+        from dpcalc.report.pate_view import WARNING, with_votes
+
+        asides = (*asides, f"warning: {WARNING}")
+    if as_json:
+        return Answer(text=evaluation_json(evaluation, loaded, private), asides=asides)
     checks = cross_checks(loaded.plan) if verbose else ()
     view = evaluation_view(evaluation, loaded.plan, verbose=verbose, checks=checks)
+    if private is not None:
+        view = with_votes(view, private)
     if not on_terminal():
         return Answer(text=evaluation_lines(view), asides=asides)
 

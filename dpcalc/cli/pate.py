@@ -183,19 +183,19 @@ def _warnings(answer: PateAnswer) -> tuple[str, ...]:
 
 def _json(answer: PateAnswer, *, verbose: bool) -> str:
     """The answer for machines."""
-    from dpcalc.planner.pate import ASSUMPTIONS
+    from dpcalc.planner.describe import VOTES
     from dpcalc.report.pate_json import pate_json
 
     notes = [one.removeprefix("warning: ") for one in _warnings(answer)]
-    return pate_json(answer, assumptions=ASSUMPTIONS, notes=notes, verbose=verbose)
+    return pate_json(answer, assumptions=VOTES, notes=notes, verbose=verbose)
 
 
 def _text(answer: PateAnswer, *, quiet: bool, verbose: bool) -> str:
     """The answer for people."""
     from dpcalc.cli.terminal import drawn
-    from dpcalc.planner.pate import ASSUMPTIONS
+    from dpcalc.planner.describe import VOTES
     from dpcalc.report.pate_view import bare_pate, pate_view
 
     if quiet:
         return f"{bare_pate(answer)}\n"
-    return drawn(pate_view(answer, assumptions=ASSUMPTIONS, verbose=verbose))
+    return drawn(pate_view(answer, assumptions=VOTES, verbose=verbose))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # these load numpy
     from dpcalc.mechanisms.kinds import Mechanism
     from dpcalc.planner.repetitions import Repetitions
 
-_APART = frozenset({"type", "clip", "also", "curve"})  # keys of a mechanism that are no parameters, or no numbers
+_APART = frozenset({"type", "clip", "also", "curve", "votes"})  # of a mechanism: no parameters, or no numbers
 SINGLE_PHASE = "training"  # what the only phase of a file without `phases` is called
 
 
@@ -135,6 +135,7 @@ def _phase(run: RunSections, number: int, found: Sections) -> Phase:
         mechanism=_mechanism(run.mechanism, run.curve),
         clip=len(names),
         steps=_steps(run, run.training, hierarchy),
+        votes=run.votes,
     )
     return phase if clip is None else replace(phase, clip=phase.clip_names.index(clip))
 
@@ -158,10 +159,15 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
     for phase, run in zip(plan.phases, runs, strict=True):
         if isinstance(phase.mechanism, Gaussian):
             continue
-        from dpcalc.release.black_box_steps import Asked, refusal  # noqa: PLC0415  it loads numpy
+        from dpcalc.mechanisms.ensemble import Ensemble  # noqa: PLC0415  it loads numpy
+        from dpcalc.release.black_box_steps import Asked, refusal  # noqa: PLC0415  likewise
+        from dpcalc.release.ensemble import ensemble_refusal  # noqa: PLC0415  likewise
 
-        asked = Asked(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
-        why = refusal(phase.mechanism, phase.hierarchy, asked)
+        if isinstance(phase.mechanism, Ensemble):
+            why = ensemble_refusal(phase.mechanism, phase.hierarchy)
+        else:
+            asked = Asked(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
+            why = refusal(phase.mechanism, phase.hierarchy, asked)
         node = run.run.sections.entries.get("mechanism")
         if why and node is not None:
             raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])

@@ -143,8 +143,9 @@ def _noise(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
     """The noise multiplier of a phase."""
     if old.noise_multiplier is None or new.noise_multiplier is None:
         return
-    was, amount = (Fraction(repr(float(noise))) for noise in (old.noise_multiplier, new.noise_multiplier))
-    keys = ("mechanism", "noise_multiplier")
+    key = getattr(old.mechanism, "noise_key", "noise_multiplier")
+    was, amount = (Fraction(repr(float(getattr(phase.mechanism, key)))) for phase in (old, new))
+    keys = ("mechanism", key)
     yield _Change(run=run, keys=keys, node=_stated(run, keys), amount=amount, changed=was != amount)
 
 

@@ -11,6 +11,7 @@ from dpcalc.config.values import (
     Categories,
     Chance,
     DiscreteNoise,
+    Gamma,
     Noise,
     Norm,
     Order,
@@ -18,6 +19,7 @@ from dpcalc.config.values import (
     Positive,
     Pure,
     Scale,
+    Threshold,
 )
 
 MAX_SUMS = 100  # released beside the gradients
@@ -37,10 +39,14 @@ class Mechanism(Model):
         "discrete-laplace",
         "exponential",
         "rdp-curve",
+        "pate-lnmax",
+        "pate-gnmax",
+        "pate-confident-gnmax",
     ] = Field(default="gaussian", description="The mechanism; it says which of the other keys there are.")
     noise_multiplier: Noise = Field(
         description="Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy. Under "
-        "laplace and discrete-laplace the scale of the noise."
+        "laplace and discrete-laplace the scale of the noise; under pate-gnmax and pate-confident-gnmax the standard "
+        "deviation of the noise on each count, in votes."
     )
     max_grad_norm: Norm = Field(
         default=Fraction(1), description="The clip norm. It is reported; epsilon does not depend on it."
@@ -157,6 +163,41 @@ class RdpCurve(_Parameters):
     )
 
 
+class _Votes(_Parameters):
+    """A query that teachers vote on."""
+
+    votes: object = Field(
+        default=None,
+        description="For types pate-lnmax, pate-gnmax and pate-confident-gnmax: a file *.npy, *.csv or *.tsv, a row "
+        "for each query, a column for each label, the teachers that chose it. `epsilon` tells what these votes cost, "
+        "which is itself private; nothing else reads them.",
+    )
+
+
+class LNMax(_Votes):
+    """The label with the most votes after Laplace noise."""
+
+    gamma: Gamma = Field(description="Inverse scale of the Laplace noise on each count, for type pate-lnmax.")
+
+
+class GNMax(_Votes):
+    """The label with the most votes after Gaussian noise."""
+
+    noise_multiplier: OtherNoise
+
+
+class ConfidentGNMax(GNMax):
+    """The same where the most votes, after another noise, reach a threshold."""
+
+    threshold: Threshold = Field(
+        description="Votes that the most frequent label must reach, after the noise of the check, to be released; for "
+        "type pate-confident-gnmax."
+    )
+    threshold_noise_multiplier: OtherNoise = Field(
+        description="Standard deviation of the noise of that check, in votes."
+    )
+
+
 AnyMechanism = (
     Mechanism
     | GaussianNoise
@@ -168,6 +209,9 @@ AnyMechanism = (
     | Zcdp
     | Exponential
     | RdpCurve
+    | LNMax
+    | GNMax
+    | ConfidentGNMax
 )
 MECHANISMS: dict[str, type[AnyMechanism]] = {
     "gaussian": GaussianNoise,
@@ -180,4 +224,7 @@ MECHANISMS: dict[str, type[AnyMechanism]] = {
     "discrete-laplace": DiscreteLaplaceNoise,
     "exponential": Exponential,
     "rdp-curve": RdpCurve,
+    "pate-lnmax": LNMax,
+    "pate-gnmax": GNMax,
+    "pate-confident-gnmax": ConfidentGNMax,
 }

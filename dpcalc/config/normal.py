@@ -126,7 +126,8 @@ def _run(phase: Phase) -> Iterator[str]:
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
     values = {key: value for key, value in asdict(mechanism).items() if key != "also" and value != math.inf}
     known = "".join(f", {key}: {_value(value)}" for key, value in values.items()) + _also(mechanism)
-    clipped = "" if phase.noise_multiplier is None else f", clip: {quoted(clip)}"
+    known += f", votes: {quoted(phase.votes)}" if phase.votes else ""
+    clipped = f", clip: {quoted(clip)}" if phase.clips else ""
     yield f"mechanism: {{type: {mechanism.name}{known}{clipped}}}"
     yield f"training: {{steps: {phase.steps}}}"
 

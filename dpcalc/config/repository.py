@@ -9,7 +9,7 @@ from dpcalc.config.diagnostics import ConfigError, visible
 from dpcalc.config.source import MAX_BYTES, STDIN, Source, decode, read, whole_file
 
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
-DATA_SUFFIXES = (".csv",)  # of files that hold data, and no section to refer to
+DATA_SUFFIXES = (".csv", ".tsv", ".npy")  # of files that hold data, and no section to refer to
 MAX_NAME = 300
 
 

@@ -27,6 +27,7 @@ from dpcalc.config.schema import (
 from dpcalc.config.source import Mark, error
 from dpcalc.config.trees import data_tree
 from dpcalc.config.vocabulary import nearest
+from dpcalc.config.vote_files import votes_name
 from dpcalc.sampling.trees import Tree
 
 MAX_PHASES = 1000
@@ -44,6 +45,7 @@ class RunSections:
         mechanism: the model, or None.
         training: the model, or None.
         curve: the points of a mechanism that is known by them.
+        votes: the file with the votes of teachers, "" without one.
     """
 
     run: Run
@@ -52,6 +54,7 @@ class RunSections:
     mechanism: AnyMechanism | None
     training: Training | None
     curve: Points | None = None
+    votes: str = ""
 
     @property
     def clip(self) -> str | None:
@@ -160,6 +163,7 @@ class _Reader:
             mechanism=self.model(_mechanism(run.sections), run.sections, "mechanism"),
             training=self._training(run),
             curve=self._curve(run),
+            votes=self._votes(run),
         )
 
     def _curve(self, run: Run) -> Points | None:
@@ -167,6 +171,14 @@ class _Reader:
         if _mechanism(run.sections) is not RdpCurve:
             return None
         found, problems = rdp_points(run.sections.entries.get("mechanism"), self._files)
+        self.problems.extend(problems)
+        return found
+
+    def _votes(self, run: Run) -> str:
+        """Where the votes of teachers are."""
+        if "votes" not in _mechanism(run.sections).model_fields:
+            return ""
+        found, problems = votes_name(run.sections.entries.get("mechanism"), self._files)
         self.problems.extend(problems)
         return found
 

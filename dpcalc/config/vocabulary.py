@@ -12,6 +12,7 @@ _SYNONYMS = {
     "mechanism.noise_multiplier": "sigma noise_parameter noise_scale noise noise_mult noise_level stddev z",
     "mechanism.clip": "clip_level clipping clip_per",
     "mechanism.also": "clipped_count adaptive_clipping second_mechanism",
+    "mechanism.threshold_noise_multiplier": "threshold_sigma sigma1 check_sigma",
     "mechanism.type": "mechanism_type kind distribution",
     "sampling.rate": "sample_rate sampling_rate sampling_prob sampling_probability subsampling_rate q probability",
     "sampling.expected": "clients_per_round cohort_size expected_batch_size lot_size users_per_round expected_size",
@@ -65,15 +66,16 @@ _VALUES = {
         "discrete-laplace": "geometric two-sided-geometric",
         "exponential": "bounded-range",
         "rdp-curve": "rdp renyi renyi-dp rdp-table",
+        "pate-lnmax": "pate lnmax",
+        "pate-gnmax": "gnmax",
+        "pate-confident-gnmax": "confident-gnmax pate-confident",
     },
 }
 _NOT_YET_VALUES = {
-    "type": ("pate-lnmax", "pate-gnmax"),
     "method": ("inversion", "gdp"),
 }
 ADVICE = {
     "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",
-    **dict.fromkeys(("pate-lnmax", "pate-gnmax"), "ask `dpcalc pate`; for the gate see `dpcalc init --template pate`"),
     "inversion": "it is accurate but proves nothing; `dpcalc compare` shows it beside the bounds",
 }
 

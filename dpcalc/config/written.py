@@ -13,7 +13,9 @@ from dpcalc.config.mechanisms import (
     MAX_SUMS,
     MECHANISMS,
     ApproximateDp,
+    ConfidentGNMax,
     GaussianNoise,
+    LNMax,
     Mechanism,
     RandomizedResponse,
     RdpCurve,
@@ -42,13 +44,16 @@ from dpcalc.config.values import (
     Chance,
     Count,
     Expected,
+    Gamma,
     Label,
     Noise,
     Number,
     Order,
+    OtherNoise,
     Pure,
     Rate,
     Schema,
+    Threshold,
     WholeNumber,
 )
 
@@ -228,6 +233,12 @@ class WrittenMechanism(Mechanism):
     odd_moments: Literal["unknown", "nonnegative"] = Field(
         default="unknown", description=RdpCurve.model_fields["odd_moments"].description
     )
+    gamma: Gamma | None = Field(default=None, description=LNMax.model_fields["gamma"].description)
+    threshold: Threshold | None = Field(default=None, description=ConfidentGNMax.model_fields["threshold"].description)
+    threshold_noise_multiplier: OtherNoise | None = Field(
+        default=None, description=ConfidentGNMax.model_fields["threshold_noise_multiplier"].description
+    )
+    votes: str | None = Field(default=None, description=LNMax.model_fields["votes"].description)
     rho: Pure | None = Field(default=None, description=Zcdp.model_fields["rho"].description)
     omega: Order | None = Field(default=None, description=Zcdp.model_fields["omega"].description)
 

@@ -2,6 +2,7 @@
 
 from dpcalc.mechanisms.approximate_dp import ApproximateDp
 from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from dpcalc.mechanisms.ensemble import Ensemble, PateConfidentGNMax, PateGNMax, PateLNMax
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.laplace import Laplace
 from dpcalc.mechanisms.randomized_response import RandomizedResponse
@@ -17,7 +18,7 @@ Diverging = Zcdp | Exponential | RdpTable
 BlackBox = Shifted | RandomizedResponse | ApproximateDp | Diverging
 """What is accounted for by its pair or its divergences alone."""
 
-Mechanism = Gaussian | BlackBox
+Mechanism = Gaussian | BlackBox | Ensemble
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind
@@ -31,5 +32,8 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         DiscreteLaplace,
         Exponential,
         RdpTable,
+        PateLNMax,
+        PateGNMax,
+        PateConfidentGNMax,
     )
 }

@@ -102,6 +102,11 @@ _ALSO = (
     "noise multiplier refers to"
 )
 _GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
+VOTES = (
+    "every unit is in the data of one teacher only",
+    "only the noisy labels are released: no votes, no teacher, nothing about the noise",
+    "the queries, their number and the noise do not depend on the teachers' data or on earlier answers",
+)
 _ASSUMED = {
     "gaussian": (_SUM,),
     "laplace": (_SUM, "vectors under Laplace noise are clipped in the 1-norm"),
@@ -111,6 +116,7 @@ _ASSUMED = {
     "approximate-dp": (f"the guarantee of each approximate-dp step {_GUARANTEE}",),
     "zcdp": (f"the guarantee of each zcdp step {_GUARANTEE}",),
     "exponential": (f"the guarantee of each exponential step {_GUARANTEE}",),
+    **dict.fromkeys(("pate-lnmax", "pate-gnmax", "pate-confident-gnmax"), VOTES),
     "rdp-curve": (f"the curve is right for each step: it {_GUARANTEE}, whichever of the two comes first",),
 }
 

@@ -24,11 +24,6 @@ _WIDE = np.geomspace(0.05, 5e3, 16)
 _ORDERS, _ROUNDS = 7, 3  # orders tried at once, and how often the interval around the best is cut again
 _PREFIX_ORDERS = 24
 _FINEST = 1e-9  # relative distance of the smallest noise from what fails
-ASSUMPTIONS = (
-    "every record is in the data of one teacher only",
-    "only the noisy labels are released: no votes, no teacher, nothing about the noise",
-    "the queries, their number and the noise do not depend on the teachers' data or on earlier answers",
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ class Phase:
         clip: number of the level whose vectors are clipped, 0 (whole batch) to `hierarchy.depth`; where tasks are
             built, 1 is such a task.
         steps: noisy releases, >= 0.
+        votes: the file with the votes of teachers, as the user names it; nothing that is promised depends on them.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Phase:
     mechanism: "Mechanism"
     clip: int
     steps: int
+    votes: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a clipping level that does not exist and negative lengths."""
@@ -61,6 +63,11 @@ class Phase:
         found: float | None = getattr(self.mechanism, "noise_multiplier", None)
         return found
 
+    @property
+    def clips(self) -> bool:
+        """Whether noise is added to a sum of clipped vectors."""
+        return self.noise_multiplier is not None and getattr(self.mechanism, "clips", True)
+
     def with_noise(self, value: float) -> "Phase":
         """The same with another noise multiplier.
 
@@ -72,6 +79,8 @@ class Phase:
                 f"noise_multiplier: expected a mechanism that adds noise in {self.name}, got {self.mechanism.name}, "
                 "which has none; solve for steps or rate"
             )
+        if hasattr(self.mechanism, "with_noise"):  # it is stated otherwise
+            return replace(self, mechanism=self.mechanism.with_noise(value))
         return replace(self, mechanism=replace(self.mechanism, noise_multiplier=value))  # type: ignore[arg-type]  # it has one
 
     @property

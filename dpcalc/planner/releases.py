@@ -7,10 +7,12 @@ from functools import lru_cache
 from dpcalc.accountants.conversion import best_epsilon
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import UnsupportedError
+from dpcalc.mechanisms.ensemble import Ensemble
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.release.black_box_steps import Asked, Steps, black_box_release, refusal, timed_release
 from dpcalc.release.counted import Bound
+from dpcalc.release.ensemble import answers, ensemble_refusal
 from dpcalc.release.group import Group, groups
 from dpcalc.release.phase_bounds import phase_bounds
 from dpcalc.release.timed import Timed, phase_release
@@ -157,11 +159,28 @@ def _release(plan: Plan, protected: Alternative, place: int, timed: Timed) -> tu
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         return phase_release(timed, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+    if isinstance(phase.mechanism, Ensemble):
+        return ensemble_release(plan, phase)
     asked = Asked(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
     why = refusal(phase.mechanism, phase.hierarchy, asked)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
     return black_box_release(black_box_steps(plan, protected, place, timed))
+
+
+def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
+    """A phase whose steps are queries to teachers, in both directions.
+
+    Raises:
+        UnsupportedError: not all of them vote.
+    """
+    if not isinstance(phase.mechanism, Ensemble):
+        raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
+    why = ensemble_refusal(phase.mechanism, phase.hierarchy)
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    release = answers(phase.mechanism, together=plan.group_size, queries=phase.steps)
+    return release, release
 
 
 def black_box_steps(plan: Plan, protected: Alternative, place: int, timed: Timed) -> Steps:
@@ -174,8 +193,8 @@ def black_box_steps(plan: Plan, protected: Alternative, place: int, timed: Timed
         timed: the bound of the phase if it adds noise to a sum.
     """
     phase = plan.phases[place]
-    if isinstance(phase.mechanism, Gaussian):
-        raise TypeError(f"{phase.name}: expected another mechanism than gaussian")
+    if isinstance(phase.mechanism, Gaussian | Ensemble):
+        raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
     return Steps(
         mechanism=phase.mechanism,
         hierarchy=phase.hierarchy,
@@ -197,7 +216,7 @@ def chosen(plan: Plan, protected: Alternative) -> tuple[Timed, ...]:
 @lru_cache(maxsize=256)
 def _cheapest(choices: tuple[Timed, ...], phase: Phase, delta: float) -> Timed:
     """The bound with the least cost of a whole phase by the moment bound, in the costlier direction."""
-    if len(choices) == 1 or not phase.noise_multiplier or not phase.steps:
+    if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, Ensemble):
         return choices[0]
     if not isinstance(phase.mechanism, Gaussian) and choices[0].steps_of_a_pass > 1:
         return choices[0]
@@ -213,4 +232,6 @@ def _noisy(phase: Phase, timed: Timed) -> tuple[Release, Release]:
     """A phase that adds noise to a sum, without a shuffle if the noise is not Gaussian."""
     if isinstance(phase.mechanism, Gaussian):
         return phase_release(timed, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+    if isinstance(phase.mechanism, Ensemble):
+        raise TypeError(f"{phase.name}: expected noise on a sum, got {phase.mechanism.name}")
     return timed_release(phase.mechanism, timed, phase.steps)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from dpcalc.accountants import worst
 from dpcalc.accountants.auto import auto
 from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.mechanisms.ensemble import Ensemble
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee
 from dpcalc.planner.group_chain import chain_epsilon
@@ -17,6 +18,7 @@ from dpcalc.planner.releases import (
     Alternative,
     alternatives,
     black_box_steps,
+    ensemble_release,
     is_noiseless,
     releasing_phases,
 )
@@ -111,4 +113,6 @@ def _known(plan: Plan, protected: Alternative, place: int) -> tuple[Release, Rel
     if isinstance(phase.mechanism, Gaussian):
         known = replace(own, bound=always(own.bound), revealed=())
         return phase_release(known, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+    if isinstance(phase.mechanism, Ensemble):
+        return ensemble_release(plan, phase)
     return known_release(black_box_steps(plan, protected, place, own))

@@ -20,6 +20,7 @@ class PhaseSummary:
         mechanism: its type and parameters in words.
         noise_multiplier: as configured; None where the mechanism has none.
         clip: name of the clipping level, "batch" for the whole batch.
+        clips: whether anything is clipped.
         sampling: one line in words.
         inclusion: exact probability that a step draws the protected unit.
         shift: s of the one-step bound, in clip norms; None but for Gaussian noise.
@@ -47,6 +48,7 @@ class PhaseSummary:
     steps_of_a_pass: int = 1
     also: tuple[float, ...] = ()
     joint_noise_multiplier: float | None = None
+    clips: bool = True
 
 
 def summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:
@@ -84,4 +86,5 @@ def _summary(phase: Phase, timed: Timed, sampling: str) -> PhaseSummary:
         steps_of_a_pass=timed.steps_of_a_pass,
         also=phase.mechanism.also if isinstance(phase.mechanism, Gaussian) else (),
         joint_noise_multiplier=phase.gaussian.noise_multiplier if told else None,
+        clips=phase.clips,
     )

@@ -21,6 +21,7 @@ from dpcalc.report.json_parts import (
     guarantee_fields,
     phase_fields,
     row_fields,
+    votes_fields,
 )
 from dpcalc.report.solution_view import EPSILON, measure
 from dpcalc.report.statement import COVERED, NOT_COVERED
@@ -29,15 +30,17 @@ from dpcalc.report.view import note_texts
 if TYPE_CHECKING:  # these load numpy, which `validate` does without
     from dpcalc.config import Loaded
     from dpcalc.planner.evaluate import DeltaAnswer, Evaluation
+    from dpcalc.planner.pate import ByVotes
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import Goal, NoSolution, Value
     from dpcalc.planner.solve import Solution
     from dpcalc.planner.statement import Statement
 
 
-def evaluation_json(evaluation: Evaluation, loaded: Loaded) -> str:
-    """The output of `epsilon --json`."""
+def evaluation_json(evaluation: Evaluation, loaded: Loaded, private: ByVotes | None = None) -> str:
+    """The output of `epsilon --json`, with what the votes of the config cost where it names any."""
     fields = {"config": {"path": loaded.path, "name": loaded.plan.name}, **_evaluation_fields(evaluation, loaded)}
+    fields |= {"with_these_votes": votes_fields(private)} if private else {}
     return document("epsilon", fields)
 
 

@@ -12,7 +12,8 @@ import dpcalc
 from dpcalc.guarantee import Guarantee, Row
 from dpcalc.report.gate_view import Finding
 
-if TYPE_CHECKING:  # this loads numpy, which `validate` does without
+if TYPE_CHECKING:  # these load numpy, which `validate` does without
+    from dpcalc.planner.pate import ByVotes
     from dpcalc.planner.summary import PhaseSummary
 
 SCHEMA = "dpcalc.result/1"
@@ -81,6 +82,11 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         "steps_of_a_pass": phase.steps_of_a_pass,
         **({"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}),
     }
+
+
+def votes_fields(found: ByVotes) -> dict[str, object]:
+    """What votes cost; itself private."""
+    return {"private": True, "order": found.order, "guarantee": guarantee_fields(found.guarantee)}
 
 
 def budget_fields(epsilon: float, limit: float | None) -> dict[str, object] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
@@ -13,12 +14,14 @@ from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_
 from dpcalc.report.view import EvaluationView, epsilon_text, guarantee_facts
 
 if TYPE_CHECKING:  # these load numpy, which other reports do without
+    from dpcalc.planner.pate import ByVotes
     from dpcalc.planner.pate_answer import PateAnswer, PateQuestion, Reach
     from dpcalc.planner.pate_release import Sanitised
 
 PRIVATE = "itself private: do not publish"
 WARNING = (
-    "what depends on the votes is itself private: publish the data-independent epsilon, or a sanitised one (--sanitise)"
+    "what depends on the votes is itself private: publish the data-independent epsilon, or a sanitised one "
+    "(`dpcalc pate --sanitise`)"
 )
 DRAWN = "a sanitised epsilon is drawn once: publish this one or none, every further draw costs again"
 COSTLIEST = 10
@@ -99,10 +102,7 @@ def _rows(answer: PateAnswer, *, verbose: bool) -> Iterator[tuple[str, str, str]
     yield "ensemble", "ensemble", _ensemble(question)
     yield "protects", "protects", "one teacher's data, hence each of its records; its votes may be any others"
     if answer.by_votes is not None:
-        found = answer.by_votes
-        epsilon = rounded_up(found.guarantee.epsilon)
-        text = f"epsilon <= {epsilon} ({found.guarantee.bound}, order {found.order:.4g}, both directions; {PRIVATE})"
-        yield "with_these_votes", "these votes", text
+        yield "with_these_votes", "these votes", _votes_text(answer.by_votes)
     if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
         answered = float(question.aggregation.answers(question.votes.top).sum())
         yield "answered", "answered", f"about {answered:.4g} of {question.queries} queries on average ({PRIVATE})"
@@ -117,6 +117,19 @@ def _rows(answer: PateAnswer, *, verbose: bool) -> Iterator[tuple[str, str, str]
         for number, top, lead, chance, cost in sorted(query_rows(answer), key=lambda row: -row[-1])[:COSTLIEST]:
             text = f"query {number}: {top} votes, lead {lead}, another wins with at most {rounded_up(chance)}"
             yield "costliest", "costliest", f"{text}, divergence {rounded_up(cost)}"
+
+
+def with_votes(view: EvaluationView, found: ByVotes) -> EvaluationView:
+    """What a plan costs, with what the votes of its teachers cost below it."""
+    text = _votes_text(found)
+    sections, facts = (*view.sections, ("these votes", text)), (*view.facts, ("with_these_votes", text))
+    return replace(view, sections=sections, facts=facts)
+
+
+def _votes_text(found: ByVotes) -> str:
+    """What votes cost."""
+    epsilon = rounded_up(found.guarantee.epsilon)
+    return f"epsilon <= {epsilon} ({found.guarantee.bound}, order {found.order:.4g}, both directions; {PRIVATE})"
 
 
 def _ensemble(question: PateQuestion) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # this loads numpy, which other reports do without
 
 FACTOR = "noise_multiplier factor"
 _FULL = 17  # digits that tell every float from its neighbours
+_SAME = 1e-15  # what a noise is off by that is stated by its inverse
 
 
 def usable(solution: Solution, before: Plan, ask: Callable[[Plan], tuple[float, Guarantee]]) -> Solution:
@@ -70,7 +72,8 @@ def _scaled(phase: Phase, factor: Fraction) -> Phase:
 def _exchanged(phase: Phase, old: Value, new: Value) -> Phase:
     """A phase with a value in the place of another one."""
     if isinstance(new, float):
-        return phase.with_noise(new) if phase.noise_multiplier == old else phase
+        found = phase.noise_multiplier is not None and math.isclose(phase.noise_multiplier, old, rel_tol=_SAME)
+        return phase.with_noise(new) if found else phase
     levels = tuple(_redrawn(level, old, Fraction(new)) for level in phase.hierarchy.levels)
     return replace(phase, hierarchy=replace(phase.hierarchy, levels=levels))
 

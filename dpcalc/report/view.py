@@ -189,7 +189,7 @@ def _training(phase: PhaseSummary) -> str:
     """Length and noise of a phase."""
     words = f"{phase.steps} steps, {noise_words(phase.mechanism, phase.noise_multiplier)}"
     clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
-    return words if phase.noise_multiplier is None else f"{words}, clipped: {clip}"
+    return f"{words}, clipped: {clip}" if phase.clips else words
 
 
 def noise_words(mechanism: str, noise_multiplier: float | None) -> str:

@@ -442,13 +442,45 @@ MECHANISMS = [
         [("DPC104", "tasks")],
     ),
 ]
+VOTES = [
+    (
+        "drawn teachers",
+        flat({"mechanism": None, "§mechanism": "{type: pate-lnmax, gamma: 0.1}"}),
+        [("DPC104", "expected scheme all at every level with pate-lnmax, got poisson (example)")],
+    ),
+    (
+        "votes of no kind",
+        flat({"mechanism": "{type: pate-lnmax, gamma: 0.1, votes: §v.txt}"}),
+        [("DPC110", "`mechanism.votes`: `v.txt` is no file *.npy, *.csv, *.tsv")],
+    ),
+    (
+        "votes elsewhere",
+        flat({"mechanism": "{type: pate-lnmax, gamma: 0.1, votes: §../../v.npy}"}),
+        [("DPC110", "lies outside the repository")],
+    ),
+    (
+        "votes as a list",
+        flat({"mechanism": "{type: pate-gnmax, noise_multiplier: 40, §votes: [1, 2]}"}),
+        [("DPC102", "the name of a file")],
+    ),
+    (
+        "no gamma",
+        flat({"mechanism": None, "§mechanism": "{type: pate-lnmax, votes: v.npy}"}),
+        [("DPC103", "`mechanism.gamma` is missing")],
+    ),
+    (
+        "a check without noise",
+        flat({"mechanism": None, "§mechanism": "{type: pate-confident-gnmax, noise_multiplier: 40, threshold: 200}"}),
+        [("DPC103", "`mechanism.threshold_noise_multiplier` is missing")],
+    ),
+    (
+        "votes under gaussian noise",
+        flat({"mechanism": "{noise_multiplier: 1, §votes: v.npy}"}),
+        [("DPC107", "`votes`")],
+    ),
+]
 NOT_YET = [
     ("version 2", flat({"version": "§2", "foo": "bar"}), [("DPC104", "version 2 of the config file")]),
-    (
-        "pate",
-        flat({"mechanism": "{type: §pate-lnmax, gamma: 0.1, votes: v.csv}"}),
-        [("DPC104", "mechanism type `pate-lnmax`")],
-    ),
     ("gdp", flat({"accounting": "{method: §gdp}"}), [("DPC104", "accounting method `gdp`")]),
     (
         "bare reference",
@@ -459,7 +491,7 @@ NOT_YET = [
     ("bare hydra marker", flat({"training": "{steps: §???}"}), [("DPC100", "stands for one still to be given")]),
     ("hydra defaults", "§defaults: [base]\nlr: 3\n", [("DPC110", "`defaults`")]),
 ]
-CASES = [*YAML, *KEYS, *VALUES, *RANGES, *MEANING, *DRAWS, *GROUPS, *BUILT, *MECHANISMS, *NOT_YET]
+CASES = [*YAML, *KEYS, *VALUES, *RANGES, *MEANING, *DRAWS, *GROUPS, *BUILT, *MECHANISMS, *VOTES, *NOT_YET]
 
 
 def test_enough_cases_and_different_names():

@@ -136,6 +136,7 @@ ONLY_DPCALC = {
         "python tag",
         "float tag",
     },
+    "which file it is": {"votes of no kind", "votes elsewhere"},
     "one part names or bounds another": {
         "no outer level",
         "answers below chance",
@@ -145,6 +146,8 @@ ONLY_DPCALC = {
         "laplace under a shuffle",
         "tasks under pure-dp",
         "laplace without noise",
+        "drawn teachers",
+        "votes under gaussian noise",
         "no unit",
         "expected above count",
         "batch above count",
@@ -264,6 +267,8 @@ def built(said):
     return {**TASKS, "sampling": f"{{episodes: {{{episodes}}}}}"}
 
 
+VOTING = {"sampling": "{scheme: all}"}
+CHECKED = "{type: pate-confident-gnmax, noise_multiplier: 40, threshold: %s, threshold_noise_multiplier: %s}"
 EXCHANGED = {"privacy": "{adjacency: replace-one, delta: 1e-6}"}
 
 # For every key of the reference table: lines that change the plan, and lines that are wrong because of this key.
@@ -344,6 +349,22 @@ EFFECTS = {
     "mechanism.odd_moments": (
         {"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], odd_moments: nonnegative}"},
         {"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], odd_moments: positive}"},
+    ),
+    "mechanism.gamma": (
+        {**VOTING, "mechanism": "{type: pate-lnmax, gamma: 0.05}"},
+        {**VOTING, "mechanism": "{type: pate-lnmax, gamma: 51}"},
+    ),
+    "mechanism.threshold": (
+        {**VOTING, "mechanism": CHECKED % ("200", "150")},
+        {**VOTING, "mechanism": CHECKED % ("-1", "150")},
+    ),
+    "mechanism.threshold_noise_multiplier": (
+        {**VOTING, "mechanism": CHECKED % ("200", "160")},
+        {**VOTING, "mechanism": CHECKED % ("200", "0")},
+    ),
+    "mechanism.votes": (
+        {**VOTING, "mechanism": "{type: pate-gnmax, noise_multiplier: 40, votes: v.npy}"},
+        {**VOTING, "mechanism": "{type: pate-gnmax, noise_multiplier: 40, votes: 3}"},
     ),
     "mechanism.rho": ({"mechanism": "{type: zcdp, rho: 0.1}"}, {"mechanism": "{type: zcdp, rho: -1}"}),
     "mechanism.omega": (

@@ -63,7 +63,8 @@ def epsilon(*phases, adjacency=ADD, unit=1, method="auto"):
 
 
 def test_every_mechanism_has_an_example():
-    assert EXAMPLES.keys() == MECHANISMS.keys()
+    voting = {name for name in MECHANISMS if name.startswith("pate-")}  # not of drawn batches; see test_ensemble
+    assert EXAMPLES.keys() | voting == MECHANISMS.keys()
 
 
 @pytest.mark.parametrize(("scheme", "adjacency"), [(POISSON, ADD), (POISSON, ZERO), (FIXED, ADD), (FIXED, REPLACE)])

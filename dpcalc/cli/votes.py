@@ -1,0 +1,59 @@
+"""The votes that a config names: what they cost, for whoever asks."""
+# ruff: noqa: PLC0415  heavy imports wait until a command needs them
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.config import Loaded
+    from dpcalc.mechanisms.pate import Votes
+    from dpcalc.planner.pate import ByVotes
+
+
+def cost_of_votes(loaded: Loaded) -> ByVotes | None:
+    """What the answers to the votes of a config cost; itself private.
+
+    Returns:
+        None without votes, and where the whole run is more than answers to them: several phases, groups, repetitions.
+
+    Raises:
+        InputError: the votes cannot be used.
+    """
+    plan = loaded.plan
+    phase = plan.phases[0]
+    if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
+        return None
+
+    from dpcalc.mechanisms.ensemble import Ensemble
+    from dpcalc.planner.pate import by_votes
+
+    if not isinstance(phase.mechanism, Ensemble):
+        return None
+    try:
+        return by_votes(phase.mechanism.aggregation, _votes(loaded), delta=plan.delta)
+    except InputError as error:
+        raise InputError(f"{_place(loaded)}`mechanism.votes`: {error}") from error
+
+
+def _votes(loaded: Loaded) -> Votes:
+    """The votes on as many queries as the config has steps."""
+    from dpcalc.gate.votes import Ballots, votes
+    from dpcalc.mechanisms.pate import Votes
+
+    (phase,) = loaded.plan.phases
+    teachers = phase.hierarchy.levels[0]
+    path = posixpath.join(posixpath.dirname(loaded.path), phase.votes)
+    found = votes(Ballots(path=path, teachers=teachers.count if teachers.is_equal else None))
+    if found.queries < phase.steps:
+        raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {found.queries}")
+    return Votes(counts=found.counts[: phase.steps], teachers=found.teachers)
+
+
+def _place(loaded: Loaded) -> str:
+    """Where the config names the votes."""
+    place = loaded.mark("mechanism.votes")
+    return "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "
