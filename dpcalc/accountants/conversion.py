@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
 _SMALLEST_DELTA = 1e-40  # what is rarer is added to delta
 _SMALLEST_ORDER, _LARGEST_ORDER = 1e-9, 1e7
+_FARTHEST = 1024.0  # factor between the orders looked at
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
 
 
@@ -151,13 +152,14 @@ def _around_minimum(
         for _ in range(_ROUNDS):
             orders = np.geomspace(first, last, _ORDERS)
             value, slope = moments.cumulants(orders)
-            rising = derivative(orders, value, slope) > 0
+            rises = derivative(orders, value, slope)
+            rising = rises > 0
             at = int(np.argmax(rising)) if rising.any() else orders.size
             first, last = float(orders[max(at - 1, 0)]), float(orders[min(at, orders.size - 1)])
             if at in {0, orders.size}:
                 break
         if at == orders.size and high < _LARGEST_ORDER:
-            low, high = high / 2, 16 * high
+            low, high = high / 2, min(high * _further(float(rises[0]), float(rises[-1])), _LARGEST_ORDER)
         elif at == 0 and low > _SMALLEST_ORDER:
             low, high = low / 1e3, 2 * low
         else:
@@ -166,3 +168,10 @@ def _around_minimum(
                 orders = np.unique([*orders, *(z for one in corners for z in one if orders[0] < z < orders[-1])])
                 value, _ = moments.cumulants(orders)
             return orders, value, moments, high
+
+
+def _further(first: float, last: float) -> float:
+    """How much further to look for a sign change after two negative values, as if the function were a + b z^2."""
+    if not first < last:
+        return _FARTHEST
+    return min(max(4.0, 2 * math.sqrt(first / (first - last))), _FARTHEST)
