@@ -90,7 +90,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         raise ConvergenceError(
             f"optimal: expected at most {_MOST_STEPS:.0e} equal steps, got {count}; try --method pld"
         )
-    if epsilon == 0 or delta == 0:
+    if epsilon in {0.0, math.inf} or delta == 0:
         return count * epsilon
     first, log_p = _false_answers(epsilon, count, math.log(delta))
     places = np.arange(first + 1, first + 1 + log_p.size)  # i

@@ -19,6 +19,7 @@ Column = tuple[Array, Array]
 MOST = 4001  # losses of a pair that is made here
 _FACTORS = 501  # losses of each pair that is composed with another one
 _HALF = 0.5
+_LEAST = 1e-300
 _LARGEST = 300.0  # of the losses that are told apart
 
 
@@ -72,6 +73,8 @@ def of_cells(losses: Array, masses: Array, infinite: float, *, most: int = MOST)
     if values.size > most:
         values, total = _thinned(values, total, most)
     everything = min(1.0, infinite + float(beyond))
+    if not values.size:  # accountants look at losses
+        return Atoms(losses=(0.0,), masses=(max(1 - everything, _LEAST),), infinite=everything)
     return Atoms(losses=tuple(values.tolist()), masses=tuple(total.tolist()), infinite=everything)
 
 

@@ -15,12 +15,15 @@ from dpcalc.accountants.pld import LOWER, delta_interval, interval
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import Shifted
 from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import Alternative, alternatives, releasing_phases
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.counted import CountPair
 from dpcalc.release.data_sets import Mixture, data_set_pair, episode_pair, sign_patterns
+from dpcalc.release.noisy_data_sets import data_set_atoms
 from dpcalc.release.step import bound_mixtures, count_mixtures
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.company import Company, company_of
@@ -49,9 +52,7 @@ def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | No
     """
     if not releasing_phases(plan):
         return 0.0, True
-    if not plan.is_gaussian:
-        return None
-    worst = _worst_data_set(plan, direction)
+    worst = _worst_data_set(plan, direction) if _is_noise(plan) else None
     if worst is None:
         return None
     counts, tight = worst
@@ -61,8 +62,13 @@ def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | No
 
 def delta_lower(plan: Plan, *, epsilon: float, direction: str = "") -> float:
     """A certified lower end of delta at an epsilon for the worst data set that is known; the plan is not noiseless."""
-    worst = _worst_data_set(plan, direction) if plan.is_gaussian and releasing_phases(plan) else None
+    worst = _worst_data_set(plan, direction) if _is_noise(plan) and releasing_phases(plan) else None
     return 0.0 if worst is None else delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))[0]
+
+
+def _is_noise(plan: Plan) -> bool:
+    """Whether every phase adds noise to a sum; of others it is not known what they make of the worst data set."""
+    return all(isinstance(phase.mechanism, Gaussian | Shifted) for phase in plan.phases)
 
 
 def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[Curve, int], bool] | None:
@@ -87,17 +93,21 @@ def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[Curve, in
         return []
     for signs in sign_patterns(plan.unit):
         pairs = [world.pair(signs) for world in worlds]
-        tight = all(
-            world is not None and _attains(world.timed, pair) for world, pair in zip(worlds, pairs, strict=True)
-        )
+        tight = all(world.whole and _attains(world.timed, pair) for world, pair in zip(worlds, pairs, strict=True))
         for direction in (pairs, [(q, p) for p, q in pairs]):
             counts: Counter[Curve] = Counter()
             for world, phase, (p, q) in zip(worlds, phases, direction, strict=True):
-                for stretch, number in world.stretches:
-                    noise = phase.gaussian.noise_multiplier * stretch
-                    counts[MixturePair.of(p, q, deviation=noise)] += number
+                for stretch, number in world.stretches if p != q else ():
+                    counts[_curve(phase, p, q, stretch)] += number
             found.setdefault(frozenset(counts.items()), (dict(counts), tight))
-    return list(found.values())
+    return [one for steps, one in found.items() if steps]
+
+
+def _curve(phase: Phase, p: Mixture, q: Mixture, stretch: float) -> Curve:
+    """One look at the sum of a data set, with noise that is larger by a factor where it is Gaussian."""
+    if isinstance(phase.mechanism, Shifted):
+        return data_set_atoms(phase.mechanism, p, q)
+    return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * stretch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +118,15 @@ class _World:
         timed: the bound they are held against.
         pair: (P, Q) of one draw for a sign pattern.
         stretches: (factor on the noise, how often): gradients do not change while a draw is held, and of a pass and
-            of all that happens under one outermost draw only the sum is looked at.
+            of all that happens under one outermost draw only the sum is looked at. Sums of other noise are not of its
+            kind: of each outermost draw one step is looked at.
+        whole: whether these are all steps of the bound, or as good as they.
     """
 
     timed: Timed
     pair: Callable[[tuple[int, ...]], Pair]
     stretches: tuple[tuple[float, int], ...]
+    whole: bool = True
 
 
 def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
@@ -125,6 +138,8 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
         return _World(timed=timed, pair=partial(_episode_pair, plan, phase), stretches=((1.0, phase.steps),))
     rhythms = [level.redraw_every for level in hierarchy.levels]
     company = company_of(hierarchy, path, clip=clip)
+    if isinstance(phase.mechanism, Shifted):
+        return _single_steps(plan, phase, company, timed)
     parts = (
         rhythms[clip : plan.unit] if clip < plan.unit else rhythms[plan.unit - 1 : plan.unit if company.own else clip]
     )
@@ -146,6 +161,15 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
         else ((1 / math.sqrt(timed.hold), whole),)
     )
     return _World(timed=timed, pair=pair, stretches=tuple((factor, number) for factor, number in held if number))
+
+
+def _single_steps(plan: Plan, phase: Phase, company: Company, timed: Timed) -> _World | None:
+    """The data sets of a phase with other than Gaussian noise; None for passes, of which it takes sums to make use."""
+    if timed.steps_of_a_pass > 1 or _room(company.path, plan.adjacency) < plan.group_size:
+        return None
+    period = max((level.redraw_every for level in phase.hierarchy.levels if level.rate < 1), default=1)
+    pair = partial(_drawn_pair, company, plan.adjacency, plan.group_size, ())
+    return _World(timed=timed, pair=pair, stretches=((1.0, -(-phase.steps // period)),), whole=timed.hold == 1)
 
 
 def _room(path: Path, adjacency: Adjacency) -> int:
