@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dpcalc.config.curve_files import Points, rdp_points
+from dpcalc.config.curve_files import Points
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.forms import BATCH_SIZE, EPISODES, is_short, level_names
-from dpcalc.config.mechanisms import MECHANISMS, AnyMechanism, GaussianNoise, RdpCurve
+from dpcalc.config.mechanism_files import MechanismFiles
+from dpcalc.config.mechanisms import MECHANISMS, AnyMechanism, GaussianNoise
 from dpcalc.config.merging import Run, base_run, runs
 from dpcalc.config.messages import adapted, label_problem, missing, unexpected, unknown_key, validated
 from dpcalc.config.model import Model
@@ -27,7 +28,6 @@ from dpcalc.config.schema import (
 from dpcalc.config.source import Mark, error
 from dpcalc.config.trees import data_tree
 from dpcalc.config.vocabulary import nearest
-from dpcalc.config.vote_files import votes_name
 from dpcalc.sampling.trees import Tree
 
 MAX_PHASES = 1000
@@ -108,7 +108,7 @@ def sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, .
     Returns:
         What is right, and an error for everything that is not.
     """
-    reader = _Reader(level_names(root), files)
+    reader = _Reader(level_names(root), MechanismFiles(files))
     reader.unknown(root)
     reader.label(root)
     reader.phases(root)
@@ -132,10 +132,10 @@ def sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, .
 class _Reader:
     """Validates section by section and keeps the errors."""
 
-    def __init__(self, names: tuple[str, ...] | None, files: Files) -> None:
+    def __init__(self, names: tuple[str, ...] | None, data: MechanismFiles) -> None:
         """Start without errors, over the levels of the file as far as they are known."""
         self.problems: list[Diagnostic] = []
-        self._names, self._files = names, files
+        self._names, self._data = names, data
 
     def model(self, model: type[M], parent: Section, key: str) -> M | None:
         """A required section as its model."""
@@ -149,42 +149,28 @@ class _Reader:
 
     def tree(self, root: Section) -> Tree | None:
         """The tree, where there is one and the levels are known."""
-        found, problems = data_tree(root, self._names or (), self._files)
+        found, problems = data_tree(root, self._names or (), self._data.files)
         self.problems.extend(problems)
         return found
 
     def run(self, run: Run) -> RunSections:
         """The sections of one phase."""
-        episodes = self._episodes(run)
+        episodes, kind = self._episodes(run), _mechanism(run.sections)
+        curve, votes, problems = self._data.read(kind, run.sections.entries.get("mechanism"))
+        self.problems.extend(problems)
         return RunSections(
             run=run,
             sampling={} if episodes else self._sampling(run),
             episodes=episodes,
-            mechanism=self.model(_mechanism(run.sections), run.sections, "mechanism"),
+            mechanism=self.model(kind, run.sections, "mechanism"),
             training=self._training(run),
-            curve=self._curve(run),
-            votes=self._votes(run),
+            curve=curve,
+            votes=votes,
         )
-
-    def _curve(self, run: Run) -> Points | None:
-        """The points of a mechanism that is known by them."""
-        if _mechanism(run.sections) is not RdpCurve:
-            return None
-        found, problems = rdp_points(run.sections.entries.get("mechanism"), self._files)
-        self.problems.extend(problems)
-        return found
-
-    def _votes(self, run: Run) -> str:
-        """Where the votes of teachers are."""
-        if "votes" not in _mechanism(run.sections).model_fields:
-            return ""
-        found, problems = votes_name(run.sections.entries.get("mechanism"), self._files)
-        self.problems.extend(problems)
-        return found
 
     def inherited(self, run: Run) -> None:
         """The top level of a file with phases: what is wrong in it, not what the phases must add."""
-        reader = _Reader(self._names, self._files)
+        reader = _Reader(self._names, self._data)
         reader.run(run)
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
 
