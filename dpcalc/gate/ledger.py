@@ -160,11 +160,7 @@ def _appended(path: str, old: bytes, before: Loaded | None, entry: Entry) -> byt
         _on_the_same_data(path, before.plan, plan)
         _unused(path, before.plan, entry.name)
     end = "\r\n" if b"\r\n" in old else "\n"
-    lines = [
-        line
-        for phase, name in zip(plan.phases, _names(plan, entry.name), strict=True)
-        for line in entry_lines(phase, name)
-    ]
+    lines = [line for phase in _entered(entry) for line in entry_lines(phase, phase.name)]
     gap = "" if not old or old.endswith(b"\n") else end
     return (gap + head.replace("\n", end) + "".join(f"{line}{end}" for line in lines)).encode()
 
@@ -181,9 +177,11 @@ def _opened(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
     )
 
 
-def _names(plan: Plan, run: str) -> list[str]:
-    """What the phases of a run are called in a ledger."""
-    return [run] if len(plan.phases) == 1 else [f"{run}{OF}{phase.name}" for phase in plan.phases]
+def _entered(entry: Entry) -> tuple[Phase, ...]:
+    """The phases of a run as a ledger names them, without votes, which are private."""
+    phases, run = entry.run.plan.phases, entry.name
+    names = [run] if len(phases) == 1 else [f"{run}{OF}{phase.name}" for phase in phases]
+    return tuple(replace(phase, name=name, votes="") for phase, name in zip(phases, names, strict=True))
 
 
 def _on_the_same_data(path: str, ledger: Plan, run: Plan) -> None:
@@ -208,8 +206,7 @@ def _unused(path: str, ledger: Plan, name: str) -> None:
 def _reread(data: bytes, path: str, before: Loaded | None, entry: Entry) -> Loaded:
     """The new ledger, and a check that it says what it said and the run."""
     phases = () if before is None else before.plan.phases
-    named = zip(entry.run.plan.phases, _names(entry.run.plan, entry.name), strict=True)
-    expected = (*phases, *(replace(phase, name=name) for phase, name in named))
+    expected = (*phases, *_entered(entry))
     try:
         loaded = load_text(data.decode("utf-8-sig"), path=path)
     except ConfigError as error:
