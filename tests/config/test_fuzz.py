@@ -19,18 +19,20 @@ WORDS = (
     "scheme: poisson|scheme: shuffle|scheme: with-replacement|scheme: all|"
     "rate: 0.5|expected: 4|size: 3|batch_size: 4|steps: 5|epochs: 2|unit: task|clip: batch|"
     "levels: |examples: 10|x-a: |name: |redraw_every: 2|episodes: |type: laplace|dpcalc: |defaults: |"
+    "type: rdp-curve|curve: [[2, 0.1]]|also: {noise_multiplier: 2}|"
     "{name: task, count: 3}"
 )
 PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t\r ~=<.\0\x1b\x85\u2028\u202e\ufeff\ud800é日", *WORDS.split("|")]
 NAMES = (
     "version name data sampling mechanism training phases privacy accounting budget levels examples count task "
     "example scheme size rate expected batch_size steps epochs noise_multiplier clip type unit delta adjacency "
-    "group_size method epsilon x-mine tree << redraw_every episodes tasks ways shots queries"
+    "group_size method epsilon x-mine tree << redraw_every episodes tasks ways shots queries "
+    "also curve file odd_moments"
 )
 KEYS = [*NAMES.split(), "", "weird key"]
 VALUES = (
     "1 0 -1 1e-5 0.5 010 ~ true poisson fixed with-replacement shuffle all task "
-    " example gaussian batch '3' 1e400 1e999 .nan auto add-remove "
+    " example gaussian rdp-curve batch '3' 1e400 1e999 .nan auto add-remove "
     "'' \"\\e\""
 )
 SCALARS = st.sampled_from(VALUES.split())
