@@ -12,7 +12,7 @@ from dpcalc.config import load, load_text
 from dpcalc.config.assignments import Overrides
 from dpcalc.config.edit import Rewrite, edited
 from dpcalc.errors import InputError
-from dpcalc.sampling.schemes import Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson
 
 from .texts import FLAT, PATH, flat, nested, varied
 
@@ -97,8 +97,9 @@ def drawn_otherwise(phase):
 def test_every_sample(sample, section):
     old = sample.read_text(encoding="utf-8")
     before = load(str(sample)).plan
-    if section == "sampling" and before.phases[0].hierarchy.episodes:
-        pytest.skip("constructed tasks have no draw to change")
+    drawn = before.phases[0].hierarchy
+    if section == "sampling" and (drawn.episodes or isinstance(drawn.levels[0].scheme, All)):
+        pytest.skip("no draw to change")
     after = CHANGES[section](before)
     new, written = edited(old, Rewrite(path=str(sample), section=section, before=before, after=after))
     assert load_text(new, path=str(sample)).plan == after
