@@ -10,6 +10,7 @@ Law = dict[int, Fraction]
 _RARE = Fraction(1, 2**200)  # counts that together are rarer are put together, at the largest one
 _MOST_BITS = 4096  # of an exact probability; with more it is rounded down, and what is left joins the rare counts
 _MOST_COUNTS = 48  # more different counts are put together, each at the largest of its neighbours
+_LIKELIEST = 36  # of these are the counts with the largest probability, for to move them up would cost most
 
 
 def binomial(trials: int, rate: Fraction) -> Law:
@@ -80,7 +81,9 @@ def put_together(law: Law) -> Law:
     counts = sorted(count for count in law if count)
     if len(counts) <= _MOST_COUNTS:
         return law
-    ends = {counts[-1 - len(counts) * i // _MOST_COUNTS] for i in range(_MOST_COUNTS)}
+    spread = _MOST_COUNTS - _LIKELIEST
+    ends = {counts[-1 - len(counts) * i // spread] for i in range(spread)}
+    ends |= set(sorted(counts, key=law.__getitem__, reverse=True)[:_LIKELIEST])
     result: Law = {0: law[0]} if 0 in law else {}
     at_end = Fraction(0)
     for count in counts:
