@@ -16,6 +16,7 @@ from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.likely_outcome import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.curves.loss_moments import Curve
+from dpcalc.curves.privacy_profile import GluedProfile
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.approximate_dp import ApproximateDp
 from dpcalc.numerics.normal import ACCURACY, log_below, log_below_exactly
@@ -252,9 +253,10 @@ def _bit(p: BothWays, q: BothWays, inside: Array, orders: Array) -> Array:
     return np.asarray(found * (1 + ACCURACY * (2 * orders + 1)) + slack)
 
 
-def _gaussian(shift: float) -> MixturePair:
-    """N(shift, 1) against N(0, 1)."""
-    return MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=1 / shift)
+def _gaussian(shift: float) -> GluedProfile:
+    """N(0, 1) against N(shift, 1), the same as the other way round."""
+    pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=1 / shift)
+    return GluedProfile(own=pair, other=pair, shift=1.0)
 
 
 def _positive(name: str, value: float) -> None:
