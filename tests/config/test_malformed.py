@@ -3,7 +3,7 @@
 import pytest
 
 from tests.config.malformed_draws import BUILT, DRAWS, GROUPS
-from tests.config.texts import CLASSES, errors, flat, marked, nested, varied
+from tests.config.texts import errors, flat, marked, nested
 
 YAML = [
     ("empty", "§", [("DPC100", "empty")]),
@@ -402,44 +402,6 @@ MECHANISMS = [
         "answer of nobody",
         flat({"mechanism": None, "§mechanism": "{type: randomized-response, truth_probability: 0.75}"}),
         [("DPC104", "expected adjacency replace-one")],
-    ),
-    (
-        "group under laplace",
-        flat(
-            {
-                "mechanism": None,
-                "§mechanism": "{type: laplace, noise_multiplier: 2}",
-                "privacy": "{adjacency: add-remove, delta: 1e-6, group_size: 2}",
-            }
-        ),
-        [("DPC104", "got groups of 2")],
-    ),
-    (
-        "divergences and poisson draws of exchanged records",
-        flat(
-            {
-                "mechanism": None,
-                "§mechanism": "{type: zcdp, rho: 0.1}",
-                "privacy": "{adjacency: replace-one, delta: 1e-6}",
-            }
-        ),
-        [("DPC104", "got replace-one with poisson draws")],
-    ),
-    (
-        "laplace under a shuffle",
-        flat(
-            {
-                "mechanism": None,
-                "§mechanism": "{type: laplace, noise_multiplier: 2}",
-                "sampling": "{scheme: shuffle, size: 256}",
-            }
-        ),
-        [("DPC104", "got shuffle (example)")],
-    ),
-    (
-        "tasks under pure-dp",
-        varied(CLASSES, {"mechanism": None, "§mechanism": "{type: pure-dp, epsilon: 1}"}),
-        [("DPC104", "tasks")],
     ),
 ]
 VOTES = [
