@@ -76,7 +76,7 @@ def grouped(rdp: Renyi, changes: int, order: float) -> float:
     """
     most = changes * rdp(math.inf) if changes else 0.0
     if changes < 2 or math.isinf(order):
-        return min(most, rdp(order)) if changes else 0.0
+        return min(most, rdp(order)) if changes == 1 else most
     far = changes * order
     before = grouped(rdp, changes - 1, (far - 1) / (changes - 1))
     return min(most, far / (far - 1) * before + rdp(far))

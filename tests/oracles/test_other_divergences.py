@@ -1,0 +1,58 @@
+"""Steps known by their Renyi divergences against exact laws of such a step: discrete Laplace noise on a sum of +-1."""
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.mechanisms.rdp_table import RdpTable
+from dpcalc.planner.evaluate import delta_of
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import Fixed, Poisson
+
+_SCALE = 8.0
+_Y = np.arange(-150, 151)
+
+
+def noise(mean):
+    """Masses of `mean` plus discrete Laplace noise."""
+    decay = math.exp(-1 / _SCALE)
+    return (1 - decay) / (1 + decay) * np.exp(-np.abs(_Y - mean) / _SCALE)
+
+
+def divergence(p, q, order):
+    """Renyi divergence of an order above 1."""
+    return math.log((p * (p / q) ** (order - 1)).sum()) / (order - 1)
+
+
+def output(values, scheme):
+    """Masses of the noisy sum over what is drawn."""
+    n = len(values)
+    if isinstance(scheme, Fixed):
+        draws = list(combinations(values, scheme.size))
+        return sum(noise(sum(draw)) for draw in draws) / len(draws)
+    rate, found = float(scheme.probability), np.zeros(_Y.size)
+    for size in range(n + 1):
+        for draw in combinations(values, size):
+            found += rate**size * (1 - rate) ** (n - size) * noise(sum(draw))
+    return found
+
+
+@pytest.mark.parametrize("scheme", [Fixed(size=2), Fixed(size=1), Poisson(probability=Fraction(9, 10))], ids=str)
+@pytest.mark.parametrize("group", [1, 2, 3])
+@pytest.mark.parametrize("orders", [(6.0,), (1.5, 2.0, 3.0, 8.0, 32.0)], ids=len)
+def test_a_known_largest_loss_is_that_of_one_change(scheme, group, orders):
+    count = 5
+    points = tuple((order, divergence(noise(0), noise(2), order)) for order in orders)
+    mechanism = RdpTable(curve=points, epsilon=2 / _SCALE)
+    hierarchy = Hierarchy(levels=(Level(name="record", count=count, scheme=scheme),))
+    phase = Phase(name="one", hierarchy=hierarchy, mechanism=mechanism, clip=1, steps=1)
+    plan = Plan(phases=(phase,), unit=1, adjacency=Adjacency.REPLACE_ONE, delta=1e-5, group_size=group)
+    p, q = (output([sign] * group + [-1] * (count - group), scheme) for sign in (1, -1))
+    for epsilon in (0.0, 0.1, 0.3, 0.5, 0.7):
+        truth = max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p)))
+        assert truth <= delta_of(plan, epsilon=epsilon).delta * (1 + 1e-9)
