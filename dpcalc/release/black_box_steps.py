@@ -17,7 +17,7 @@ from functools import lru_cache, partial, reduce
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.coupled import both, chained, within_floats
-from dpcalc.curves.rdp_curve import RdpCurve, known
+from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.mechanisms.approximate_dp import ApproximateDp
 from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpcalc.mechanisms.kinds import BlackBox, Diverging, Shifted
@@ -26,7 +26,7 @@ from dpcalc.mechanisms.randomized_response import RandomizedResponse
 from dpcalc.release.black_box import step_pair
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.counted import Average, Bound, always
-from dpcalc.release.divergences import diverging_step, grouped
+from dpcalc.release.divergences import chained_step, diverging_step
 from dpcalc.release.drawn_laws import drawn_laws, unit_bound
 from dpcalc.release.group import Group
 from dpcalc.release.phase_bounds import drawn_in_time, native_bound
@@ -194,10 +194,7 @@ def _of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
     pairs = [one for one in curves if isinstance(one, Atoms)]
     if pairs:
         return chained(reduce(both, pairs), size)
-    tables = [one for one in curves if isinstance(one, RdpCurve)]
-    orders = sorted({order for one in tables for order, _ in one.points})
-    points = known(lambda order: grouped(lambda at: sum(one.rdp(at) for one in tables), size, order), orders)
-    return RdpCurve(name=f"{size} chained: {tables!r}", points=points)
+    return chained_step([one for one in curves if isinstance(one, RdpCurve)], size)
 
 
 def _pass_of_one(steps: Steps) -> list[Bound]:

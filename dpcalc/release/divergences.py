@@ -12,14 +12,15 @@ The smallest bound of each order is taken.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 
 from dpcalc.curves.rdp_curve import LARGEST_ORDER, RdpCurve, Renyi, fixed_size_upper, known, poisson_upper
+from dpcalc.errors import UnsupportedError
 from dpcalc.mechanisms.kinds import Diverging
 from dpcalc.mechanisms.rdp_table import RdpTable
 from dpcalc.release.bounds import StepBound
-from dpcalc.release.counted import Average, Bound, CountPair
+from dpcalc.release.counted import Average, Bound, CountPair, always
 
 _WHOLE = range(2, LARGEST_ORDER + 1)
 _OTHERS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, *(2.0**power for power in range(9, 24)))
@@ -33,9 +34,38 @@ def diverging_step(mechanism: Diverging, bound: Bound) -> RdpCurve:
     Args:
         mechanism: on the batch; one change is one unit.
         bound: how many changes there can be, and how likely.
+
+    Raises:
+        UnsupportedError: for so many changes at once no divergence follows from those known.
     """
     orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE), *_OTHERS})
-    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=known(_step(mechanism, bound), orders))
+    points = known(_step(mechanism, bound), orders)
+    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_some(points, always(bound).most))
+
+
+def chained_step(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
+    """What several releases that follow on each other tell of some units, from what they tell of one.
+
+    Args:
+        curves: of the releases.
+        links: units, one changed after the other.
+
+    Raises:
+        UnsupportedError: as for `diverging_step`.
+    """
+    orders = sorted({order for one in curves for order, _ in one.points})
+    points = known(lambda order: grouped(lambda at: sum(one.rdp(at) for one in curves), links, order), orders)
+    return RdpCurve(name=f"{links} links of {curves!r}", points=_some(points, links))
+
+
+def _some(points: tuple[tuple[float, float], ...], changes: int) -> tuple[tuple[float, float], ...]:
+    """Points of a curve, if there are any."""
+    if not points:
+        raise UnsupportedError(
+            f"mechanism: expected divergences at orders above {changes}, as many units as a step can hold at once, got "
+            "none there; state more orders, or an epsilon"
+        )
+    return points
 
 
 def _step(mechanism: Diverging, bound: Bound) -> Renyi:
