@@ -103,8 +103,8 @@ class Costs:
 
 
 def bare(plan: Plan) -> Plan:
-    """A plan without what does not change its cost: labels, budget, accountant."""
-    phases = tuple(replace(phase, name="") for phase in plan.phases)
+    """A plan without what does not change its cost: labels, votes, budget, accountant."""
+    phases = tuple(replace(phase, name="", votes="") for phase in plan.phases)
     return replace(plan, name="", budget=None, method="auto", phases=phases)
 
 
