@@ -6,6 +6,7 @@ import pytest
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.rdp_table import RdpTable
 from dpcalc.planner.evaluate import evaluate
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -46,3 +47,23 @@ def test_shuffles_of_unequal_frames_have_no_rate_to_compare_with(unit):
 
 def test_draws_below_the_protected_level_are_left_alone():
     assert notes(hierarchy(All(), Fixed(size=2)), unit=1) == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "said", "told"),
+    [
+        (Poisson(probability=Fraction(1, 10)), "unknown", 1),
+        (Poisson(probability=Fraction(1, 10)), "nonnegative", 0),
+        (All(), "unknown", 0),  # nothing is drawn, and no factor there
+    ],
+)
+def test_what_the_factor_of_the_poisson_bound_costs_is_told(scheme, said, told):
+    levels = (Level(name="record", count=1000, scheme=scheme),)
+    table = RdpTable(curve=tuple((float(order), 0.1 * order) for order in range(2, 65)), odd_moments=said)
+    phase = Phase(name="a", hierarchy=Hierarchy(levels=levels), mechanism=table, clip=1, steps=500)
+    plan = Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+    found = evaluate(plan)
+    assert len(found.notes) == told
+    for note in found.notes:
+        assert note.epsilons[0] == found.guarantee.epsilon
+        assert note.epsilons[1] < found.guarantee.epsilon / 1.1
