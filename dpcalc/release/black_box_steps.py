@@ -32,6 +32,7 @@ from dpcalc.release.group import Group
 from dpcalc.release.phase_bounds import drawn_in_time, native_bound
 from dpcalc.release.timed import Timed, stretch
 from dpcalc.release.tree import Release, Repeat, Sequence, Single
+from dpcalc.sampling.groups import least_left
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, Shuffle
@@ -201,7 +202,8 @@ def _pass_of_one(steps: Steps) -> list[Bound]:
     """The batches of a pass that differ for one unit, in frames that have lost all others of its group."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     if not isinstance(path.schemes[-1], Shuffle):
-        fewer = steps.group.size - 1 if removed else 0
+        spare = max(0, path.counts[-1] - 1 - least_left(steps.hierarchy, unit=len(path.counts)))
+        fewer = min(steps.group.size - 1, spare) if removed else 0
         path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
         noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
         return [replace(steps, path=path, group=Group(), noise=noise).timed.bound]
