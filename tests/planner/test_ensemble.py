@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -11,6 +12,7 @@ from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import UnsupportedError
 from dpcalc.mechanisms.ensemble import PateConfidentGNMax, PateGNMax, PateLNMax
+from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.pate import by_number
@@ -92,6 +94,16 @@ def test_whatever_unit_and_relation(mechanism):
         assert guarantee(plan(mechanism, TEACHERS, records, unit=unit, adjacency=adjacency)).epsilon == found
     assert unsampled_epsilon(plan(mechanism)) == found
     assert found == pytest.approx(by_number(mechanism.aggregation, 100, delta=DELTA).epsilon, rel=1e-4)
+
+
+def test_a_phase_beside_training():
+    """Answers of GNMax and Gaussian noise on a sum over the same units are one Gaussian release."""
+    answers = plan(MECHANISMS[1], adjacency=Adjacency.ADD_REMOVE)
+    noise = Gaussian(noise_multiplier=20.0)
+    training = replace(answers.phases[0], name="training", mechanism=noise, steps=30)
+    found = guarantee(replace(answers, phases=(answers.phases[0], training))).epsilon
+    mu = math.sqrt(100 * 2 / 40.0**2 + 30 / 20.0**2)
+    assert gaussian_delta(found, mu) <= DELTA < gaussian_delta(found * (1 - 1e-4), mu)
 
 
 def outcomes(row, mechanism):
