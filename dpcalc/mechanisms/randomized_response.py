@@ -2,7 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
+
+import numpy as np
 
 from dpcalc.curves.atoms import Atoms
 from dpcalc.errors import InputError
@@ -31,9 +34,19 @@ class RandomizedResponse:
                 f"truth_probability: expected a number from {least:g} to 1, 1 excluded, got {self.truth_probability!r}"
             )
 
-    def pair(self) -> Atoms:
-        """The answers of a record and of the one it is exchanged for; exact, the same both ways."""
+    def pair(self, answers: int = 1) -> Atoms:
+        """The answers of some records and of those they are exchanged for; exact, the same both ways.
+
+        Args:
+            answers: independent ones, >= 1: each has the loss l if it is true, -l if it is that of the other record,
+                else 0, so that the sum lies on a lattice.
+        """
         true = self.truth_probability
         false = (1 - true) / (self.categories - 1)
         loss = math.log(true) - math.log(false)
-        return Atoms(losses=(-loss, loss), masses=(false, true)) if loss else Atoms(losses=(), masses=())
+        if not loss:
+            return Atoms(losses=(), masses=())
+        one = np.array([false, max(0.0, 1 - true - false) if self.categories > 2 else 0.0, true])
+        masses = reduce(np.convolve, [one] * answers)
+        losses = loss * np.arange(-answers, answers + 1)
+        return Atoms(losses=tuple(losses[masses > 0].tolist()), masses=tuple(masses[masses > 0].tolist()))

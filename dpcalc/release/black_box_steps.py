@@ -166,7 +166,7 @@ def _changed(mechanism: BlackBox, changes: int) -> Atoms:
         case Laplace() | DiscreteGaussian() | DiscreteLaplace():
             return within_floats(mechanism.pair(changes))
         case RandomizedResponse():
-            return reduce(both, [mechanism.pair()] * changes)
+            return within_floats(mechanism.pair(changes))
         case ApproximateDp():
             return chained(mechanism.pair(), changes)
         case _:

@@ -76,7 +76,7 @@ def test_randomized_response_of_many():
     here, there = [0.4, 0.2, 0.2, 0.2], [0.2, 0.4, 0.2, 0.2]
     for epsilon in EPSILONS:
         exact = sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(here, there, strict=True))
-        assert pair.delta(epsilon) == pytest.approx(exact, abs=1e-15)
+        assert pair.delta(epsilon) == pytest.approx(exact, abs=1e-14)
     assert RandomizedResponse(truth_probability=0.25, categories=4).pair().delta(0.0) == 0
 
 
@@ -275,6 +275,22 @@ def test_a_chain_of_pairs():
     found = chained(ApproximateDp(epsilon=0.5, delta=1e-3).pair(), 3)
     assert found.delta(1.5) == pytest.approx(1e-3 * (1 + math.exp(0.5) + math.exp(1.0)), rel=1e-9)
     assert chained(found, 0).delta(0.0) == 0
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.1, 1.9), (3.0, 1.0)])
+def test_the_1_norm_splits_the_loss(first, second):
+    """Two coordinates of Laplace noise cost no more than one that differs by as much."""
+    pair = both(laplace_pair(first), laplace_pair(second))
+    for epsilon in np.linspace(-1, first + second, 60):
+        assert pair.delta(epsilon) <= laplace_pair(first + second).delta(epsilon) * (1 + 1e-6) + 1e-5 * first * second
+
+
+@pytest.mark.parametrize("categories", [2, 3])
+def test_many_answers_are_one_after_the_other(categories):
+    response = RandomizedResponse(truth_probability=0.6, categories=categories)
+    for epsilon in EPSILONS:
+        found = response.pair(3).delta(epsilon)
+        assert found == pytest.approx(both(response.pair(), both(response.pair(), response.pair())).delta(epsilon))
 
 
 def test_two_releases_in_one():

@@ -18,7 +18,7 @@ from .multistage import bound, constructed, cut_short, group, held, random_probl
 from .other_noise import answers, discrete_laplace_cells, hockey_sticks, mixtures
 from .test_other_noise import NEVER, ROUND_OFF, enumerable, steps_of, with_mechanism
 
-BLOCKS = [(0, 6), *(pytest.param(block, 60, marks=pytest.mark.slow) for block in range(1, 8))]
+BLOCKS = [(0, 6), *(pytest.param(block, 25, marks=pytest.mark.slow) for block in range(1, 8))]
 """(seed, problems): by default, and in the slow suite."""
 FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed]
 
