@@ -103,9 +103,7 @@ def google_epsilon(*parts, grid=1e-4):
     return total.get_epsilon_for_delta(1e-5)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "scale", "truth", "steps"), [(5.0, 8.0, 0.6, 3), (20.0, 30.0, 0.55, 10), (3.0, 20.0, 0.51, 2)]
-)
+@pytest.mark.parametrize(("sigma", "scale", "truth", "steps"), [(5.0, 8.0, 0.6, 3), (20.0, 30.0, 0.55, 10)])
 def test_three_mechanisms_exchanged_records(sigma, scale, truth, steps):
     """Nothing sampled: sensitivities 2 and 2, and the answers; both upper ends, and ours from below."""
     run = plan(

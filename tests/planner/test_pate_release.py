@@ -57,8 +57,10 @@ def moved(rng, votes):
 @pytest.mark.parametrize("labels", [2, 3, 10])
 def test_one_teacher_changes_as_little_as_is_claimed(aggregation, labels):
     rng = np.random.default_rng(labels)
-    for _ in range(3 if aggregation in CHECKED else 12):
-        here = random_votes(rng, queries=20, labels=labels, teachers=int(rng.choice([3, 20, 250])))
+    for _ in range(12):
+        here = random_votes(
+            rng, queries=20, labels=labels, teachers=int(rng.choice([3, 20, 250][: 2 if aggregation in CHECKED else 3]))
+        )
         there = moved(rng, here)
         (f, smooth, places), (other, other_smooth, other_places) = pieces(aggregation, here), pieces(aggregation, there)
         assert (np.abs(places - other_places).max(axis=1) <= (2 * pate_release._CELLS + 1, 1)).all()
