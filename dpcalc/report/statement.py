@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # these load numpy, which `validate` and a closed gate do wit
     from dpcalc.planner.plan import Budget
     from dpcalc.planner.statement import Statement
 
+_SAME = 1e-6  # relative distance of two epsilons that tell the same
 LONGEST_EXPONENT = 20.0  # a factor e^epsilon beyond that tells nobody anything
 
 COVERED = (
@@ -160,14 +161,20 @@ def _attack(statement: Statement) -> Section:
 def _comparison(statement: Statement) -> Section:
     """The same run without amplification, and for several units together."""
     unit = visible(statement.evaluation.guarantee.unit)
-    rows = [
-        ("without amplification", f"epsilon at most {rounded_up(statement.unsampled)}, if every step held the unit"),
-        *((f"{size} together ({unit})", f"{_group(epsilon)} at the same delta") for size, epsilon in statement.groups),
+    prose, rows = "", []
+    if statement.unsampled > statement.evaluation.guarantee.epsilon * (1 + _SAME):
+        prose = (
+            "Much of the guarantee comes from the chance that a step leaves the unit out; it is lost if batches are "
+            "not drawn as stated. "
+        )
+        known = f"epsilon at most {rounded_up(statement.unsampled)}, if every step held the unit"
+        rows.append(("without amplification", known))
+    rows += [
+        (f"{size} together ({unit})", f"{_group(epsilon)} at the same delta") for size, epsilon in statement.groups
     ]
-    prose = (
-        "Much of the guarantee comes from the chance that a step leaves the unit out; it is lost if batches are not "
-        "drawn as stated. Somebody whose data are several units has the weaker guarantee of the group; its values "
-        "are upper bounds, and rarely tight."
+    prose += (
+        "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
+        "and rarely tight."
     )
     return Section(heading="For comparison", prose=(prose,), rows=tuple(rows))
 

@@ -80,6 +80,15 @@ def test_json_holds_the_numbers_unrounded():
     assert document["config_hash"] == loaded().config_hash
 
 
+def test_without_sampling_nothing_is_said_of_amplification():
+    epsilon = STATEMENT.evaluation.guarantee.epsilon
+    texts = [
+        statement_text(statement_view(replace(STATEMENT, unsampled=epsilon * factor), loaded())) for factor in (1, 1.01)
+    ]
+    assert [text.count("amplification") + text.count("leaves the unit out") for text in texts] == [0, 2]
+    assert all("has the weaker guarantee" in " ".join(text.split()) for text in texts)
+
+
 @pytest.mark.parametrize("drawn", [statement_text, statement_markdown])
 def test_nothing_steers_a_terminal(drawn):
     text = drawn(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED))
