@@ -20,6 +20,7 @@ MOST = 4001  # losses of a pair that is made here
 _FACTORS = 501  # losses of each pair that is composed with another one
 _HALF = 0.5
 _LEAST = 1e-300
+_TOLERATED = 1e-12  # of masses beyond 1: round-off
 _LARGEST = 300.0  # of the losses that are told apart
 
 
@@ -100,6 +101,42 @@ def _thinned(losses: Array, masses: Array, most: int) -> Column:
     total = np.bincount(right, weights=masses * up, minlength=most).astype(np.float64)
     total += np.bincount(right - 1, weights=masses * down, minlength=most)
     return ends[total > 0], total[total > 0]
+
+
+def glued(above: Column, below: Column, infinite: float) -> Atoms:
+    """The pair whose losses above 0 are those of one bound on a profile, and below 0 those of another.
+
+    Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
+    chord over it lies above the profile, too.
+
+    Args:
+        above: (P masses, losses > 0).
+        below: (P masses, losses < 0).
+        infinite: P mass of the first where Q has none.
+    """
+    losses, masses = np.append(below[1], above[1]), np.append(below[0], above[0])
+    order = np.argsort(losses)
+    losses, masses = losses[order], masses[order]
+    excess = float(masses.sum()) + infinite - 1
+    if excess > _TOLERATED:
+        losses, masses = _bridged(losses, masses, excess, int(np.searchsorted(losses, 0.0)))
+    return of_cells(losses, masses, infinite)
+
+
+def _bridged(losses: Array, masses: Array, excess: float, zero: int) -> tuple[Array, Array]:
+    """The losses around 0 put into two, with so much less of P and of Q."""
+    reach = 1
+    while True:
+        first, last = max(0, zero - reach), min(losses.size - 1, zero + reach - 1)
+        inside, (low, high) = slice(first, last + 1), (losses[first], losses[last])
+        p = float(masses[inside].sum()) - excess
+        q = float((masses[inside] * np.exp(-losses[inside])).sum()) - excess
+        up = (p - q * math.exp(low)) / -math.expm1(low - high)
+        if 0 <= up <= p or last - first + 1 == losses.size:
+            ends, two = np.array([low, high]), np.array([p - up, up])
+            rest = np.append(losses[:first], losses[last + 1 :])
+            return np.append(rest, ends), np.append(np.append(masses[:first], masses[last + 1 :]), two)
+        reach *= 2
 
 
 def told_apart(parts: Sequence[tuple[float, Atoms]]) -> Atoms:

@@ -46,7 +46,8 @@ def laplace_pair(pure: float) -> Atoms:
     / 4 at x, which chords split over the ends of each interval of length h: e^((a - pure) / 2) w at its lower end a and
     e^(h / 2) times that at its upper one, w = (1 - e^(-h / 2))^2 / (2 (1 - e^-h)).
 
-    Many coordinates cost no more than one in which they all differ: the 1-norm splits the loss.
+    Many coordinates cost no more than one in which they all differ: change one after the other, then powers of tests
+    compose (as in `chained`), and those of two shifts on one line compose to that of their sum.
 
     References:
         Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 3.

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.atoms import Atoms
-from dpcalc.curves.coupled import from_first, from_second, of_cells, side_by_side, told_apart
+from dpcalc.curves.coupled import from_first, from_second, glued, side_by_side, told_apart
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.counted import Average, Bound, CountPair
 
@@ -65,7 +65,7 @@ def _glued(own: _Side, other: _Side) -> Atoms:
     """Losses above 0 of one direction, below 0 those of the other; the rest has none."""
     losses, masses, infinite = own
     against, weights, _ = other
-    return of_cells(np.append(losses, -against), np.append(masses, weights * np.exp(-against)), infinite)
+    return glued((masses, losses), (weights * np.exp(-against), -against), infinite)
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:

@@ -1,6 +1,7 @@
 """No enumerated data set costs more than what the package says, whatever the mechanism."""
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,20 @@ import pytest
 from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpcalc.mechanisms.laplace import Laplace
 
-from .multistage import bound, constructed, cut_short, data_sets, group, held, random_problem, shuffled, unequal_group
+from .brute_force import ADD_REMOVE
+from .draws import Draw
+from .multistage import (
+    Problem,
+    bound,
+    constructed,
+    cut_short,
+    data_sets,
+    group,
+    held,
+    random_problem,
+    shuffled,
+    unequal_group,
+)
 from .other_noise import discrete_gaussian_cells, discrete_laplace_cells, hockey_sticks, laplace_cells, mixtures
 
 NEVER = 1 + 1e-9
@@ -56,6 +70,14 @@ def test_no_data_set_exceeds_the_bound(flavour, kind, block, number):
         problem = enumerable(rng, flavour, kind)
         ratio, values = worst_ratio(problem, kind, rng, extreme=3, random=1)
         assert ratio <= NEVER, (problem, values)
+
+
+def test_two_sides_of_a_profile_that_leave_no_room_for_losses_of_0():
+    """Chords of both once made a pair with masses of more than 1, by 6e-8."""
+    tree = Draw(3, "poisson", Fraction(1, 2)), Draw(2, "poisson", Fraction(9, 10))
+    problem = Problem(tree, ((0, 0),), 1, ADD_REMOVE, 1.017355406590438)
+    ratio, values = worst_ratio(problem, Laplace, np.random.default_rng(1), extreme=8, random=1)
+    assert 0.5 < ratio <= NEVER, values
 
 
 def enumerable(rng, flavour, kind, most=150):
