@@ -17,6 +17,7 @@ from dpcalc.config.forms import (
     with_ends,
     with_sums,
 )
+from dpcalc.config.mechanisms import MECHANISMS
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join, walk
 from dpcalc.config.source import error
 
@@ -223,8 +224,19 @@ def _completed(root: Section, assumed: Sequence[Assignment]) -> Section:
         if item.keys[0] == "sampling" and names is not None and len(names) > 1:
             continue  # a draw without a level is for data with one
         said = long_phases(long_data(_overlay(replace(root, entries={}), item)), names)
-        root = merged(said, long_phases(root, names))
+        root = merged(_of_type(said, root), long_phases(root, names))
     return root
+
+
+def _of_type(assumed: Section, root: Section) -> Section:
+    """An assumed parameter as one of the mechanism that a file states, if that has it: another type drives it out."""
+    kind, parameters = entry(entry(root, "mechanism"), "type"), entry(assumed, "mechanism")
+    if not isinstance(kind, Scalar) or not isinstance(parameters, Section) or kind.text not in MECHANISMS:
+        return assumed
+    if not parameters.entries.keys() <= MECHANISMS[kind.text].model_fields.keys():
+        return assumed
+    typed = replace(parameters, entries={**parameters.entries, "type": kind})
+    return replace(assumed, entries={**assumed.entries, "mechanism": typed})
 
 
 def _assigned(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:

@@ -118,6 +118,13 @@ def test_what_is_asked_for_need_not_be_stated(real, file, command, stated, absen
     assert real(command, str(file(FLAT.replace(stated, absent))), "-q").out == whole
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"])
+def test_noise_of_a_stated_type_need_not_be_stated(real, file, kind):
+    path = str(file(FLAT.replace("noise_multiplier: 1.1", f"type: {kind}")))
+    noise = bare(real("solve-sigma", path, "-q"))
+    assert bare(real("epsilon", path, "-q", "--set", f"mechanism.noise_multiplier={noise}")) <= 1.5
+
+
 def test_another_missing_key_is_an_error_as_ever(real, file):
     ended = real("solve-sigma", str(file(FLAT.replace("steps: 500", ""))))
     assert ended.code == 2
