@@ -86,8 +86,8 @@ def mu_of(epsilon: float, *, delta: float) -> float:
         >>> round(mu_of(5.7761, delta=1e-8), 5)
         1.0
     """
-    if delta <= 0:
-        return 0.0
+    if delta <= 0 or delta >= 1:
+        return 0.0 if delta <= 0 else math.inf
 
     def spent(mu: float) -> float:
         upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
