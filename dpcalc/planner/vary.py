@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import index
 
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
@@ -25,6 +26,31 @@ def chosen_phase(plan: Plan, name: str | None, what: str) -> Phase:
 def exchanged(plan: Plan, old: Phase, new: Phase) -> Plan:
     """The plan with one phase exchanged."""
     return replace(plan, phases=tuple(new if phase is old else phase for phase in plan.phases))
+
+
+def first_steps(plan: Plan, steps: int) -> Plan:
+    """The run that ends after some of its steps.
+
+    Args:
+        plan: a training run.
+        steps: 0 to all of them.
+
+    Returns:
+        The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
+
+    Raises:
+        InputError: the run has no so many steps.
+    """
+    if not 0 <= steps <= plan.steps:
+        raise InputError(f"steps: expected a whole number from 0 to {plan.steps}, the length of the run, got {steps}")
+    phases: list[Phase] = []
+    left = index(steps)
+    for phase in plan.phases:
+        phases.append(replace(phase, steps=min(left, phase.steps)))
+        left -= phases[-1].steps
+        if not left:
+            break
+    return replace(plan, phases=tuple(phases))
 
 
 def noise_put(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:

@@ -1,0 +1,220 @@
+"""What `dpcalc` offers to Python: plans from files or plain numbers, what they cost, and what would meet a target."""
+
+import os
+import re
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+from numbers import Rational
+from typing import Literal
+
+from dpcalc.config import ConfigError, Diagnostic, Loaded, Severity
+from dpcalc.config import load as load_config
+from dpcalc.config.assignments import FLAGS, Overrides
+from dpcalc.config.flags import from_flags, lacking
+from dpcalc.config.scalars import decimal
+from dpcalc.errors import InputError
+from dpcalc.guarantee import Guarantee
+from dpcalc.planner.evaluate import guarantee, with_lower_end
+from dpcalc.planner.goals import EpsilonGoal
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.solve import Solution, measured
+from dpcalc.planner.solve import solve as solved
+from dpcalc.planner.vary import first_steps
+from dpcalc.report.usable import usable
+
+Number = float | Fraction | str
+"""A float means the decimal that it prints as; a text is read by the rules of config files."""
+
+
+def load(path: str | os.PathLike[str], *, key: str = "") -> Plan:
+    """The plan in a config file, as the command line reads it.
+
+    Args:
+        path: file name; "-" is standard input.
+        key: dotted path of the section that is the config; "" for a `dpcalc:` section or else the whole file.
+
+    Returns:
+        The plan, frozen; `dataclasses.replace` makes another one of it. What somebody should look at, such as a delta
+        that protects nobody, is a `UserWarning`.
+
+    Raises:
+        ConfigError: the file cannot be used; the text holds all errors, each with its line, column and way out.
+    """
+    return _told(load_config(os.fspath(path), key=key))
+
+
+def plan(  # noqa: PLR0913  one for each thing that can vary
+    *,
+    noise_multiplier: Number,
+    delta: Number,
+    steps: Number | None = None,
+    epochs: Number | None = None,
+    sample_rate: Number | None = None,
+    batch_size: Number | None = None,
+    dataset_size: Number | None = None,
+    scheme: str = "poisson",
+    adjacency: str = "add-remove",
+    method: str = "auto",
+) -> Plan:
+    """The plan of a run over one level of examples, from the numbers that the flags of the command line take.
+
+    Args:
+        noise_multiplier: noise standard deviation / clip norm of one step, >= 0; 0 gives no finite epsilon.
+        delta: in (0, 1).
+        steps: noisy updates in all, a whole number; either this or `epochs`.
+        epochs: passes over the data, > 0; become whole steps, rounded up.
+        sample_rate: probability in (0, 1] with which a Poisson step draws an example; exact, as a fraction too.
+        batch_size: examples that a step draws; of a Poisson step on average.
+        dataset_size: number of examples; needed beside `batch_size`.
+        scheme: "poisson", "fixed", "with-replacement", "shuffle" or "all".
+        adjacency: "add-remove", "replace-one" or "zero-out".
+        method: the accountant; "auto" is the tightest valid one.
+
+    Returns:
+        The plan, frozen; warnings as of `load`.
+
+    Raises:
+        InputError: a number is missing.
+        ConfigError: numbers are out of range or contradict each other; the text holds all errors, each with its name.
+
+    Example:
+        >>> plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5).steps
+        1000
+        >>> plan(batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
+        14063
+    """
+    if scheme == "poisson" and isinstance(sample_rate, Fraction) and decimal(sample_rate) is None:
+        if batch_size is not None or dataset_size is not None:
+            raise InputError(
+                f"sample_rate: expected a decimal number beside other sizes, got {sample_rate}; "
+                "give batch_size and dataset_size in its place"
+            )
+        batch_size, dataset_size, sample_rate = sample_rate.numerator, sample_rate.denominator, None
+    given = {
+        "--adjacency": adjacency,
+        "--method": method,
+        "--scheme": scheme,
+        "--sample-rate": sample_rate,
+        "--batch-size": batch_size,
+        "--dataset-size": dataset_size,
+        "--steps": steps,
+        "--epochs": epochs,
+        "--noise-multiplier": noise_multiplier,
+        "--delta": delta,
+    }
+    overrides = Overrides(flags=tuple((flag, _text(one)) for flag, one in given.items() if one is not None))
+    if missing := lacking(overrides):
+        raise InputError(_named(f"plan: expected {' and '.join(missing)} too, got none; add it"))
+    try:
+        return _told(from_flags(overrides))
+    except ConfigError as cause:
+        raise ConfigError(map(_of_argument, cause.diagnostics)) from None
+
+
+def epsilon(
+    plan: Plan, *, steps: int | None = None, delta: float | None = None, method: str | None = None
+) -> Guarantee:
+    """What a plan costs, or the first steps of it.
+
+    Args:
+        plan: of `load` or `plan`.
+        steps: only the first so many noisy updates, 0 to all, of several phases the first ones; None is the whole run.
+        delta: in (0, 1); the plan's own by default.
+        method: an accountant's name or "auto"; the plan's own by default.
+
+    Returns:
+        The guarantee, what `dpcalc epsilon` prints unrounded. Its `epsilon` is an upper bound for every data set
+        (natural logarithm), 0 after no steps, `inf` without noise. Of the whole run it has `epsilon_lower` too, a
+        lower end of what an actual data set costs; with `steps` that is left out for speed.
+
+    Raises:
+        InputError: there are no so many steps, or there is no such accountant.
+        ConvergenceError: there is no certified answer.
+
+    Note:
+        Epsilon after step t holds for a run whose length does not depend on the data: fixed beforehand, or ended by
+        what this function says. A run that ends when a validation score pleases has told something by its length;
+        claim the epsilon of the longest run that there could have been.
+
+    Example:
+        >>> run = plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5)
+        >>> epsilon(run, steps=0).epsilon
+        0.0
+        >>> epsilon(run, steps=500).epsilon < epsilon(run).epsilon
+        True
+    """
+    asked = plan if delta is None else replace(plan, delta=delta)
+    if steps is not None:
+        return guarantee(first_steps(asked, steps), method=method)
+    found = guarantee(asked, method=method)
+    return with_lower_end(asked, found) if found.finite else found
+
+
+def solve(
+    plan: Plan,
+    quantity: Literal["sigma", "steps", "rate", "group"],
+    *,
+    target_epsilon: float | None = None,
+    phase: str | None = None,
+) -> Solution:
+    """The cheapest value of one quantity that keeps a plan within an epsilon.
+
+    Args:
+        plan: everything else; what it says of the quantity itself does not matter.
+        quantity: "sigma", "steps", "rate" or "group".
+        target_epsilon: finite, > 0; the plan's budget by default.
+        phase: the only phase to change; without it the noise of all phases is scaled by one factor, and steps and
+            rate need a plan of one phase.
+
+    Returns:
+        The smallest noise or the largest number of steps, rate or group as `value`, rounded to the safe side, and
+        `fails_at`, a neighbour above the target; `guarantee` is that of `plan`, the plan with the value in it.
+
+    Raises:
+        NoSolution: no value meets the target; tells the best that there is.
+        InputError: there is no such quantity, phase or target.
+        ConvergenceError: there is no certified answer.
+
+    Example:
+        >>> run = plan(sample_rate=0.004, noise_multiplier=1.0, steps=14_000, delta=1e-5)
+        >>> found = solve(run, "sigma", target_epsilon=2)
+        >>> found.guarantee.epsilon <= 2 and found.value == found.plan.phases[0].noise_multiplier
+        True
+    """
+    if target_epsilon is None:
+        if plan.budget is None:
+            raise InputError("target_epsilon: expected a number > 0, got none, and the plan has no budget; give one")
+        target_epsilon = plan.budget.epsilon
+    goal = EpsilonGoal(limit=target_epsilon)
+    found = usable(solved(plan, quantity, goal=goal, phase=phase), plan, lambda changed: measured(changed, goal))
+    return replace(found, guarantee=with_lower_end(found.plan, found.guarantee))
+
+
+def _told(loaded: Loaded) -> Plan:
+    """The plan of a config; what somebody should look at becomes a warning of the caller's caller."""
+    for one in loaded.diagnostics:
+        if one.severity is Severity.WARNING:
+            warnings.warn(_of_argument(one).format(), stacklevel=3)
+    return loaded.plan
+
+
+def _text(value: Number) -> str:
+    """A number as the command line takes it."""
+    if isinstance(value, str):
+        return value
+    exact = decimal(Fraction(value)) if isinstance(value, Rational) else None
+    return exact or repr(float(value))
+
+
+def _of_argument(diagnostic: Diagnostic) -> Diagnostic:
+    """What is wrong at a flag, said of the argument of the same name; anything else as it is."""
+    if diagnostic.path not in FLAGS:
+        return diagnostic
+    message, hint = _named(diagnostic.message), _named(diagnostic.hint)
+    return replace(diagnostic, path=_named(diagnostic.path), line=None, column=None, message=message, hint=hint)
+
+
+def _named(text: str) -> str:
+    """A text with the names of arguments in the place of flags."""
+    return re.sub("--[a-z-]+", lambda at: at[0][2:].replace("-", "_") if at[0] in FLAGS else at[0], text)
