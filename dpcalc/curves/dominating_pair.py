@@ -180,19 +180,21 @@ def _lower_quantile(pair: MixturePair, mass: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """The part y < high of the line, with the loss of one pair.
+    """The part low < y < high of the line, with the loss of one pair.
 
     Attributes:
         pair: whose density P and loss are read.
-        high: right end, inf for the whole line.
+        high: right end, inf for no end.
         max_loss: upper bound of the loss on the segment.
         weight: the probability, in P and in Q, with which this pair is the one in question; > 0.
+        low: left end, -inf for no end.
     """
 
     pair: MixturePair
     high: float
     max_loss: float
     weight: float = 1.0
+    low: float = -math.inf
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
         """Log of the weighted density of P, and privacy loss; as `MixturePair.log_density_and_loss`."""

@@ -252,7 +252,7 @@ def reach(segment: Segment, max_order: float, neglect: float) -> tuple[float, fl
     pair, z = segment.pair, max_order
     moved = min(z * pair.span, pair.deviation * math.sqrt(2 * z * max(0.0, segment.max_loss)))
     slack = moved + pair.deviation * math.sqrt(-2 * _LOG_NEGLIGIBLE)
-    low, high = pair.centers[0] - slack, pair.centers[-1] + slack
+    low, high = max(pair.centers[0] - slack, segment.low), pair.centers[-1] + slack
     if neglect >= segment.weight:
         return high, high
     if neglect and segment.max_loss > 0:

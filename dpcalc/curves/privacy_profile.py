@@ -113,7 +113,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
     """What `half_line_delta` sums, each good to a few units in the last place of its exponents."""
     if epsilon >= pair.max_loss:
         return []
-    root, terms = _root(pair, high, epsilon), []
+    root, terms = half_line_end(pair, high, epsilon), []
     for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
         below = _phi((root - center) / pair.deviation)
         if below:
@@ -121,8 +121,8 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
     return terms
 
 
-def _root(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Where the loss falls to epsilon >= 0, by bisection on y < high."""
+def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
+    """Where the loss falls to epsilon >= 0, or a point just before, y < high; -inf where it is never as large."""
     if _loss(pair, high) >= epsilon:  # 0 to round-off
         return high
     step = pair.deviation
@@ -144,5 +144,5 @@ def _loss(pair: MixturePair, y: float) -> float:
     if abs(gap) < 0.5 * q_sum:
         return math.log1p(gap / q_sum)
     above = max(e for e, p in zip(exponents, pair.weights_p, strict=True) if p)
-    p_sum = sum(p * math.exp(e - above) for e, p in zip(exponents, pair.weights_p, strict=True))
+    p_sum = sum(p * math.exp(min(e - above, 700.0)) for e, p in zip(exponents, pair.weights_p, strict=True))
     return math.log(p_sum) + above - math.log(q_sum) - top
