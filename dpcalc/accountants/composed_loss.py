@@ -7,10 +7,12 @@ from math import exp
 import numpy as np
 
 from dpcalc.accountants.conversion import Moments
+from dpcalc.curves.capped import Gathering, gathered_down, gathered_up
 from dpcalc.curves.cells import Cells, Resolution, cells
 from dpcalc.curves.coarsen import Rounding, round_down, round_up
 from dpcalc.curves.composition import Loss, power, sum_of
 from dpcalc.curves.discretize import lattice_down, lattice_up
+from dpcalc.curves.dominating_pair import LossCurve
 from dpcalc.curves.held import Held, HeldMoments, LogMoments
 from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.loss_pmf import LossPmf, told_apart
@@ -18,6 +20,8 @@ from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
+_RECUT = 3  # times a step is cut finer
+_MUCH = 10.0  # times the budget that rounding down may cost
 Composed = tuple[LossPmf, float]  # a tilted loss, and its slack
 Step = tuple[Curve, LogMoments, int]  # its log moments, and how often it occurs
 
@@ -29,16 +33,18 @@ class Side:
     Attributes:
         lattice: first discretization of a step.
         rounding: coarsening of a lattice.
+        gathering: what losses beyond a limit become.
         sign: +1 if the errors carried along are added to delta, -1 if taken from it.
     """
 
     lattice: Callable[[Cells], Loss]
     rounding: Rounding
+    gathering: Gathering
     sign: int
 
 
-UPPER = Side(lattice=lattice_up, rounding=round_up, sign=1)
-LOWER = Side(lattice=lattice_down, rounding=round_down, sign=-1)
+UPPER = Side(lattice=lattice_up, rounding=round_up, gathering=gathered_up, sign=1)
+LOWER = Side(lattice=lattice_down, rounding=round_down, gathering=gathered_down, sign=-1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +123,22 @@ def _starts(step: Step, fineness: Fineness, sides: tuple[Side, ...]) -> list[tup
         return _held(curve, moments, replace(fineness, budget=fineness.budget / (2 * copies)), sides)
     aim = Resolution(tilt=tilt, log_norm=log_norm, copies=copies, budget=fineness.budget, neglect=fineness.neglect)
     cut = cells(curve, aim)
-    return [(side.lattice(cut), _slack(cut, tilt, side)) for side in sides]
+    return [_first(curve, cut, aim, side) for side in sides]
+
+
+def _first(curve: LossCurve, cut: Cells, aim: Resolution, side: Side) -> tuple[Loss, float]:
+    """One step on its first lattice, and its slack; on a finer one where rounding down loses much more than allowed."""
+    found = side.lattice(cut)
+    for _ in range(_RECUT):
+        if aim.copies * (aim.log_norm - found.log_norm) < _MUCH * aim.budget:
+            break
+        aim = replace(aim, budget=aim.budget / 16)
+        try:
+            finer = cells(curve, aim)
+            found, cut = side.lattice(finer), finer
+        except ConvergenceError:  # no room: the coarser one is a valid end, too
+            break
+    return found, _slack(cut, aim.tilt, side)
 
 
 def _held(curve: Held, moments: LogMoments, fineness: Fineness, sides: tuple[Side, ...]) -> list[tuple[Loss, float]]:

@@ -221,7 +221,7 @@ def _levels(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int
         wider = level + gap + 1
         if (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16:  # so wide that the bulk would swell on it
             break
-        if ROUND * rounds * cost(~near, wider) > aim.budget / 32:
+        if ROUND * rounds * cost(~near, wider) > aim.budget / 8:
             break
         gap += 1
     return level, gap

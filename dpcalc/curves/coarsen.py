@@ -21,9 +21,10 @@ from dpcalc.numerics.grid import summed_by_place
 
 Array = NDArray[np.float64]
 
-# (masses of the cells at their lower ends, share of each that belongs to its upper end, tilt, spacing)
+# (masses that lie at the cells' lower ends, those of the rest of the cells moved there, share of each that belongs to
+# the upper end, tilt, spacing)
 #   -> tilted masses at the lattice points, from one below the first cell to the end of the last, shape (n + 2,)
-Rounding = Callable[[Array, Array, float, float], Array]
+Rounding = Callable[[Array, Array, Array, float, float], Array]
 
 _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than cured
 
@@ -40,7 +41,8 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     offset = np.arange(block) * pmf.spacing
     at_low = np.exp(-pmf.tilt * offset)
     share = at_low * (np.expm1(-offset) / math.expm1(-spacing))
-    points = rounding((padded * at_low).sum(axis=1), (padded * share).sum(axis=1), pmf.tilt, spacing)
+    inside = (padded[:, 1:] * at_low[1:]).sum(axis=1)
+    points = rounding(padded[:, 0], inside, (padded * share).sum(axis=1), pmf.tilt, spacing)
     cut = float(np.maximum(-points, 0.0).sum())
     swell = math.exp(pmf.tilt * spacing)  # a misplaced tilted mass moves by less than one new spacing
     return replace(
@@ -53,26 +55,28 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     )
 
 
-def round_up(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
+def round_up(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     """Chords of the profile: each cell's share to its upper end, the rest to its lower end."""
     points = np.zeros(mass.size + 2, dtype=mass.dtype)
-    points[1:-1] = np.maximum(mass - share, 0.0)
+    points[1:-1] = aligned + np.maximum(mass - share, 0.0)
     points[2:] += share * math.exp(tilt * spacing)
     return points
 
 
-def round_down(mass: Array, share: Array, tilt: float, spacing: float) -> Array:
+def round_down(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     """Chords of the profile, lowered at each lattice point by the larger gap of its two cells; or merged atoms."""
     safe = np.where(mass > 0, mass, 1.0)
     lifted = np.minimum(share / safe, 1 - 1e-15)
     above = -np.log1p(lifted * math.expm1(-spacing))  # merged loss less the cell's lower end
     above = np.minimum(above, spacing)
-    points = _lowered(round_up(mass, share, tilt, spacing), share * -np.expm1(above - spacing), tilt, spacing)
+    chords = round_up(aligned, mass, share, tilt, spacing)
+    points = _lowered(chords, share * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
         return points
-    used = np.flatnonzero(mass)
-    atoms = (mass[used] * np.exp(tilt * above[used])).astype(np.float64)
-    losses = (used * spacing + above[used]).astype(np.float64)
+    masses = np.stack([aligned, mass * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
+    losses = (np.arange(mass.size)[:, None] * spacing + np.stack([np.zeros(mass.size), above], axis=1)).ravel()
+    used = np.flatnonzero(masses)
+    atoms, losses = masses[used], losses[used].astype(np.float64)
     places, merged = merged_onto_lattice(atoms, losses, tilt, spacing)
     return summed_by_place(np.array(places) + 1, np.array(merged), size=mass.size + 2).astype(mass.dtype)
 
@@ -115,8 +119,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
     Merging is post-processing, and an atom may be split at random, so the result is a lower end. A sweep from one end
     groups what it meets before a lattice point with as much of what lies beyond it as keeps both the P and the Q mass.
-    Where that is so far away that merging would cost more than rounding down, the group is rounded down. What is left
-    without a partner at the other end is rounded down, too: the sweep goes to the end with less mass.
+    What finds no partner near enough is rounded down; so the sweep goes to the end with less mass.
 
     Args:
         mass: tilted masses, by increasing loss.
@@ -148,16 +151,15 @@ def _swept(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
             total += moved
             missing += end * moved * _growth(away)
             i += end
-        reached = atoms.reached(i, goal, missing, missing if end < 0 else spacing * total - missing)
-        if reached is not None:
-            more, i, left = reached
-            total += more
-            if left < 1:
-                mass[i] *= left
-        elif end > 0:
-            place, total = place - 1, total * math.exp(-tilt * spacing)
+        limit = 1.0 if end < 0 else min(1.0, spacing * total / missing - 1) if missing else 0.0
+        more, gained, i = atoms.brought(i, goal, missing, limit)
+        if end > 0 and gained < missing:  # what they do not suffice for is rounded down
+            rest = (1 - gained / missing) * total
+            total -= rest
+            places.append(place - 1)
+            points.append(rest * math.exp(-tilt * spacing))
         places.append(place)
-        points.append(total)
+        points.append(total + more)
     return places, points
 
 
@@ -170,33 +172,26 @@ class _Atoms:
     tilt: float
     end: int
 
-    def reached(self, i: int, goal: float, missing: float, patience: float) -> tuple[float, int, float] | None:
-        """What atoms from i on bring a group to its lattice point: (their mass there, first not used up, its rest).
+    def brought(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
+        """What atoms from i on bring to a group's lattice point: (their mass there, how much of what is missing, next).
 
-        None where they do not suffice, or where merging so far costs more than rounding the group down, `patience`;
-        both as shares of the tilted mass, divided by the tilt. Too much of P mass with nothing below it left is no
-        obstacle: what is merged may be rounded down.
+        Atoms so far away that merging them costs more than it saves by rounding less down are left alone: in shares of
+        the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times what it brings.
         """
         mass, loss, tilt, end = self.mass, self.loss, self.tilt, self.end
-        total, price, last = 0.0, 0.5 * (1 + tilt), len(mass) if end > 0 else -1
-        while missing > 0:
-            if i == last:
-                return (total, i, 1.0) if end < 0 else None
+        total, gained, last = 0.0, 0.0, len(mass) if end > 0 else -1
+        while i != last and gained < missing:
             away = goal - loss[i]
-            if price * abs(away) > 1:  # nothing this far away is worth merging
-                return None
+            if not 0.5 * (1 + tilt) * abs(away) <= limit:
+                break
             moved = mass[i] * math.exp(tilt * away)
             gain = -end * moved * math.expm1(away)
-            patience -= price * min(gain, missing) * abs(away)
-            if patience < 0:
-                return None
-            if gain > missing:
-                part = missing / gain
-                return total + part * moved, i, 1 - part
-            total += moved
-            missing -= gain
-            i += end
-        return total, i, 1.0
+            if gain > missing - gained:
+                part = (missing - gained) / gain
+                mass[i] *= 1 - part
+                return total + part * moved, missing, i
+            total, gained, i = total + moved, gained + gain, i + end
+        return total, gained, i
 
 
 def _growth(away: float) -> float:

@@ -15,14 +15,16 @@ _MOST_REFINED = 1 << 19  # entries a loss may have after it was put on a finer l
 
 Array = NDArray[np.float64]
 Loss = LossPmf | SplitPmf
+_DEARER = 4.0  # times the budget that rounding down may cost
+_MANY = 1 << 18  # entries that leave no room for finer ones
 _NOTHING = 1e-15  # a bulk of which so little is left has no window: it goes with the jumps
 
 
-def merged(a: LossPmf, b: LossPmf, rounding: Rounding) -> LossPmf:
-    """The composition of two losses, on the wider of their lattices."""
-    level = max(a.level, b.level)
-    a, b = (coarsened(part, level - part.level, rounding).normalized() for part in (a, b))
-    return trimmed(compose(a, b))
+def merged(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
+    """The composition of two losses, on the wider of their lattices or as near to it as a budget allows."""
+    fine, wide = sorted((a, b), key=lambda part: part.level)
+    fine = _within(fine, 1, budget, wide.level - fine.level, rounding)
+    return trimmed(compose(*_on_one_lattice(fine, wide, rounding)))
 
 
 def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
@@ -64,10 +66,10 @@ def power(one: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
         powered, *extra = _powers(one, (ROUND, digit) if digit else (ROUND,), rounding)
         for part in extra:
             alone = _joined(part, budget / rounds, rounding)
-            rest = alone if rest is None else merged(rest, alone, rounding)
+            rest = alone if rest is None else merged(rest, alone, budget / rounds, rounding)
         one = _widened(powered, count, budget / rounds, rounding)
     one = _joined(_powers(one, (count,), rounding)[0] if count > 1 else one, budget / rounds, rounding)
-    return one if rest is None else merged(rest, one, rounding)
+    return one if rest is None else merged(rest, one, budget / rounds, rounding)
 
 
 def _powers(one: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
@@ -86,9 +88,10 @@ def _joined(one: Loss, budget: float, rounding: Rounding) -> LossPmf:
     """A loss on one lattice, as wide as the bulk allows for a budget, or as memory asks for the jumps."""
     if isinstance(one, LossPmf):
         return one
-    doublings = _doublings(one.bulk, 1, budget, one.gap)
-    free = min(one.gap - doublings, _halvings(one.jumps))
-    return added(coarsened(one.bulk, one.gap - free, rounding), refined(one.jumps, free)).normalized()
+    bulk = _within(one.bulk, 1, budget, one.gap, rounding)
+    free = min(one.jumps.level - bulk.level, _halvings(one.jumps))
+    wide = coarsened(bulk, one.jumps.level - free - bulk.level, rounding)
+    return added(wide, refined(one.jumps, free)).normalized()
 
 
 def _halvings(one: LossPmf) -> int:
@@ -103,16 +106,26 @@ def _widened(one: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
     """
     if isinstance(one, LossPmf):
         return _widened_alone(one, copies, budget, rounding)
-    bulk, most = one.bulk, one.gap
-    wide = coarsened(bulk, _doublings(bulk, copies, budget, most), rounding)
+    wide = _within(one.bulk, copies, budget, one.gap, rounding)
     if wide.level == one.jumps.level:
-        return added(wide, one.jumps).normalized()
+        return _widened_alone(added(wide, one.jumps), copies, budget, rounding)
     return SplitPmf(bulk=wide, jumps=one.jumps).normalized()
 
 
 def _widened_alone(one: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:
     """A loss on one lattice, widened likewise."""
-    return coarsened(one, _doublings(one, copies, budget, 60), rounding).normalized()
+    return _within(one, copies, budget, 60, rounding).normalized()
+
+
+def _within(one: LossPmf, copies: int, budget: float, most: int, rounding: Rounding) -> LossPmf:
+    """On the widest lattice for a budget, or for the room: to round isolated masses down costs more than up."""
+    doublings, mass = _doublings(one, copies, budget, most), float(one.mass.sum())
+    while doublings:
+        wide = coarsened(one, doublings, rounding)
+        if copies * (mass - float(wide.mass.sum())) < _DEARER * budget * mass or 2 * wide.mass.size > _MANY:
+            return wide
+        doublings -= 1
+    return one
 
 
 def _doublings(one: LossPmf, copies: int, budget: float, most: int) -> int:

@@ -15,10 +15,12 @@ from dpcalc.curves.coarsen import merged_onto_lattice
 from dpcalc.curves.loss_pmf import MOST_ENTRIES, LossPmf
 from dpcalc.curves.split_pmf import SplitPmf
 from dpcalc.errors import ConvergenceError
+from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 from dpcalc.numerics.grid import summed_by_place
 
 Array = NDArray[np.float64]
 
+_ATOM = 1e-9  # tilted mass at 0 that counts
 _LARGEST = 600.0  # exponent of a tilted mass
 
 
@@ -35,7 +37,7 @@ def lattice_up(cut: Cells) -> LossPmf | SplitPmf:
         raise ConvergenceError(
             "privacy loss lattice: expected cells that hold the tilt, they are too wide; try --method rdp"
         )
-    up = (part * np.exp(raised)).sum(axis=1)
+    up = (np.maximum(part, 0.0) * np.exp(raised)).sum(axis=1)
     points = summed_by_place(place, np.maximum((at_low * (1 - part)).sum(axis=1), 0.0), size=ends.size)
     points += summed_by_place(place + 1, up, size=ends.size)
     points[0] += cut.below * math.exp(min(cut.tilt * ends[0], 690.0))  # moved up to the lowest loss that was kept
@@ -50,9 +52,10 @@ def lattice_down(cut: Cells) -> LossPmf | SplitPmf:
     low = cut.loss.min(axis=1)
     loss = low - np.log1p((plain * np.expm1(low[:, None] - cut.loss)).sum(axis=1) / total)
     mass = total * np.exp(cut.tilt * (loss - top[:, 0]))
-    origin = _origin(mass, loss, cut)
+    cut, mass, loss, origin = _laid(cut, np.append(mass, cut.at_zero), np.append(loss, 0.0))
     order = np.argsort(loss)
     mass, loss = mass[order], loss[order] - origin
+    loss[np.abs(loss) <= 4 * UNIT_ROUNDOFF * abs(origin)] = 0.0
     limit, wide = cut.border * cut.spacing, 1 << cut.gap
     places: list[int] = []
     points: list[float] = []
@@ -63,22 +66,29 @@ def lattice_down(cut: Cells) -> LossPmf | SplitPmf:
     return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
 
 
-def _origin(mass: Array, loss: Array, cut: Cells) -> float:
+def _laid(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
     """The loss through which the lattice is laid, so that what sits there need not be rounded down.
 
-    The merged loss of the heaviest cell of the widest lattice (where jumps have one of their own, the bulk is an atom
-    on it); 0 where some mass has loss 0 exactly.
+    The merged loss of the heaviest cell of the lattice, whose mass is put there ("at_zero"). Where jumps have a wider
+    lattice, the bulk is an atom on it: there the merged loss of the heaviest wide cell, unless 0 itself is an atom.
     """
-    if cut.at_zero > 1e-9:
-        return 0.0
-    split = bool((np.abs(loss) > cut.border * cut.spacing).any())
-    widest = math.ldexp(cut.spacing, cut.gap if split else 0)
-    place = np.rint(loss / widest).astype(np.int64)
+    split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.at_zero <= _ATOM
+    place = np.rint(loss / math.ldexp(cut.spacing, cut.gap if split else 0)).astype(np.int64)
     sums = summed_by_place(place - place.min(), mass, size=int(np.ptp(place)) + 1)
     inside = place == place.min() + int(np.argmax(sums))
-    reference = float(loss[inside].min())
-    plain = mass[inside] * np.exp(cut.tilt * (reference - loss[inside]))
-    return reference - math.log1p(float((plain * np.expm1(reference - loss[inside])).sum() / plain.sum()))
+    at_zero, origin = _merged(mass[inside], loss[inside], cut.tilt)
+    if split:
+        return replace(cut, at_zero=0.0), mass, loss, origin
+    return replace(cut, at_zero=at_zero), mass[~inside], loss[~inside], origin
+
+
+def _merged(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
+    """(tilted mass, loss) of some atoms merged into one."""
+    reference = float(loss.min())
+    plain = mass * np.exp(tilt * (reference - loss))
+    total = float(plain.sum())
+    merged = reference - math.log1p(float((plain * np.expm1(reference - loss)).sum()) / total)
+    return total * math.exp(tilt * (merged - reference)), merged
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:

@@ -35,6 +35,11 @@ class SplitPmf:
         """How many doublings of the spacing lie between the two lattices."""
         return self.jumps.level - self.bulk.level
 
+    @property
+    def log_norm(self) -> float:
+        """Log of the factor taken out of both."""
+        return self.bulk.log_norm
+
     def wider(self) -> "SplitPmf":
         """The bulk in extended precision, where the machine has it: round-off is relative, and the jumps are rare."""
         return SplitPmf(bulk=self.bulk.wider(), jumps=self.jumps)
