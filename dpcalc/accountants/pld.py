@@ -9,17 +9,19 @@ al. 2022 (2207.04380).
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
+from dpcalc.accountants.close_up import NEGLECTED, ROUNDED, end_close_up
 from dpcalc.accountants.closed_form import closed_form
 from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
-from dpcalc.accountants.conversion import best_delta, best_epsilon, log_peak
+from dpcalc.accountants.conversion import best_delta, best_epsilon
+from dpcalc.accountants.crossing import LARGE, Crossing, crossing, divergence, error_bound, untilted
+from dpcalc.accountants.far_losses import rare
 from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
-from dpcalc.curves.loss_pmf import LossPmf
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
@@ -27,18 +29,14 @@ __all__ = ["LOWER", "UPPER", "Side", "delta_curve", "delta_interval", "interval"
 
 Array = NDArray[np.float64]
 
-NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called infinite
-ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
-RELATIVE_WIDTH = 2e-5  # aim for the width of the interval around epsilon
+RELATIVE_WIDTH = 1.6e-5  # aim for the width of the interval around epsilon
 ABSOLUTE_WIDTH = 1e-6  # of a small epsilon, instead
 ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
 MANY_WIDER = 4.0  # times that for many different steps, among which it is shared
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
-_BEFORE = 30  # doublings of the spacing, from the lowest loss down
 _ATTEMPTS = 12  # at finding out how small delta is
 _TINY = 1e-300  # a delta below which there is none
-_HUGE = 300.0  # exponent beyond which even the least error, times e^_HUGE, is far above 1
 
 
 def interval(
@@ -87,6 +85,9 @@ def _on_lattices(
         return tuple(math.inf if side is UPPER else 0.0 for side in sides)
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
+    few = rare(counts, best.moments, delta=delta, neglect=neglect, most=best.value)
+    if few is not None:
+        return tuple(end_close_up(few, side, max(width, ABSOLUTE_WIDTH / few.guess)) for side in sides)
     tilt = min(best.order, STEEPEST / best.value)
     width = max(width, ABSOLUTE_WIDTH / best.value)
     aim = width * max(tilt * best.value, 1.0) * min(math.sqrt(len(counts)), MANY_WIDER)
@@ -95,15 +96,15 @@ def _on_lattices(
     ends = []
     for side, found in zip(sides, composed, strict=True):
         spent = (kept if side is UPPER else delta) - infinite
-        first = _epsilon(*found, spent, side)
-        finer = _finer(first, fineness, spent)
+        first = crossing(found, spent, side)
+        finer = _finer(first, fineness)
         if finer is not None:
-            first = _epsilon(*composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
+            first = crossing(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
         ends.append(min(best.value, first.epsilon))
     return tuple(ends)
 
 
-def _finer(found: "_Found", fineness: Fineness, delta: float) -> Fineness | None:
+def _finer(found: Crossing, fineness: Fineness) -> Fineness | None:
     """What a second attempt needs where the first was too coarse for the slope of log delta.
 
     The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ: then
@@ -111,19 +112,10 @@ def _finer(found: "_Found", fineness: Fineness, delta: float) -> Fineness | None
     """
     local = found.steepness / max(fineness.tilt * found.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
     budget = max(WORST_WIDTH * found.steepness / max(local, 1.0) ** 2, fineness.budget / 16)
-    rough = found.roundoff > ROUNDED * found.steepness * delta
+    rough = found.roundoff > ROUNDED * found.steepness
     if not found.epsilon or not (rough or budget < fineness.budget / 2):
         return None
     return replace(fineness, budget=min(budget, fineness.budget), precision=extended if rough else doubles)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """An end of epsilon, how steep log delta is there (times epsilon), and how much of delta is round-off."""
-
-    epsilon: float
-    steepness: float
-    roundoff: float
 
 
 def delta_interval(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Side, ...]) -> tuple[float, ...]:
@@ -150,7 +142,7 @@ def _delta_end(counts: dict[Curve, int], epsilon: float, rough: float, side: Sid
         tilt = min(best.order, STEEPEST / max(epsilon, 1e-300))
         fineness = Fineness(tilt=tilt, budget=1e-4, neglect=neglect, precision=doubles)
         (composed,) = composed_loss(counts, best.moments, fineness, (side,))
-        found = _delta(*composed, epsilon, side)
+        found = divergence(composed, epsilon, side)
         if found > (0.01 * end if side is UPPER else 0.0):
             return min(end, found + neglected) if side is UPPER else found
         end = 0.01 * end + neglected
@@ -179,14 +171,14 @@ def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> 
     best = best_delta(counts, epsilon=around, neglect=neglect)
     fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
     ((pmf, slack),) = composed_loss(counts, best.moments, fineness, (UPPER,))
-    losses, plain, _ = _untilted(pmf, UPPER, slack)
+    losses, plain, _ = untilted(pmf, UPPER, slack)
     base = float(epsilons.min())
     losses, plain = losses[losses > base], plain[losses > base]
     first = np.searchsorted(losses, epsilons, side="right")
     above, discounted = (_sums_from(x, first) for x in (plain, plain * np.exp(base - losses)))
-    exact = above - np.exp(np.minimum(epsilons - base, _HUGE)) * discounted
+    exact = above - np.exp(np.minimum(epsilons - base, LARGE)) * discounted
     rounded = 8 * losses.size * UNIT_ROUNDOFF * above
-    error = _error(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, _HUGE))
+    error = error_bound(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, LARGE))
     ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + neglected + infinite, 1.0)
     return ends
 
@@ -195,76 +187,6 @@ def _sums_from(values: Array, first: NDArray[np.intp]) -> Array:
     """For each index the sum of the values from there to the end."""
     sums: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)[first]
     return sums
-
-
-def _epsilon(pmf: LossPmf, slack: float, delta: float, side: Side) -> _Found:
-    """Where delta(epsilon), with all errors on the side asked for, crosses `delta`; inf if it never does.
-
-    Between two lattice points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
-    """
-    losses, plain, error = _untilted(pmf, side, slack)
-
-    def delta_at(k: int) -> float:
-        return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
-
-    if delta_at(losses.size - 1) > delta:
-        return _Found(math.inf if side is UPPER else 0.0, math.inf, 0.0)
-    above = below = _crossing(losses, plain, error, delta, _BEFORE + int(np.argmax(pmf.mass)))
-    step = 1
-    while below < losses.size - 1 and delta_at(below) > delta:
-        above, below, step = below, min(losses.size - 1, below + step), 2 * step
-    step = 1
-    while above > 0 and delta_at(above) <= delta:
-        below, above, step = above, max(0, above - step), 2 * step
-    if delta_at(above) <= delta:
-        return _Found(max(0.0, float(losses[0])) if side is UPPER else 0.0, math.inf, 0.0)
-    while below - above > 1:
-        middle = (above + below) // 2
-        above, below = (middle, below) if delta_at(middle) > delta else (above, middle)
-    gap = float(losses[below] - losses[above])
-    rest = float(plain[below:].sum()) + float(error[above]) - delta
-    discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
-    short = min(max(math.log(discounted / rest), 0.0), gap)
-    epsilon = max(0.0, float(losses[below]) - short)
-    return _Found(epsilon, discounted * math.exp(short - gap) * epsilon / delta, abs(float(error[above])))
-
-
-def _crossing(losses: Array, plain: Array, error: Array, delta: float, start: int) -> int:
-    """About the last loss with delta(loss) > delta, from running sums with round-off; `start` where there is none."""
-    above = np.cumsum(plain[::-1])[::-1] - plain
-    weight = plain * np.exp(np.minimum(losses[-1] - losses, _HUGE))
-    discounted = np.exp(-np.minimum(losses[-1] - losses, _HUGE)) * (np.cumsum(weight[::-1])[::-1] - weight)
-    larger = np.flatnonzero(above - discounted + error > delta)
-    return int(larger[-1]) if larger.size else start
-
-
-def _delta(pmf: LossPmf, slack: float, epsilon: float, side: Side) -> float:
-    """The hockey-stick divergence at epsilon, with all errors on the side asked for."""
-    losses, plain, _ = _untilted(pmf, side, slack)
-    above = losses > epsilon
-    exponent = pmf.log_norm + side.sign * slack - pmf.tilt * epsilon
-    error = side.sign * _error(pmf) * math.exp(min(exponent, _HUGE))
-    return float((plain[above] * -np.expm1(epsilon - losses[above])).sum()) + error
-
-
-def _untilted(pmf: LossPmf, side: Side, slack: float) -> tuple[Array, Array, Array]:
-    """(losses, P masses, error of the divergence at each loss), from some losses before the first that have no mass."""
-    before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_BEFORE - 1, -1, -1)
-    losses = np.concatenate([before, pmf.losses])
-    scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, _HUGE))
-    return losses, np.pad(pmf.mass, (_BEFORE, 0)) * scale, side.sign * _error(pmf) * scale
-
-
-def _error(pmf: LossPmf) -> float:
-    """Bound on the error of sum_l mass(l) e^{-t(l - epsilon)} (1 - e^{epsilon - l})_+ from what was lost and rounded.
-
-    The weights are at most w(t) (conversion.log_peak); the square of their 2-norm is at most
-    1 / (2t (2t + 1) (t + 1) spacing) + 2 w(t)^2.
-    """
-    t = pmf.tilt
-    peak = math.exp(float(log_peak(np.array([t]))[0]))
-    norm = math.sqrt(1 / (2 * t * (2 * t + 1) * (t + 1) * pmf.spacing) + 2 * peak**2)
-    return min(pmf.lost * peak + pmf.noise * norm, 1e100)
 
 
 def pld(counts: dict[Curve, int], *, delta: float) -> Answer:

@@ -60,7 +60,8 @@ class Composition:
         total = 0.0
         for i, (_, count) in enumerate(self.counts):
             log_mass, loss = max((found for (j, _), found in self._found.items() if i == j), key=lambda x: x[0].size)
-            tilted = np.append(np.exp(log_mass + self.order * loss), max(0.0, 1 - np.exp(log_mass).sum()))
+            raised = np.append(log_mass + self.order * loss, math.log(max(1e-300, 1 - np.exp(log_mass).sum())))
+            tilted = np.exp(raised - raised.max())
             place = np.floor(np.append(loss, 0.0) * frequency / PHASE).astype(np.int64)
             used, where = np.unique(place, return_inverse=True)
             heaps = np.bincount(where, tilted) / tilted.sum()

@@ -133,3 +133,48 @@ WIDE = [
 def test_the_interval_of_a_bounded_loss_is_narrow(case):
     upper, lower = ends(case)
     assert upper - lower <= 1e-3 * upper
+
+
+# rare large losses far beyond epsilon drew the tilt away from it: widths of 1e-3 to 1
+FAR = [
+    problem("3/100000", 2, (2,), (2,), swapped=False, sigma=1.4991957317507187, steps=8769, delta=1.103472535825858e-8),
+    problem("1/5000", 2, (2,), (2,), swapped=False, sigma=1.6427328911612566, steps=182, delta=6.588704584342627e-10),
+]
+FARTHER = [
+    problem("1/100000", 2, (2,), (0,), swapped=False, sigma=1.696, steps=665568, delta=9.3e-22),
+    problem("1/100000", 2, (2,), (2,), swapped=False, sigma=1.317, steps=7154, delta=7.62e-16),
+    problem("1/50000", 2, (2,), (2,), swapped=True, sigma=1.9957, steps=279283, delta=1.535e-22),
+]
+# the bulk was rounded down by a whole lattice point, or with what has no loss at all, copy after copy
+ROUNDED = [
+    problem("1/10000", 1, (16,), (15,), swapped=True, sigma=0.565, steps=102988, delta=4.69e-13),
+    problem("1/200000", 2, (2,), (1,), swapped=False, sigma=0.6944, steps=6312, delta=2.565e-17),
+    problem("1/100000", 2, (16,), (16,), swapped=False, sigma=0.56, steps=285941, delta=4.14e-16),
+]
+
+
+@pytest.mark.parametrize("case", FAR)
+def test_rare_losses_have_narrow_and_valid_ends(case):
+    exact, error = estimated_epsilon([(case.curve, case.steps)], case.delta)
+    upper, lower = ends(case)
+    assert error <= 1e-5 * exact
+    assert lower - error <= exact <= upper + error
+    assert upper - lower <= 3e-4 * upper
+
+
+@pytest.mark.parametrize("case", FARTHER + ROUNDED)
+def test_rare_losses_have_narrow_ends_at_any_delta(case):
+    upper, lower = ends(case)
+    assert 0 < upper - lower <= 5e-4 * upper
+
+
+def test_phases_of_which_some_hardly_matter_have_narrow_ends():
+    """A coarse lattice for all once moved the bulk of the others down."""
+    cases = [
+        problem("1/10000", 8, (8,), (0,), swapped=True, sigma=0.604, steps=306, delta=9.23e-5),
+        problem("3/200", 2, (2,), (2,), swapped=False, sigma=2.595, steps=146, delta=9.23e-5),
+        problem("1/100000", 64, (64,), (0,), swapped=True, sigma=4.0, steps=29414, delta=9.23e-5),
+        problem("1/100000", 1, (2,), (1,), swapped=True, sigma=4.6, steps=7708411, delta=9.23e-5),
+    ]
+    upper, lower = interval({case.profile: case.steps for case in cases}, delta=9.23e-5, sides=(UPPER, LOWER))
+    assert 0 < upper - lower <= 1e-3 * upper
