@@ -1,5 +1,6 @@
 """README and chapters tell the truth: their commands run and print what they show, their links lead somewhere."""
 
+import doctest
 import re
 import shlex
 import shutil
@@ -51,6 +52,14 @@ def test_commands_print_what_is_shown(session, tmp_path):
         run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         pattern = "(?s:.*)".join(map(re.escape, re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)))
         assert re.fullmatch(pattern, run.stdout), run.stdout
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python_answers_what_is_shown(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    session = doctest.DocTestParser().get_doctest("".join(blocks(page, "python")), {}, page, None, 0)
+    assert session.examples
+    assert doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF).run(session).failed == 0
 
 
 @pytest.mark.parametrize("text", everywhere("yml"))

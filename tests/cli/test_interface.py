@@ -1,0 +1,223 @@
+"""Python gets what the command line prints, and what the formulas say."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+
+import dpcalc
+from dpcalc import epsilon, load, plan, solve
+from dpcalc.config import ConfigError
+from dpcalc.errors import InputError
+from dpcalc.planner.search import NoSolution
+from tests.oracles.exact_gaussian import exact_epsilon
+
+SAMPLES = Path(__file__).parents[2] / "sample_configs"
+FLAT = {"steps": 1000, "noise_multiplier": 1.0, "delta": 1e-5}
+TWO_FULL = """\
+version: 1
+data: {examples: 100}
+sampling: {scheme: all}
+phases:
+  - {name: loud, mechanism: {noise_multiplier: 10}, training: {steps: 4}}
+  - {name: quiet, mechanism: {noise_multiplier: 20}, training: {steps: 8}}
+privacy: {adjacency: add-remove, delta: 1e-6}
+"""
+
+
+def sample(name):
+    return str(SAMPLES / f"{name}.yaml")
+
+
+@pytest.fixture
+def printed(real):
+    """What a command prints, every number in full."""
+
+    def ran(*arguments):
+        ended = real(*arguments, "--json")
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out)
+
+    return ran
+
+
+def test_importing_loads_nothing():
+    code = (
+        "import sys, dpcalc; assert dpcalc.__version__; assert {'load', 'plan', 'epsilon', 'solve'} <= {*dir(dpcalc)}; "
+        "print([name for name in ('numpy', 'pydantic', 'yaml', 'dpcalc.interface') if name in sys.modules]); "
+        "from dpcalc import load; print('dpcalc.interface' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "True"]
+
+
+def test_nothing_else_is_there():
+    assert {*dpcalc.__all__} == {"__version__", "load", "plan", "epsilon", "solve"}
+    with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'delta'"):
+        _ = dpcalc.delta
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["clinic_maml", "two_phase", "mnist_group", "held_tasks", "mnist_shuffle", "survey_and_training", "femnist_users"],
+)
+def test_a_file_costs_what_is_printed(name, printed):
+    shown = printed("epsilon", sample(name))["guarantee"]
+    found = epsilon(load(Path(sample(name))))
+    assert {key: getattr(found, key) for key in shown} == shown
+
+
+def test_another_delta_and_accountant(printed):
+    shown = printed("epsilon", sample("two_phase"), "--delta", "1e-7", "--method", "rdp")["guarantee"]
+    found = epsilon(load(sample("two_phase")), delta=1e-7, method="rdp")
+    assert {key: getattr(found, key) for key in shown} == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "changes"),
+    [
+        ("clinic_maml", 4321, ["--set", "training.steps=4321"]),
+        ("held_tasks", 1234, ["--set", "training.steps=1234"]),  # the last draw is held for 4 steps instead of 10
+        ("mnist_shuffle", 300, ["--unset", "training.epochs", "--set", "training.steps=300"]),  # in the second pass
+        ("two_phase", 3600, ["--set", "phases[1].training.steps=84"]),
+    ],
+)
+def test_the_first_steps_cost_what_a_run_of_that_length_does(name, steps, changes, printed):
+    shown = printed("epsilon", sample(name), *changes)["guarantee"]
+    found = epsilon(load(sample(name)), steps=steps)
+    assert (found.epsilon, found.delta, found.kind, found.method) == tuple(
+        shown[key] for key in ("epsilon", "delta", "kind", "method")
+    )
+    assert found.epsilon_lower is None
+
+
+@pytest.mark.parametrize(("steps", "squares"), [(1, 1 / 100), (4, 4 / 100), (7, 4 / 100 + 3 / 400), (12, 24 / 400)])
+def test_the_first_steps_of_two_phases_are_one_gaussian(steps, squares, tmp_path):
+    (tmp_path / "run.yaml").write_text(TWO_FULL, encoding="utf-8")
+    exact = exact_epsilon(1, 1 / mpmath.sqrt(squares), 1e-6)
+    found = epsilon(load(tmp_path / "run.yaml"), steps=steps).epsilon
+    assert exact * (1 - mpmath.mpf("1e-12")) <= found <= exact * (1 + mpmath.mpf("1e-4"))
+
+
+def test_no_steps_cost_nothing():
+    assert epsilon(load(sample("two_phase")), steps=0).epsilon == 0.0
+
+
+@pytest.mark.parametrize("steps", [-1, 1001, np.int64(1001)])
+def test_steps_beyond_the_run(steps):
+    with pytest.raises(InputError, match=f"steps: expected a whole number from 0 to 1000, .* got {steps}$"):
+        epsilon(plan(sample_rate=0.01, **FLAT), steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("given", "flags"),
+    [
+        ({"sample_rate": 0.01}, "--sample-rate 0.01"),
+        ({"sample_rate": "4e-3", "adjacency": "replace-one"}, "--sample-rate 0.004 --adjacency replace-one"),
+        ({"batch_size": 256, "dataset_size": 6e4}, "--batch-size 256 --dataset-size 60000"),
+        (
+            {"batch_size": 256, "dataset_size": "6e4", "scheme": "fixed"},
+            "--batch-size 256 --dataset-size 6e4 --scheme=fixed",
+        ),
+        ({"sample_rate": np.float64(0.01), "method": "rdp"}, "--sample-rate 0.01 --method rdp"),
+    ],
+)
+def test_numbers_mean_what_flags_do(given, flags, printed):
+    words = [*flags.split(), "--steps", "1000", "--noise-multiplier", "1", "--delta", "1e-5"]
+    shown = printed("epsilon", *words)["guarantee"]
+    found = epsilon(plan(**FLAT, **given))
+    assert {key: getattr(found, key) for key in shown} == shown
+
+
+@pytest.mark.parametrize(
+    ("rate", "exact"),
+    [
+        (0.1, Fraction(1, 10)),
+        ("0.1", Fraction(1, 10)),
+        (Fraction(1, 10), Fraction(1, 10)),
+        (Fraction(256, 60_000), Fraction(8, 1875)),
+        (1, Fraction(1)),
+    ],
+)
+def test_rates_are_exact(rate, exact):
+    (phase,) = plan(sample_rate=rate, **FLAT).phases
+    assert phase.hierarchy.level(1).rate == exact
+
+
+def test_epochs_become_steps():
+    given = {"batch_size": 256, "dataset_size": 60_000, "noise_multiplier": 1.0, "delta": 1e-5}
+    assert plan(epochs=60, **given).steps == 14_063
+    assert plan(epochs=Fraction(1, 2), **given).steps == 118
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, ["sample_rate"]),
+        ({"batch_size": 10}, ["dataset_size"]),
+        ({"sample_rate": 1.5}, ["sample_rate: error[DPC106]", "1.5"]),
+        ({"sample_rate": float("nan")}, ["sample_rate: error[DPC102]"]),
+        ({"sample_rate": Fraction(1, 3), "dataset_size": 10}, ["sample_rate: ", "1/3", "batch_size"]),
+        ({"sample_rate": Fraction(1, 3), "scheme": "fixed"}, ["batch_size"]),
+        ({"sample_rate": 0.1, "adjacency": "swap"}, ["adjacency: error[DPC104]", "replace-one"]),
+        ({"sample_rate": 0.1, "steps": 1.5, "delta": 0}, ["steps: error[DPC102]", "delta: error[DPC106]"]),
+    ],
+)
+def test_errors_name_the_argument(given, told):
+    with pytest.raises(InputError) as caught:
+        plan(**(FLAT | given))
+    assert all(part in str(caught.value) for part in told), str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_errors_of_a_file_tell_the_place(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(TWO_FULL.replace("scheme: all", "shceme: all"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"run\.yaml:3:12: error\[DPC101\]: unknown key `shceme`"):
+        load(path)
+
+
+def test_what_somebody_should_look_at_is_a_warning_of_the_caller():
+    with pytest.warns(UserWarning, match="noise_multiplier is 0: without noise there is no privacy") as caught:
+        run = plan(sample_rate=0.1, steps=3, noise_multiplier=0, delta=1e-5)
+    assert [one.filename for one in caught] == [__file__]
+    assert not epsilon(run).finite
+    assert epsilon(run, steps=0).epsilon == 0.0
+
+
+@pytest.mark.parametrize(
+    ("quantity", "name", "target", "phase"),
+    [
+        ("sigma", "two_phase", 2.0, None),
+        ("sigma", "two_phase", 2.6, "main"),
+        ("steps", "mnist_dpsgd", None, None),
+        ("rate", "mnist_dpsgd", 1.5, None),
+        ("rate", "clinic_maml", 1.5, None),
+        ("group", "mnist_group", 8.0, None),
+    ],
+)
+def test_solvers_find_what_is_printed(quantity, name, target, phase, printed):
+    words = ["--target-eps", str(target)] if target else []
+    words += ["--phase", phase] if phase else []
+    shown = printed(f"solve-{quantity}", sample(name), *words)
+    found = solve(load(sample(name)), quantity, target_epsilon=target, phase=phase)
+    solution, guarantee = shown["solution"], shown["guarantee"]
+    assert (found.name, float(found.value)) == (solution["name"], solution["value"])
+    assert (found.goal.limit, float(found.fails_at)) == (solution["target"], solution["fails_at"])
+    assert {key: getattr(found.guarantee, key) for key in guarantee} == guarantee
+    assert epsilon(found.plan) == found.guarantee
+
+
+def test_no_solution_is_an_exception():
+    run = plan(sample_rate=0.01, **FLAT)
+    with pytest.raises(NoSolution, match=r"group_size: no value gives epsilon <= 0.1"):
+        solve(run, "group", target_epsilon=0.1)
+    with pytest.raises(InputError, match="target_epsilon: expected a number > 0, got none, and the plan has no budget"):
+        solve(run, "sigma")
+    with pytest.raises(InputError, match="quantity: expected one of sigma, steps, rate, group, got 'noise'"):
+        solve(run, "noise", target_epsilon=1)
