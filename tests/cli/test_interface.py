@@ -213,6 +213,14 @@ def test_solvers_find_what_is_printed(quantity, name, target, phase, printed):
     assert epsilon(found.plan) == found.guarantee
 
 
+def test_a_warning_on_a_file_tells_the_place(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(TWO_FULL.replace("1e-6", "0.1"), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"run\.yaml:7:41: warning\[DPC203\]") as caught:
+        load(path)
+    assert [one.filename for one in caught] == [__file__]
+
+
 def test_no_solution_is_an_exception():
     run = plan(sample_rate=0.01, **FLAT)
     with pytest.raises(NoSolution, match=r"group_size: no value gives epsilon <= 0.1"):
