@@ -27,11 +27,13 @@ class Atoms(PrivacyProfile):
         losses: different finite values, increasing.
         masses: > 0, P mass of each; with `infinite` they sum to at most 1, the rest has loss 0.
         infinite: P mass where Q has none.
+        other_infinite: Q mass where P has none, if it is known better than as what Q lacks to 1, round-off included.
     """
 
     losses: tuple[float, ...]
     masses: tuple[float, ...]
     infinite: float = 0.0
+    other_infinite: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no pair of distributions: masses beyond 1 in P or in Q."""
@@ -59,6 +61,8 @@ class Atoms(PrivacyProfile):
     @cached_property
     def only_other(self) -> float:
         """Q mass where P has none."""
+        if self.other_infinite is not None:
+            return self.other_infinite
         covered = math.fsum(mass * math.exp(-loss) for loss, mass in zip(self.losses, self.masses, strict=True))
         return max(0.0, 1 - covered - self.at_zero)
 
@@ -71,6 +75,7 @@ class Atoms(PrivacyProfile):
             losses=tuple(loss for loss, _ in kept),
             masses=tuple(mass for _, mass in kept),
             infinite=self.only_other,
+            other_infinite=self.infinite,
         )
 
     def delta(self, epsilon: float) -> float:

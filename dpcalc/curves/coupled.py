@@ -61,12 +61,21 @@ def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
     return widths[widths > 0], found
 
 
-def of_cells(losses: Array, masses: Array, infinite: float, *, most: int = MOST) -> Atoms:
+def of_cells(losses: Array, masses: Array, alone: tuple[float, float], *, most: int = MOST) -> Atoms:
     """A pair from P masses at some losses, in any order, some of them equal.
 
     Losses beyond what floats hold the power of are called infinite, or 0 where they are negative, and `most` of the
-    others are kept: an upper bound.
+    others are kept: an upper bound, both ways.
+
+    Args:
+        losses: of the cells, `inf` included.
+        masses: of P.
+        alone: (P mass where Q has none, Q mass where P has none) beside the cells.
+        most: losses that are kept.
     """
+    infinite, other = alone
+    below = (masses > 0) & (losses < -_LARGEST)
+    other = min(1.0, other + float(np.exp(np.minimum(np.log(masses[below]) - losses[below], 0.0)).sum()))
     beyond = masses[losses > _LARGEST].sum()
     kept = (masses > 0) & (np.abs(losses) <= _LARGEST)
     values, place = np.unique(losses[kept], return_inverse=True)
@@ -75,8 +84,9 @@ def of_cells(losses: Array, masses: Array, infinite: float, *, most: int = MOST)
         values, total = _thinned(values, total, most)
     everything = min(1.0, infinite + float(beyond))
     if not values.size:  # accountants look at losses
-        return Atoms(losses=(0.0,), masses=(max(1 - everything, _LEAST),), infinite=everything)
-    return Atoms(losses=tuple(values.tolist()), masses=tuple(total.tolist()), infinite=everything)
+        values, total = np.zeros(1), np.array([max(1 - everything, _LEAST)])
+    kept_losses, kept_masses = tuple(values.tolist()), tuple(total.tolist())
+    return Atoms(losses=kept_losses, masses=kept_masses, infinite=everything, other_infinite=other)
 
 
 def within_floats(pair: Atoms) -> Atoms:
@@ -84,7 +94,7 @@ def within_floats(pair: Atoms) -> Atoms:
     if all(abs(loss) <= _LARGEST for loss in pair.losses[:1] + pair.losses[-1:]):
         return pair
     losses, masses = (np.array(values, dtype=np.float64) for values in pair.atoms)
-    return of_cells(losses, masses, pair.infinite, most=losses.size)
+    return of_cells(losses, masses, (pair.infinite, pair.only_other), most=losses.size)
 
 
 def _thinned(losses: Array, masses: Array, most: int) -> Column:
@@ -103,7 +113,7 @@ def _thinned(losses: Array, masses: Array, most: int) -> Column:
     return ends[total > 0], total[total > 0]
 
 
-def glued(above: Column, below: Column, infinite: float) -> Atoms:
+def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
     """The pair whose losses above 0 are those of one bound on a profile, and below 0 those of another.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
@@ -112,15 +122,15 @@ def glued(above: Column, below: Column, infinite: float) -> Atoms:
     Args:
         above: (P masses, losses > 0).
         below: (P masses, losses < 0).
-        infinite: P mass of the first where Q has none.
+        alone: (P mass of the first where Q has none, Q mass of the other where P has none).
     """
     losses, masses = np.append(below[1], above[1]), np.append(below[0], above[0])
     order = np.argsort(losses)
     losses, masses = losses[order], masses[order]
-    excess = float(masses.sum()) + infinite - 1
+    excess = float(masses.sum()) + alone[0] - 1
     if excess > _TOLERATED:
         losses, masses = _bridged(losses, masses, excess, int(np.searchsorted(losses, 0.0)))
-    return of_cells(losses, masses, infinite)
+    return of_cells(losses, masses, alone)
 
 
 def _bridged(losses: Array, masses: Array, excess: float, zero: int) -> tuple[Array, Array]:
@@ -147,20 +157,24 @@ def told_apart(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
     """
     losses = np.concatenate([np.array(pair.losses, dtype=np.float64) for _, pair in parts])
     masses = np.concatenate([chance * np.array(pair.masses, dtype=np.float64) for chance, pair in parts])
-    return of_cells(losses, masses, math.fsum(chance * pair.infinite for chance, pair in parts))
+    alone = math.fsum(chance * pair.infinite for chance, pair in parts)
+    return of_cells(losses, masses, (alone, math.fsum(chance * pair.only_other for chance, pair in parts)))
 
 
 def both(a: Atoms, b: Atoms) -> Atoms:
     """Two releases, one after the other: losses add up."""
     (first, p), (second, q) = (_with_rest(_fewer(pair)) for pair in (a, b))
-    infinite = a.infinite + b.infinite - a.infinite * b.infinite
-    return of_cells(np.add.outer(first, second).ravel(), np.multiply.outer(p, q).ravel(), infinite)
+    alone = (
+        a.infinite + b.infinite - a.infinite * b.infinite,
+        a.only_other + b.only_other - a.only_other * b.only_other,
+    )
+    return of_cells(np.add.outer(first, second).ravel(), np.multiply.outer(p, q).ravel(), alone)
 
 
 def _fewer(pair: Atoms) -> Atoms:
     """A pair whose product with another one fits in memory."""
     losses, masses = (np.array(values, dtype=np.float64) for values in pair.atoms)
-    return of_cells(losses, masses, pair.infinite, most=_FACTORS)
+    return of_cells(losses, masses, (pair.infinite, pair.only_other), most=_FACTORS)
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
@@ -182,5 +196,6 @@ def chained(pair: Atoms, links: int) -> Atoms:
         widths, (outer, inner) = side_by_side([from_second(pair), from_first(found)])
         there = outer > -np.inf
         masses, losses = widths[there] * np.exp(outer[there]), outer[there] + inner[there]
-        found = of_cells(losses, masses, pair.infinite)
+        missed = float((widths[~there] * np.exp(-inner[~there])).sum())
+        found = of_cells(losses, masses, (pair.infinite, found.only_other + missed))
     return found

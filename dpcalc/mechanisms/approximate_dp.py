@@ -35,10 +35,12 @@ class ApproximateDp:
             Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
         """
         if self.epsilon == 0:
-            return Atoms(losses=(), masses=(), infinite=self.delta)
+            return Atoms(losses=(), masses=(), infinite=self.delta, other_infinite=self.delta)
         false = 1 / (1 + math.exp(self.epsilon))
         masses = ((1 - self.delta) * false, (1 - self.delta) * (1 - false))
-        return Atoms(losses=(-self.epsilon, self.epsilon), masses=masses, infinite=self.delta)
+        return Atoms(
+            losses=(-self.epsilon, self.epsilon), masses=masses, infinite=self.delta, other_infinite=self.delta
+        )
 
 
 def approximate_dp_rdp(epsilon: float, order: float) -> float:

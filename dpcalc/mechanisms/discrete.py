@@ -62,7 +62,8 @@ def _discrete_gaussian(sigma: float, shift: int) -> Atoms:
     at_ends = np.append((cells * (1 - share)).sum(axis=1), 0.0) + np.append(0.0, (cells * share).sum(axis=1))
     losses = shift * (shift - 2 * (far - width * np.arange(at_ends.size))) / (2 * sigma * sigma)
     kept = at_ends > _LEAST
-    return Atoms(losses=tuple(losses[kept].tolist()), masses=tuple(at_ends[kept].tolist()), infinite=_LEAST)
+    kept_losses, kept_masses = tuple(losses[kept].tolist()), tuple(at_ends[kept].tolist())
+    return Atoms(losses=kept_losses, masses=kept_masses, infinite=_LEAST, other_infinite=_LEAST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,4 +94,4 @@ class DiscreteLaplace:
         above = decay**shift / (1 + decay)  # x >= shift
         masses = (above, *reversed(inside), below)
         losses = tuple((shift - 2 * x) / self.noise_multiplier for x in range(shift, -1, -1))
-        return Atoms(losses=losses, masses=masses)
+        return Atoms(losses=losses, masses=masses, other_infinite=0.0)

@@ -57,7 +57,7 @@ def laplace_pair(pure: float) -> Atoms:
     lower = np.exp((losses[:-1] - pure) / 2) * math.expm1(-step / 2) ** 2 / (-2 * math.expm1(-step))
     masses = np.append(lower, 0.5) + np.append(math.exp(-pure) / 2, lower * math.exp(step / 2))
     kept = masses > 0
-    return Atoms(losses=tuple(losses[kept].tolist()), masses=tuple(masses[kept].tolist()))
+    return Atoms(losses=tuple(losses[kept].tolist()), masses=tuple(masses[kept].tolist()), other_infinite=0.0)
 
 
 def laplace_rdp(pure: float, order: float) -> float:

@@ -49,4 +49,5 @@ class RandomizedResponse:
         one = np.array([false, max(0.0, 1 - true - false) if self.categories > 2 else 0.0, true])
         masses = reduce(np.convolve, [one] * answers)
         losses = loss * np.arange(-answers, answers + 1)
-        return Atoms(losses=tuple(losses[masses > 0].tolist()), masses=tuple(masses[masses > 0].tolist()))
+        told = masses > 0
+        return Atoms(losses=tuple(losses[told].tolist()), masses=tuple(masses[told].tolist()), other_infinite=0.0)

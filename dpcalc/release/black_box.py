@@ -64,8 +64,8 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
 def _glued(own: _Side, other: _Side) -> Atoms:
     """Losses above 0 of one direction, below 0 those of the other; the rest has none."""
     losses, masses, infinite = own
-    against, weights, _ = other
-    return glued((masses, losses), (weights * np.exp(-against), -against), infinite)
+    against, weights, other_infinite = other
+    return glued((masses, losses), (weights * np.exp(-against), -against), (infinite, other_infinite))
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:

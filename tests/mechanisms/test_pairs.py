@@ -1,6 +1,7 @@
 """The pairs of mechanisms against closed forms, 50 digits and enumeration."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -8,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dpcalc.accountants.pld import UPPER, interval
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.atoms import Atoms, of_profile
 from dpcalc.curves.coupled import both, chained, of_cells
@@ -21,7 +23,7 @@ from dpcalc.mechanisms.randomized_response import RandomizedResponse
 from dpcalc.mechanisms.zcdp import Exponential, Zcdp
 from dpcalc.release.black_box import step_pair
 from dpcalc.release.bounds import StepBound
-from dpcalc.release.counted import CountPair
+from dpcalc.release.counted import Average, CountPair
 from dpcalc.release.step import glued_profile
 
 ORDERS = (1.5, 2.0, 5.0, 32.0)
@@ -307,9 +309,48 @@ PRODUCT = (([0.7, 0.3], [0.01, 0.99 * E, 0.99 * (1 - E), 0.0]), ([0.3, 0.7], [0.
 
 def test_fewer_losses_are_chords_of_the_profile():
     pair = laplace_pair(1.0)
-    few = of_cells(np.array(pair.losses), np.array(pair.masses), 0.0, most=21)
+    few = of_cells(np.array(pair.losses), np.array(pair.masses), (0.0, 0.0), most=21)
     assert len(few.losses) == 21
     for epsilon in np.linspace(-1.2, 1.2, 50):
         assert pair.delta(epsilon) - 1e-11 <= few.delta(epsilon) <= pair.delta(epsilon) + 1e-3
     for loss in few.losses:
         assert few.delta(loss) == pytest.approx(pair.delta(loss), abs=1e-11)
+
+
+def bounds_of_draws():
+    tenth, half = Fraction(1, 10), Fraction(1, 2)
+    hidden = CountPair(law=((0, 1 - tenth), (1, tenth)), shift=1, both_ways=False)
+    several = CountPair(law=((0, half), (1, Fraction(3, 8)), (2, Fraction(1, 8))), shift=1, both_ways=False)
+    told = Average(parts=((half, hidden), (Fraction(1, 4), several)))
+    return {
+        "hidden": hidden,
+        "several": several,
+        "replaced": replace(several, shift=2, both_ways=True),
+        "stand-in": one_draw(1 - tenth, shift=1, near=1, near_swapped=1),
+        "told": told,
+    }
+
+
+@pytest.mark.parametrize("name", bounds_of_draws())
+@pytest.mark.parametrize("mechanism", [Laplace(noise_multiplier=2.0), DiscreteLaplace(noise_multiplier=2.0)], ids=repr)
+def test_round_off_is_no_loss_that_tells_all(name, mechanism):
+    bound = bounds_of_draws()[name]
+    pair = step_pair(bound, lambda changes: mechanism.pair(changes) if changes else NOTHING)
+    largest = 4 / mechanism.noise_multiplier  # of as many changes; no draw tells more
+    for one in (pair, pair.swapped, pair.swapped.swapped, both(pair, pair).swapped, chained(pair, 2).swapped):
+        assert one.infinite == 0
+        assert one.delta(2 * largest + 1e-9) == 0
+    for delta in (1e-12, 1e-18, 1e-30):
+        for one in (pair, pair.swapped):
+            assert interval({one: 100}, delta=delta, sides=(UPPER,))[0] <= 100 * largest
+
+
+def test_what_tells_all_does_so_both_ways():
+    pair = ApproximateDp(epsilon=0.5, delta=1e-4).pair()
+    assert pair.swapped.infinite == pair.infinite == 1e-4
+    assert both(pair, pair).swapped.infinite == pytest.approx(2e-4 - 1e-8, rel=1e-12)
+    for links in (1, 2, 3):
+        delta = 1e-4 * math.expm1(0.5 * links) / math.expm1(0.5)  # of a group
+        ahead = chained(pair, links)
+        assert ahead.infinite == pytest.approx(delta, rel=1e-6)
+        assert ahead.swapped.infinite == pytest.approx(delta, rel=1e-6)
