@@ -21,6 +21,7 @@ from dpcalc.numerics.grid import summed_by_place
 Array = NDArray[np.float64]
 
 _ATOM = 1e-9  # tilted mass at 0 that counts
+_HALF = 0.5
 _LARGEST = 600.0  # exponent of a tilted mass
 
 
@@ -87,7 +88,11 @@ def _merged(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
     reference = float(loss.min())
     plain = mass * np.exp(tilt * (reference - loss))
     total = float(plain.sum())
-    merged = reference - math.log1p(float((plain * np.expm1(reference - loss)).sum()) / total)
+    less = float((plain * np.expm1(reference - loss)).sum()) / total
+    rough = less < -_HALF  # far from the reference, where 1 + less has lost its digits
+    merged = reference - (
+        math.log(float((plain * np.exp(reference - loss)).sum()) / total) if rough else math.log1p(less)
+    )
     return total * math.exp(tilt * (merged - reference)), merged
 
 

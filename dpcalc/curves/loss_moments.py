@@ -22,6 +22,8 @@ from dpcalc.numerics.quadrature import panels_between
 Array = NDArray[np.float64]
 _MOST_PANELS = 200_000
 _ROUND_OFF = 1e-15
+_SMALL = 0.5
+_TINY = 1e-300
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
 
 
@@ -115,8 +117,9 @@ class LossMoments:
         series = mass[:, used] * _second_order(z, np.where(small[:, used], self.loss[used], 0.0))
         direct[:, used] = np.where(small[:, used], series, direct[:, used])
         excess = direct.sum(axis=1) - np.exp(-top[:, 0]) * (self.infinite + orders * (self.infinite - self.only_other))
-        moment = np.exp(-top[:, 0]) + excess
-        log_moment = np.where(top[:, 0] > 0, np.log(moment) + top[:, 0], np.log1p(excess))
+        moment = np.maximum(np.exp(-top[:, 0]) + excess, tilted.sum(axis=1) + _TINY)  # next to all mass may be infinite
+        rough = (top[:, 0] > 0) | (moment < _SMALL)
+        log_moment = np.where(rough, np.log(moment) + top[:, 0], np.log1p(np.maximum(excess, -_SMALL)))
         slope = (tilted * self.loss).sum(axis=1) / moment
         return log_moment, slope
 

@@ -25,6 +25,7 @@ from dpcalc.release.counted import Average, Bound, CountPair, always
 _WHOLE = range(2, LARGEST_ORDER + 1)
 _OTHERS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, *(2.0**power for power in range(9, 24)))
 """Orders of which no theorem on draws speaks; where a draw is told they count too."""
+_FEW = 16  # changes at once for which all orders are gone through
 
 
 @lru_cache(maxsize=128)
@@ -38,7 +39,8 @@ def diverging_step(mechanism: Diverging, bound: Bound) -> RdpCurve:
     Raises:
         UnsupportedError: for so many changes at once no divergence follows from those known.
     """
-    orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE), *_OTHERS})
+    others = mechanism.orders if always(bound).most <= _FEW else _OTHERS
+    orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE), *others})
     points = known(_step(mechanism, bound), orders)
     return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_some(points, always(bound).most))
 

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 _CELLS = 4000
 _FAR = 39.0  # deviations beyond which a discrete Gaussian is left out
 _LARGEST = 300.0  # losses beyond it are taken for it
+_LEAST = 1e-300
 _KEPT = 1 - 1e-12  # of the masses, so that no round-off makes them too large
 
 
@@ -42,6 +43,8 @@ def data_set_atoms(mechanism: Shifted, p: Mixture, q: Mixture) -> Atoms:
     values, place = np.unique(losses, return_inverse=True)
     masses = np.bincount(place, weights=here[both], minlength=values.size) * _KEPT
     alone = float(here[(here > 0) & (there == 0)].sum()) * _KEPT
+    if not values.size:  # accountants look at losses
+        return Atoms(losses=(0.0,), masses=(_LEAST,), infinite=alone)
     return Atoms(losses=tuple(values.tolist()), masses=tuple(masses.tolist()), infinite=alone)
 
 
