@@ -23,7 +23,7 @@ _SAME = 1e-6  # relative distance of two epsilons that tell the same
 LONGEST_EXPONENT = 20.0  # a factor e^epsilon beyond that tells nobody anything
 
 COVERED = (
-    "every noisy update of the run, and so the trained model, every checkpoint, and all that follows from them alone",
+    "all that the steps release with noise, and so the trained model, every checkpoint, and what follows from it alone",
     "every data set of the stated sizes, not only the one at hand",
     "every attacker, also one who knows the code, the settings and all other records, and watches every step",
 )
@@ -189,7 +189,7 @@ def _group(epsilon: float | None) -> str:
 def _training(statement: Statement) -> Section:
     """How batches are drawn and how noise is added."""
     evaluation = statement.evaluation
-    prose = ("In every step a batch is drawn at random and noise is added to what it contributes:",)
+    prose = ("Every step draws as stated and adds noise to what is drawn:",)
     return Section(heading="Sampling and training", prose=prose, rows=tuple(phase_rows(evaluation)))
 
 
