@@ -52,8 +52,14 @@ def phase_bounds(
     above = (
         native_bound(hierarchy, _upto(path, level), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
         for level in range(1, unit)
+        if _knows_contents(hierarchy, path, level)
     )
     return (*bounds, *above)
+
+
+def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
+    """Whether a path tells the most that units of a level hold: of a tree only where they are not all drawn."""
+    return hierarchy.tree is None or isinstance(path.schemes[level - 1], Shuffle) or path.rate(level) < 1
 
 
 def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound | None:
@@ -61,6 +67,8 @@ def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, g
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     rhythms = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     if not isinstance(group.placement, tuple) or not simple or not clip or len(rhythms) > 1:
+        return None
+    if not _knows_contents(hierarchy, path, 1):
         return None
     return hidden_group(path, group.placement, _member(path, clip, adjacency))
 

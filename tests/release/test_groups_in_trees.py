@@ -1,6 +1,8 @@
 """Groups and records where sizes differ: no unit that exists is left out of account."""
 
+import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import pytest
 
@@ -83,3 +85,14 @@ def test_classes_that_tasks_are_built_of_are_left():
 def test_several_records_of_constructed_tasks_are_refused():
     with pytest.raises(UnsupportedError, match="got 2"):
         guarantee(plan(built(9, 9, 9), group_size=2))
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (1, 5), (1, 1, 6)], ids=str)
+@pytest.mark.parametrize("adjacency", [Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT])
+def test_a_group_costs_its_whole_shift_where_all_is_drawn(sizes, adjacency):
+    size, most = 3, 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    drawn = Hierarchy.of_tree(tree_of(list(sizes), NAMES), NAMES, (All(), All()))
+    epsilon = guarantee(plan(drawn, group_size=size, adjacency=adjacency)).epsilon
+    mu = size * most * 10**0.5 / 10  # ten steps under noise of 10
+    below = NormalDist().cdf
+    assert below(mu / 2 - epsilon / mu) - math.exp(epsilon) * below(-mu / 2 - epsilon / mu) <= 1e-5 * (1 + 1e-6)
