@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 NODES = 3  # Gauss-Legendre nodes between neighbouring edges
 NEGLIGIBLE = 1e-20  # tilted mass, by the deviation, of what is left out
 ROUND = 16  # copies composed before a lattice is widened
+_TILTED = 0.25  # tilt times the width of a cell, at most: the nodes err by 1e-10 then
 _NEAR = 1 << 14  # lattice points on either side of 0 before the lattice may be wider
 _MOST_CELLS = 200_000
 _MOST_DOUBLINGS = 13  # between the two lattices of a step
@@ -169,8 +170,10 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
             least = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
             y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / scales(pair, y)), np.ceil(least)))
     density, loss = density[max(0, used[0] - 1) : used[-1] + 2], loss[max(0, used[0] - 1) : used[-1] + 2]
-    weight = np.cbrt(density * np.gradient(loss, y) ** 2)
+    slope = np.abs(np.gradient(loss, y))
+    weight = np.cbrt(density * slope**2)
     widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * scales(pair, y))
+    widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
     bounds = [0, *_turns(loss), y.size - 1]
     return [
         _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1], widest[i : j + 1])

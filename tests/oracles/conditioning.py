@@ -13,6 +13,7 @@ from .inversion import crossing
 from .loss_parts import NODES, WEIGHTS
 
 FAR = 38.0  # standard deviations: beyond them a double holds no mass
+NEAR = np.geomspace(1e-10, 1.0, 16)  # losses
 TABLE = 6001
 PANELS = 60
 
@@ -73,8 +74,9 @@ class Step:
         return total + (1 - plain) * float(function(np.zeros(1))[0])
 
     def delta_2(self, epsilon):
-        """Two steps."""
-        return self.expectation(lambda loss: self.delta(epsilon - loss), (epsilon,))
+        """Two steps; the profile bends within tiny losses around 0, so there are many cuts close to epsilon."""
+        cuts = (epsilon + sign * away for sign in (-1, 1) for away in NEAR)
+        return self.expectation(lambda loss: self.delta(epsilon - loss), (epsilon, *cuts))
 
 
 def _nodes(part, cuts):
