@@ -11,8 +11,11 @@ from dpcalc.curves.atoms import Atoms
 from dpcalc.errors import InputError
 
 _LARGEST = 1_000_000  # values of the noise
+_KEPT = 36.0  # deviations within which all of P is told apart
+_NEAR = 20.0  # deviations of a shift up to which what Q has beyond is no more than round-off
 _FAR = 39.0  # deviations beyond which a discrete Gaussian has less than 1e-330
 _LEAST = 1e-290  # mass that a value is kept for
+_ROUND_OFF = 1e-12  # of masses in all
 _TOLD_APART = 16_000  # values on the grid; fewer cost more than 1e-5 of epsilon
 
 
@@ -62,8 +65,12 @@ def _discrete_gaussian(sigma: float, shift: int) -> Atoms:
     at_ends = np.append((cells * (1 - share)).sum(axis=1), 0.0) + np.append(0.0, (cells * share).sum(axis=1))
     losses = shift * (shift - 2 * (far - width * np.arange(at_ends.size))) / (2 * sigma * sigma)
     kept = at_ends > _LEAST
-    kept_losses, kept_masses = tuple(losses[kept].tolist()), tuple(at_ends[kept].tolist())
-    return Atoms(losses=kept_losses, masses=kept_masses, infinite=_LEAST, other_infinite=_LEAST)
+    losses, at_ends = losses[kept], at_ends[kept]
+    last = shift / 2 - losses[0] * sigma * sigma / shift  # x of the least loss; Q has its values beyond it alone
+    beyond = float(mass[x > last - shift].sum())
+    lacking = max(0.0, 1 - float(np.exp(np.log(at_ends) - losses).sum())) + _ROUND_OFF
+    other = max(_LEAST, min(beyond, lacking))
+    return Atoms(losses=tuple(losses.tolist()), masses=tuple(at_ends.tolist()), infinite=_LEAST, other_infinite=other)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,6 +110,15 @@ def test_a_wide_discrete_gaussian_on_fewer_losses(sigma, shift):
             assert exact * (1 - 1e-9) <= found <= exact * (1 + 3e-4)
 
 
+@pytest.mark.parametrize(("sigma", "shift"), [(0.0236, 1), (0.04, 1), (0.1, 3), (1.0, 19), (1.0, 30)])
+def test_discrete_gaussians_far_apart_cost_the_same_both_ways(sigma, shift):
+    """Once only one way: what P does not reach counted as if Q did not either."""
+    pair = DiscreteGaussian(noise_multiplier=sigma).pair(shift)
+    for epsilon in (0.0, 1.0, 50.0):
+        assert pair.swapped.delta(epsilon) == pytest.approx(pair.delta(epsilon), rel=1e-9)
+        assert pair.delta(epsilon) > 0.9
+
+
 @pytest.mark.parametrize(("scale", "shift"), [(0.5, 1), (3.0, 1), (3.0, 4)])
 def test_the_discrete_laplace(scale, shift):
     pair = DiscreteLaplace(noise_multiplier=scale).pair(shift)
