@@ -11,8 +11,6 @@ from dpcalc.curves.atoms import Atoms
 from dpcalc.errors import InputError
 
 _LARGEST = 1_000_000  # values of the noise
-_KEPT = 36.0  # deviations within which all of P is told apart
-_NEAR = 20.0  # deviations of a shift up to which what Q has beyond is no more than round-off
 _FAR = 39.0  # deviations beyond which a discrete Gaussian has less than 1e-330
 _LEAST = 1e-290  # mass that a value is kept for
 _ROUND_OFF = 1e-12  # of masses in all
