@@ -30,7 +30,7 @@ __all__ = ["LOWER", "UPPER", "Side", "delta_curve", "delta_interval", "interval"
 Array = NDArray[np.float64]
 
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
-RELATIVE_WIDTH = 1.6e-5  # aim for the width of the interval around epsilon
+RELATIVE_WIDTH = 1.2e-5  # aim for the width of the interval around epsilon
 ABSOLUTE_WIDTH = 1e-6  # of a small epsilon, instead
 ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
 MANY_WIDER = 4.0  # times that for many different steps, among which it is shared
