@@ -5,6 +5,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpcalc.adjacency import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
@@ -102,6 +103,8 @@ _ALSO = (
     "noise multiplier refers to"
 )
 _GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
+_ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
+_GUARANTEED = frozenset({"approximate-dp", "zcdp", "exponential", "rdp-curve"})
 VOTES = (
     "every unit is in the data of one teacher only",
     "only the noisy labels are released: no votes, no teacher, nothing about the noise",
@@ -135,6 +138,8 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         "counts, rates and sizes are public and do not depend on the data",
         _beyond(plan),
     ]
+    if plan.adjacency is Adjacency.ZERO_OUT and any(phase.mechanism.name in _GUARANTEED for phase in plan.phases):
+        lines.append(_ZEROED)
     hierarchy = plan.phases[0].hierarchy
     if hierarchy.depth > 1:
         lines.insert(

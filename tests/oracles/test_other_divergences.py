@@ -9,6 +9,7 @@ import pytest
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.mechanisms.rdp_table import RdpTable
+from dpcalc.planner.describe import assumptions
 from dpcalc.planner.evaluate import delta_of
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -56,3 +57,13 @@ def test_a_known_largest_loss_is_that_of_one_change(scheme, group, orders):
     for epsilon in (0.0, 0.1, 0.3, 0.5, 0.7):
         truth = max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p)))
         assert truth <= delta_of(plan, epsilon=epsilon).delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_what_zeroed_units_do_is_stated_where_nothing_else_tells(adjacency):
+    """Found by the worst mechanism of all: told from no unit, two zeroed ones of a Poisson draw cost more."""
+    hierarchy = Hierarchy(levels=(Level(name="record", count=3, scheme=Poisson(probability=Fraction(1, 2))),))
+    mechanism = RdpTable(curve=((2.0, 0.1),))
+    phase = Phase(name="one", hierarchy=hierarchy, mechanism=mechanism, clip=1, steps=1)
+    said = assumptions(Plan(phases=(phase,), unit=1, adjacency=adjacency, delta=1e-5))
+    assert any("zeroed" in line for line in said) == (adjacency is Adjacency.ZERO_OUT)
