@@ -148,7 +148,7 @@ def _held(curve: Held, moments: LogMoments, fineness: Fineness, sides: tuple[Sid
     at = np.array([fineness.tilt])
     inside = sum(count * float(one.cumulants(at)[0][0]) for one, count in moments.parts)
     log_norm = float(moments.cumulants(at)[0][0])
-    drawn = min(1.0, curve.rate * exp(min(inside - log_norm, 700.0)))
+    drawn = min(1.0, max(curve.rate * exp(min(inside - log_norm, 700.0)), 1e-300))
     steps = [(one, its, count) for (one, count), (its, _) in zip(curve.counts, moments.parts, strict=True)]
     composed = _composed(steps, replace(fineness, budget=fineness.budget / drawn), sides)
     return [
