@@ -159,7 +159,8 @@ def _around_minimum(
             if at in {0, orders.size}:
                 break
         if at == orders.size and high < _LARGEST_ORDER:
-            low, high = high / 2, min(high * _further(float(rises[0]), float(rises[-1])), _LARGEST_ORDER)
+            grown = high * float(slope[-1]) - float(value[-1])
+            low, high = high / 2, min(high * _further(-float(rises[-1]), grown), _LARGEST_ORDER)
         elif at == 0 and low > _SMALLEST_ORDER:
             low, high = low / 1e3, 2 * low
         else:
@@ -170,8 +171,6 @@ def _around_minimum(
             return orders, value, moments, high
 
 
-def _further(first: float, last: float) -> float:
-    """How much further to look for a sign change after two negative values, as if the function were a + b z^2."""
-    if not first < last:
-        return _FARTHEST
-    return min(max(4.0, 2 * math.sqrt(first / (first - last))), _FARTHEST)
+def _further(missing: float, grown: float) -> float:
+    """How much further to look for a sign change, as if what has grown so far were quadratic, as of a Gaussian."""
+    return min(max(4.0, 2 * math.sqrt(missing / max(grown, 1e-300))), _FARTHEST)

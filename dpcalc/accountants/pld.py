@@ -21,7 +21,7 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, compo
 from dpcalc.accountants.conversion import best_delta, best_epsilon
 from dpcalc.accountants.crossing import LARGE, Crossing, crossing, divergence, error_bound, untilted
 from dpcalc.accountants.far_losses import rare
-from dpcalc.curves.loss_moments import Curve, infinite_mass, segment_ends
+from dpcalc.curves.loss_moments import Curve, infinite_mass, largest_loss, segment_ends
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
@@ -100,7 +100,7 @@ def _on_lattices(
         finer = _finer(first, fineness)
         if finer is not None:
             first = crossing(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
-        ends.append(min(best.value, first.epsilon))
+        ends.append(min(best.value, largest_loss(counts.items()), first.epsilon))
     return tuple(ends)
 
 
@@ -111,7 +111,8 @@ def _finer(found: Crossing, fineness: Fineness) -> Fineness | None:
     the cells must be finer, and the round-off of the transforms may matter, too.
     """
     local = found.steepness / max(fineness.tilt * found.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
-    budget = max(WORST_WIDTH * found.steepness / max(local, 1.0) ** 2, fineness.budget / 16)
+    width = max(WORST_WIDTH, ABSOLUTE_WIDTH / max(found.epsilon, 1e-300))
+    budget = max(width * found.steepness / max(local, 1.0) ** 2, fineness.budget / 16)
     rough = found.roundoff > ROUNDED * found.steepness
     if not found.epsilon or not (rough or budget < fineness.budget / 2):
         return None

@@ -63,6 +63,21 @@ def infinite_mass(counts: Iterable[tuple[Curve, int]]) -> float:
     return -math.expm1(log_finite)
 
 
+def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
+    """A bound on the finite losses of a composition; infinite where nothing bounds them."""
+    total = 0.0
+    for curve, count in counts:
+        match curve:
+            case Held():
+                one = largest_loss(curve.counts)
+            case RdpCurve():
+                one = math.inf
+            case _:
+                one = max([0.0, *(part.max_loss for part in curve.segments), *curve.atoms[0]])
+        total += count * one
+    return total * (1 + 1e-12)
+
+
 def rarest(counts: Iterable[tuple[Curve, int]]) -> float:
     """The least probability of a part of a step that is told apart, or of a component of P."""
     found = 1.0
