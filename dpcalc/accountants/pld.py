@@ -17,8 +17,17 @@ from numpy.typing import NDArray
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.close_up import NEGLECTED, ROUNDED, end_close_up
 from dpcalc.accountants.closed_form import closed_form
-from dpcalc.accountants.composed_loss import LOWER, UPPER, Fineness, Side, composed_loss, doubles, extended
-from dpcalc.accountants.conversion import best_delta, best_epsilon
+from dpcalc.accountants.composed_loss import (
+    LOWER,
+    UPPER,
+    Composed,
+    Fineness,
+    Side,
+    composed_loss,
+    doubles,
+    extended,
+)
+from dpcalc.accountants.conversion import Moments, best_delta, best_epsilon
 from dpcalc.accountants.crossing import LARGE, Crossing, crossing, divergence, error_bound, untilted
 from dpcalc.accountants.far_losses import rare
 from dpcalc.curves.loss_moments import Curve, infinite_mass, largest_loss, segment_ends
@@ -34,6 +43,7 @@ RELATIVE_WIDTH = 1.2e-5  # aim for the width of the interval around epsilon
 ABSOLUTE_WIDTH = 1e-6  # of a small epsilon, instead
 ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
 MANY_WIDER = 4.0  # times that for many different steps, among which it is shared
+_COARSER, _COARSER_ATTEMPTS = 4.0, 4  # factor on the budget of what does not fit in memory, and how often
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
 _ATTEMPTS = 12  # at finding out how small delta is
 _TINY = 1e-300  # a delta below which there is none
@@ -92,7 +102,7 @@ def _on_lattices(
     width = max(width, ABSOLUTE_WIDTH / best.value)
     aim = width * max(tilt * best.value, 1.0) * min(math.sqrt(len(counts)), MANY_WIDER)
     fineness = Fineness(tilt=tilt, budget=aim, neglect=neglect, precision=doubles)
-    composed = composed_loss(counts, best.moments, fineness, sides)
+    composed = _that_fits(counts, best.moments, fineness, sides)
     ends = []
     for side, found in zip(sides, composed, strict=True):
         spent = (kept if side is UPPER else delta) - infinite
@@ -102,6 +112,18 @@ def _on_lattices(
             first = crossing(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
         ends.append(min(best.value, largest_loss(counts.items()), first.epsilon))
     return tuple(ends)
+
+
+def _that_fits(
+    counts: dict[Curve, int], moments: Moments, fineness: Fineness, sides: tuple[Side, ...]
+) -> list[Composed]:
+    """The composed loss as fine as asked, or as memory allows within some attempts: wider cells cost width alone."""
+    for _ in range(_COARSER_ATTEMPTS):
+        try:
+            return composed_loss(counts, moments, fineness, sides)
+        except ConvergenceError:
+            fineness = replace(fineness, budget=_COARSER * fineness.budget)
+    return composed_loss(counts, moments, fineness, sides)
 
 
 def _finer(found: Crossing, fineness: Fineness) -> Fineness | None:

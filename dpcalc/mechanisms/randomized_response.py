@@ -50,4 +50,5 @@ class RandomizedResponse:
         masses = reduce(np.convolve, [one] * answers)
         losses = loss * np.arange(-answers, answers + 1)
         told = masses > 0
-        return Atoms(losses=tuple(losses[told].tolist()), masses=tuple(masses[told].tolist()), other_infinite=0.0)
+        rest = float(masses[::-1][~told].sum())  # of the other records' answers, where no float holds these
+        return Atoms(losses=tuple(losses[told].tolist()), masses=tuple(masses[told].tolist()), other_infinite=rest)

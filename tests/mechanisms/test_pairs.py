@@ -363,3 +363,9 @@ def test_what_tells_all_does_so_both_ways():
         ahead = chained(pair, links)
         assert ahead.infinite == pytest.approx(delta, rel=1e-6)
         assert ahead.swapped.infinite == pytest.approx(delta, rel=1e-6)
+
+
+def test_answers_that_no_float_holds_are_told_apart_by_the_others():
+    pair = RandomizedResponse(truth_probability=1 - 1e-9, categories=2).pair(60)
+    assert pair.swapped.delta(100.0) == pytest.approx(1.0, rel=1e-6)
+    assert pair.delta(100.0) == pytest.approx(1.0, rel=1e-6)
