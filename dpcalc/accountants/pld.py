@@ -9,6 +9,7 @@ al. 2022 (2207.04380).
 """
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -109,7 +110,8 @@ def _on_lattices(
         first = crossing(found, spent, side)
         finer = _finer(first, fineness)
         if finer is not None:
-            first = crossing(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
+            with suppress(ConvergenceError):  # what does not fit in memory leaves the end there is
+                first = crossing(composed_loss(counts, best.moments, finer, (side,))[0], spent, side)
         ends.append(min(best.value, largest_loss(counts.items()), first.epsilon))
     return tuple(ends)
 

@@ -125,9 +125,9 @@ class LossMoments:
         raised = self.log_mass + z * self.loss
         top = np.maximum(raised.max(axis=1, keepdims=True), 0.0)
         tilted, mass, other = (np.exp(x - top) for x in (raised, self.log_mass, self.log_mass - self.loss))
-        grown = np.where(np.abs(z * self.loss) < 1, mass * np.expm1(np.clip(z * self.loss, -1, 1)), tilted - mass)
+        grown = _grown(z * self.loss, mass, tilted)
         small = np.maximum(z, 1.0) * np.abs(self.loss) < 0.5
-        direct = grown + z * (other - mass)
+        direct = grown + z * _grown(-self.loss, mass, other)
         used = np.flatnonzero(small.any(axis=0))
         series = mass[:, used] * _second_order(z, np.where(small[:, used], self.loss[used], 0.0))
         direct[:, used] = np.where(small[:, used], series, direct[:, used])
@@ -163,7 +163,7 @@ class LossMoments:
         kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + top
         loss, log_mass, raised = self.loss[kept], self.log_mass[kept], raised[kept]
         tilted, mass, other = (np.exp(x - top) for x in (raised, log_mass, log_mass - loss))
-        straight = float((tilted - mass if top else mass * np.expm1(real * loss)).sum())
+        straight, back = float(_grown(real * loss, mass, tilted).sum()), float(_grown(-loss, mass, other).sum())
         angle = step * loss
         turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
         turned = np.zeros(turn.shape, dtype=np.complex128)
@@ -172,9 +172,15 @@ class LossMoments:
             turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
             sums[k] = (turned * tilted).sum()
         orders = real + 1j * step * np.arange(count)
-        moment = sums + straight + orders * float((other - mass).sum())
+        moment = sums + straight + orders * back
         missing = self.infinite + orders * (self.infinite - self.only_other)
         return np.asarray(np.log(math.exp(-top) * (1 - missing) + moment) + top, dtype=np.complex128)
+
+
+def _grown(exponent: Array, mass: Array, raised: Array) -> Array:
+    """Mass times e^exponent - 1, where mass times e^exponent is known: without the difference where it loses digits."""
+    result: Array = np.where(np.abs(exponent) < 1, mass * np.expm1(np.clip(exponent, -1, 1)), raised - mass)
+    return result
 
 
 def _second_order(z: Array, loss: Array) -> Array:

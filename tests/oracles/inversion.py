@@ -139,14 +139,14 @@ def saddle(counts, delta):
             raise TooSlowError("no saddle point")
 
 
-def inverted_epsilon(counts, delta, *, most=MOST_POINTS):
+def inverted_epsilon(counts, delta, *, most=MOST_POINTS, left=LEFT_OF_SADDLE):
     """Epsilon of a composition [(curve, count), ...] at `delta`, to about 1e-8 relative.
 
     Raises:
         TooSlowError: where the moments need more than `most` points on the line.
     """
     best, bound = saddle(counts, delta)
-    order = LEFT_OF_SADDLE * best
+    order = left * best
     composition = Composition(counts, order)
     period = max((math.log(1 / delta) + 32) / order, composition.largest_loss())
     lost, previous = 0.0, math.inf
