@@ -14,6 +14,7 @@ from dpcalc.gate.verdict import Base, Change, Limit, Problem, Result, Verdict
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.plan import Plan
 
+SAME = 1e-6  # relative rise that may come from another lattice for the same losses
 MOST_CAUSES = 32  # differences of which each is given its own number
 _STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 """From the weakest: a record becomes nothing; it also joins or leaves; it also becomes any other one."""
@@ -127,10 +128,10 @@ def worsened(pair: Pair, base: Base, now: Guarantee, rise: Rise) -> Iterator[Pro
         yield replace(problem, severity=Severity.NOTE) if rise.agreed else problem
     yield from _claimed(pair, base)
     before, allowed = base.guarantee.epsilon, rise.allowed
-    if not now.epsilon > before:
+    if not now.epsilon > before * (1 + SAME):
         return
     problem = Problem(code="DPC401", severity=rise.severity, numbers=(before, now.epsilon))
-    if allowed is not None and now.epsilon > before * (1 + allowed.value / 100):
+    if allowed is not None and now.epsilon > before * (1 + allowed.value / 100) * (1 + SAME):
         numbers = (*problem.numbers, allowed.value)
         problem = Problem(code="DPC402", severity=Severity.ERROR, detail=allowed.source, numbers=numbers)
     elif allowed is not None:

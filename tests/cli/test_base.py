@@ -434,3 +434,15 @@ def test_two_files(dpcalc, tree):
     assert (
         dpcalc("diff", other, "run.yaml", "--exit-zero").code == dpcalc("diff", "run.yaml", other, "--exit-zero").code
     )
+
+
+def test_the_same_noise_said_otherwise_is_no_rise(real, tmp_path):
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    said = text(more="").replace("noise_multiplier: 1.1", "{}")
+    for path, noise in ((old, "noise_multiplier: 2.4"), (new, "noise_multiplier: 3, also: {noise_multiplier: 4}")):
+        path.write_text(said.replace("{}", noise), encoding="utf-8")
+    for pair in ((old, new), (new, old)):
+        ended = real("diff", *map(str, pair), "--json")
+        before, after = found(ended)[1]["base"]["guarantee"]["epsilon"], found(ended)[1]["guarantee"]["epsilon"]
+        assert after == pytest.approx(before, rel=1e-6)
+        assert "DPC401" not in {code for code, *_ in found(ended)[0]}
