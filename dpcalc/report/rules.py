@@ -158,8 +158,8 @@ RULES: dict[str, Rule] = {
     ),
     "DPC401": Rule(
         title="rise",
-        rule="epsilon is larger than in the base, by more than a millionth: a warning where nobody said how much it may "
-        "rise, a note within `max_increase_pct`, an error of `diff`.",
+        rule="epsilon is larger than in the base, by more than a millionth: a warning where nobody said how much it "
+        "may rise, a note within `max_increase_pct`, an error of `diff`.",
         reason="A budget that is used up in small unnoticed steps is used up all the same.",
         fix="Undo what the message names as the cause, or have the rise agreed and state `budget.max_increase_pct`.",
     ),
