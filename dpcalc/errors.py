@@ -22,6 +22,10 @@ class ConvergenceError(DpcalcError, ArithmeticError):
     """A computation did not reach a certified answer (exit code 3); no number is reported."""
 
 
+class TooLargeError(ConvergenceError):
+    """A lattice that would not fit in memory."""
+
+
 class OutOfTimeError(DpcalcError):
     """There was no answer in the time allowed (exit code 3); no number is reported."""
 

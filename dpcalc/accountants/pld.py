@@ -32,7 +32,7 @@ from dpcalc.accountants.conversion import Moments, best_delta, best_epsilon
 from dpcalc.accountants.crossing import LARGE, Crossing, crossing, divergence, error_bound, untilted
 from dpcalc.accountants.far_losses import rare
 from dpcalc.curves.loss_moments import Curve, infinite_mass, largest_loss, segment_ends
-from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError
 from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
 __all__ = ["LOWER", "UPPER", "Side", "delta_curve", "delta_interval", "interval", "pld"]
@@ -119,11 +119,11 @@ def _on_lattices(
 def _that_fits(
     counts: dict[Curve, int], moments: Moments, fineness: Fineness, sides: tuple[Side, ...]
 ) -> list[Composed]:
-    """The composed loss as fine as asked, or as memory allows within some attempts: wider cells cost width alone."""
-    for _ in range(_COARSER_ATTEMPTS):
+    """The composed loss as fine as asked; from below alone, as fine as memory allows within some attempts."""
+    for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
         try:
             return composed_loss(counts, moments, fineness, sides)
-        except ConvergenceError:
+        except TooLargeError:
             fineness = replace(fineness, budget=_COARSER * fineness.budget)
     return composed_loss(counts, moments, fineness, sides)
 

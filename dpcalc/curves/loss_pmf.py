@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.errors import ConvergenceError
+from dpcalc.errors import TooLargeError
 from dpcalc.numerics.convolve import convolve, cyclic_powers, cyclic_powers_beyond, fast_size, norm, unit_roundoff
 
 Array = NDArray[np.float64]
@@ -86,7 +86,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
 
     Raises:
-        ConvergenceError: if the lattice would not fit in memory.
+        TooLargeError: if the lattice would not fit in memory.
     """
     windows = [_window(pmf, count) for count in counts]
     size = _size(windows)
@@ -124,7 +124,7 @@ def _size(windows: list[tuple[int, int]]) -> int:
     """A transform size that holds every window."""
     size = fast_size(max(high - low + 1 for low, high in windows))
     if size > MOST_ENTRIES:
-        raise ConvergenceError(
+        raise TooLargeError(
             f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
         )
     return size
@@ -218,7 +218,7 @@ def told_apart(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf
     place = sign * math.ceil(-sign * pmf.origin / pmf.spacing)
     start, end = min(pmf.start, place), max(pmf.start + pmf.mass.size, place + 1)
     if end - start > MOST_ENTRIES:
-        raise ConvergenceError(f"privacy loss lattice: expected at most {MOST_ENTRIES} entries; try --method rdp")
+        raise TooLargeError(f"privacy loss lattice: expected at most {MOST_ENTRIES} entries; try --method rdp")
     mass = np.zeros(end - start, dtype=pmf.mass.dtype)
     mass[pmf.start - start : pmf.start - start + pmf.mass.size] = scale * pmf.mass
     at = pmf.origin + place * pmf.spacing

@@ -78,8 +78,8 @@ def test_a_lattice_wider_than_the_exponent_of_a_float(case):
 
 
 def test_what_does_not_fit_in_memory_is_said_and_bounded_otherwise():
-    """Jumps of 60,000 on every second of 400,000 steps."""
-    case = problem("1/2", 160, (160,), (0,), swapped=False, sigma=0.4553, steps=389029, delta=7.99e-15)
+    """Jumps of 60,000 on every second of ten thousand million steps."""
+    case = problem("1/2", 160, (160,), (0,), swapped=False, sigma=0.4553, steps=10**10, delta=7.99e-15)
     with pytest.raises(ConvergenceError, match="try --method rdp"):
         interval({case.profile: case.steps}, delta=case.delta, sides=(UPPER,))
     answer = auto({case.profile: case.steps}, delta=case.delta)

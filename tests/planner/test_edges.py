@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dpcalc.accountants.conversion import best_delta
 from dpcalc.adjacency import Adjacency
 from dpcalc.config import load
 from dpcalc.errors import ConvergenceError
@@ -14,8 +15,10 @@ from dpcalc.mechanisms import Gaussian
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import releases
 from dpcalc.planner.search import NoSolution
 from dpcalc.planner.solve import solve
+from dpcalc.release.tree import step_counts
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.oracles.exact_gaussian import exact_delta
@@ -74,11 +77,19 @@ def test_delta_at_the_epsilon_of_a_delta_is_that_delta():
     assert found.delta_lower <= 1e-5 <= found.delta * 1.001
 
 
-def test_a_delta_that_no_lattice_holds_is_that_of_the_moments():
+def test_a_delta_far_out_is_below_that_of_the_moments():
     plan = load(str(SAMPLES / "mini_imagenet_5way_1shot.yaml")).plan
-    near, far = delta_of(plan, epsilon=50.0), delta_of(plan, epsilon=100.0)
-    assert (near.method, near.delta_lower, far.method) == ("pld", None, "rdp")
-    assert 0 < far.delta < near.delta
+    for epsilon in (50.0, 100.0):
+        found = delta_of(plan, epsilon=epsilon)
+        moments = max(best_delta(step_counts(one), epsilon=epsilon).value for one in releases(plan).releases.values())
+        assert 0 < found.delta < moments
+
+
+def test_a_delta_that_no_lattice_holds_is_that_of_the_moments():
+    plan = plan_of(Poisson(probability=Fraction(1, 2)), noise=0.0028456, steps=10**10)
+    found = delta_of(plan, epsilon=guarantee(plan, method="rdp").epsilon)
+    assert found.method == "rdp"
+    assert 0 < found.delta <= plan.delta * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 4.0])
