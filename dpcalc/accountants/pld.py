@@ -40,10 +40,11 @@ __all__ = ["LOWER", "UPPER", "Side", "delta_curve", "delta_interval", "interval"
 Array = NDArray[np.float64]
 
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
+WIDEST = 1.5 * WORST_WIDTH  # that does not
 RELATIVE_WIDTH = 1.2e-5  # aim for the width of the interval around epsilon
 ABSOLUTE_WIDTH = 1e-6  # of a small epsilon, instead
 ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
-MANY_WIDER = 4.0  # times that for many different steps, among which it is shared
+MANY_WIDER = 16.0  # times that for many different steps, among which it is shared
 _COARSER, _COARSER_ATTEMPTS = 4.0, 4  # factor on the budget of what does not fit in memory, and how often
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
 _ATTEMPTS = 12  # at finding out how small delta is
@@ -101,7 +102,7 @@ def _on_lattices(
         return tuple(end_close_up(few, side, max(width, ABSOLUTE_WIDTH / few.guess)) for side in sides)
     tilt = min(best.order, STEEPEST / best.value)
     width = max(width, ABSOLUTE_WIDTH / best.value)
-    aim = width * max(tilt * best.value, 1.0) * min(math.sqrt(len(counts)), MANY_WIDER)
+    aim = min(width * min(math.sqrt(len(counts)), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
     fineness = Fineness(tilt=tilt, budget=aim, neglect=neglect, precision=doubles)
     composed = _that_fits(counts, best.moments, fineness, sides)
     ends = []

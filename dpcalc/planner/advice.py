@@ -42,7 +42,7 @@ def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[N
     if not plan.is_gaussian:
         return _of_curves(plan, epsilon, cost)
     notes = []
-    tools = poisson_tools(plan)
+    tools = poisson_tools(plan, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single examples, add-remove"
         notes.append(Note(text=text, epsilons=(tools.epsilon,)))

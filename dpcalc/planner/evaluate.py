@@ -220,7 +220,7 @@ def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:
     rows = []
     if main.method != "rdp":
         rows.append(accountant_row(plan, "rdp"))
-    published = theorem_3(plan)
+    published = theorem_3(plan, known=main.epsilon)
     if published is not None and not published.valid:
         rows.append(published)
     rows += [row for row in group_rows(plan) if row.bound == GROUP_MIXTURE and not row.valid]

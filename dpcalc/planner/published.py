@@ -24,8 +24,12 @@ FLAT_POISSON = "flat Poisson"
 GAUSSIAN_ONLY = "does not apply: for Gaussian noise only"
 
 
-def theorem_3(plan: Plan) -> Row | None:
+def theorem_3(plan: Plan, *, known: float | None = None) -> Row | None:
     """Theorem 3 of Tombs, Kotevska, Young 2022: as if the record came from one flat draw of rate eta.
+
+    Args:
+        plan: a training run.
+        known: epsilon of the one-step bound, if it is at hand: it is the row's where the formula is that bound.
 
     Returns:
         The row, marked valid only where the formula is the one-step bound itself; None under relations the
@@ -55,7 +59,7 @@ def theorem_3(plan: Plan) -> Row | None:
     return Row(
         method="pld",
         bound=THEOREM_3,
-        epsilon=both_directions(steps, plan.delta),
+        epsilon=both_directions(steps, plan.delta) if known is None or not valid else known,
         kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
         valid=valid,
         note="the same as the one-step bound here"
@@ -65,8 +69,13 @@ def theorem_3(plan: Plan) -> Row | None:
     )
 
 
-def poisson_tools(plan: Plan) -> Row:
-    """What tools print that know only flat Poisson sampling of single examples: Opacus, TF-Privacy, JAX-Privacy."""
+def poisson_tools(plan: Plan, *, known: float | None = None) -> Row:
+    """What tools print that know only flat Poisson sampling of single examples: Opacus, TF-Privacy, JAX-Privacy.
+
+    Args:
+        plan: a training run.
+        known: as for `theorem_3`.
+    """
     if not plan.is_gaussian:
         return Row(
             method="pld", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=GAUSSIAN_ONLY
@@ -83,7 +92,7 @@ def poisson_tools(plan: Plan) -> Row:
     return Row(
         method="pld",
         bound=FLAT_POISSON,
-        epsilon=both_directions([steps], plan.delta),
+        epsilon=both_directions([steps], plan.delta) if known is None or not valid else known,
         kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
         valid=valid,
         note="what Opacus and TF-Privacy print"
