@@ -63,7 +63,7 @@ def run_many(block, size, *, rarest, most):
 
 @pytest.mark.parametrize("block", range(10))
 def test_many_draws_of_the_unit(block):
-    run_many(block, 16, rarest=1e-5, most=400)
+    run_many(block, 20, rarest=1e-5, most=400)
 
 
 @pytest.mark.slow
