@@ -84,13 +84,6 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         >>> plan(batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
         14063
     """
-    if scheme == "poisson" and isinstance(sample_rate, Fraction) and decimal(sample_rate) is None:
-        if batch_size is not None or dataset_size is not None:
-            raise InputError(
-                f"sample_rate: expected a decimal number beside other sizes, got {sample_rate}; "
-                "give batch_size and dataset_size in its place"
-            )
-        batch_size, dataset_size, sample_rate = sample_rate.numerator, sample_rate.denominator, None
     given = {
         "--adjacency": adjacency,
         "--method": method,
@@ -200,11 +193,13 @@ def _told(loaded: Loaded) -> Plan:
 
 
 def _text(value: Number) -> str:
-    """A number as the command line takes it."""
+    """A number as the command line takes it; a fraction that is no decimal as a quotient."""
     if isinstance(value, str):
         return value
-    exact = decimal(Fraction(value)) if isinstance(value, Rational) else None
-    return exact or repr(float(value))
+    if not isinstance(value, Rational):
+        return repr(float(value))
+    exact = Fraction(value)
+    return decimal(exact) or f"{exact.numerator}/{exact.denominator}"
 
 
 def _of_argument(diagnostic: Diagnostic) -> Diagnostic:

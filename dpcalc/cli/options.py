@@ -61,7 +61,9 @@ Method = Annotated[
     _override("--method", "NAME", "The accountant: auto, pld, rdp, rdp-classic, moments, optimal, advanced, basic."),
 ]
 Scheme = Annotated[str | None, _override("--scheme", "NAME", "poisson, fixed, with-replacement, shuffle or all.")]
-SampleRate = Annotated[str | None, _override("--sample-rate", "Q", "Probability that a Poisson step draws an example.")]
+SampleRate = Annotated[
+    str | None, _override("--sample-rate", "Q", "Probability that a Poisson step draws an example, e.g. 0.01 or 1/97.")
+]
 BatchSize = Annotated[str | None, _override("--batch-size", "N", "Examples a step draws; on average, for Poisson.")]
 DatasetSize = Annotated[str | None, _override("--dataset-size", "N", "Number of examples.")]
 Steps = Annotated[str | None, _override("--steps", "N", "Noisy updates in all.")]

@@ -119,7 +119,7 @@ def _fitting(rate: str) -> int:
 
     Nothing is computed from it: the rate itself is stated, and exact.
     """
-    number = scalars.exact(rate)
+    number = scalars.exact(rate) or scalars.quotient(rate)
     return ceil(1 / number) if number is not None and Fraction(1, MAX_COUNT) <= number <= 1 else 1
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from dpcalc.config.json_schema import json_schema
-from dpcalc.config.values import Schema
+from dpcalc.config.values import QUOTIENT_PATTERN, Schema
 
 LEVEL = "<level>"  # stands for the name of a level
 _HEAD = """# Keys of a dpcalc config
@@ -69,6 +69,8 @@ def _kind(one: Schema) -> str:
         return ", ".join(f"`{word}`" for word in one["enum"])
     if "const" in one:
         return f"`{one['const']:g}`" if isinstance(one["const"], float) else f"`{one['const']}`"
+    if one.get("pattern") == QUOTIENT_PATTERN:
+        return "quotient such as `1/97`"
     if one["type"] == "string":
         return "text"
     if one["type"] in {"array", "object"}:

@@ -38,7 +38,7 @@ def normal_form(plan: Plan) -> str:
 
     Note:
         Numbers are exact. An expected number or a rate is written, whichever is a finite decimal, and the other
-        one as a remark; `epochs` have become steps.
+        one as a remark; where neither is one the rate is a quotient such as 1/97. `epochs` have become steps.
     """
     phases = plan.phases
     run = (
@@ -167,7 +167,7 @@ def _amount(level: Level) -> tuple[str, str]:
 
 
 def _rate(level: Level, rate: Fraction) -> tuple[str, str]:
-    """A rate as a finite decimal, or the expected number where only that is one."""
+    """A rate as a finite decimal, the expected number where only that is one, else the rate as a quotient."""
     expected = rate * level.count
     stated = scalars.decimal(rate)
     if stated is not None and not level.is_equal:
@@ -175,9 +175,12 @@ def _rate(level: Level, rate: Fraction) -> tuple[str, str]:
     if stated is not None and expected.denominator != 1:
         return f", rate: {stated}", f"expected {_near(expected)}"
     stated = scalars.decimal(expected) if level.is_equal else None
+    if stated is not None:
+        return f", expected: {stated}", f"rate {_near(rate)}"
+    stated = scalars.probability(rate)
     if stated is None:
-        raise InputError(f"level {level.name}: expected a rate that is a decimal number, got {rate}")
-    return f", expected: {stated}", f"rate {_near(rate)}"
+        raise InputError(f"level {level.name}: expected a rate of at most {scalars.MAX_DIGITS} characters, got {rate}")
+    return f", rate: {stated}", f"expected {_near(expected)}" if level.is_equal else ""
 
 
 def quoted(word: str) -> str:

@@ -14,6 +14,9 @@ _DIGITS = r"[0-9]+(?:_[0-9]+)*"
 _NUMBER = re.compile(
     rf"[-+]?(?:(?:0|[1-9][0-9]*(?:_[0-9]+)*)(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE](?P<exponent>[-+]?[0-9]+))?"
 )
+_WHOLE = r"[1-9][0-9]*(?:_[0-9]+)*"
+QUOTIENT = rf"{_WHOLE} */ *{_WHOLE}"
+_QUOTIENT = re.compile(rf"(?P<over>{_WHOLE}) */ *(?P<under>{_WHOLE})")
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
@@ -36,7 +39,7 @@ def value(scalar: Scalar) -> Value:
     Note:
         Quoted words are always texts. Numbers are decimal: digits with single underscores between them, a
         point, an exponent. Anything else that looks like a number (`010`, `0x1f`, `1/256`, `.inf`) is a text
-        here, and an error where a number is due.
+        here, and an error where a number is due; where a probability is due, `quotient` reads `1/256`.
     """
     if not scalar.plain:
         return scalar.text
@@ -51,6 +54,16 @@ def exact(text: str) -> Fraction | None:
     """The number that a word is when it stands in a file without quotes, None when it is none."""
     found = number(text) if not _reason(text) else text
     return found if isinstance(found, Fraction) else None
+
+
+def quotient(text: str) -> Fraction | None:
+    """Return the exact value of a quotient of two whole numbers such as `1/97`, None when the text is none.
+
+    Rates are often no decimal numbers: Opacus draws with 1 / number of batches. In JSON a quotient needs quotes, so
+    that they do not matter here.
+    """
+    found = _QUOTIENT.fullmatch(text) if len(text) <= MAX_DIGITS else None
+    return Fraction(int(found["over"]), int(found["under"])) if found else None
 
 
 def number(text: str) -> Fraction | str:
@@ -73,6 +86,12 @@ def decimal(number: Fraction) -> str | None:
         return None
     plain, powered = format(exact, "f"), format(exact, "e")
     return powered if len(powered) + 2 < len(plain) else plain
+
+
+def probability(number: Fraction) -> str | None:
+    """Return the word that means a probability: a decimal, else a quotient; None when both are very long."""
+    text = f"{number.numerator}/{number.denominator}"
+    return decimal(number) or (text if len(text) <= MAX_DIGITS else None)
 
 
 def out_of_reach(scalar: Scalar) -> str:
@@ -134,7 +153,7 @@ _LOOKALIKES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (re.compile(r"0[xob][0-9a-fA-F]+"), _decimal),
     (
         re.compile(r"[0-9.]+ */ *[0-9.]+"),
-        lambda _: "write a decimal number; for a Poisson draw `expected` gives the exact rate expected / count",
+        lambda _: "write a decimal number; rates and probabilities may be quotients of two whole numbers, such as 1/97",
     ),
     (re.compile(r"[0-9.]+ *%"), lambda _: "write a plain number: 1% is 0.01"),
     (re.compile(r"[0-9]{1,3}(,[0-9]{3})+"), lambda text: f"write {text.replace(',', '_')}"),

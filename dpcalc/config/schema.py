@@ -110,7 +110,10 @@ class PoissonDraw(HeldDraw):
     """Each one on its own with the same probability; exactly one of rate and expected (see `meaning`)."""
 
     scheme: Literal["poisson"]
-    rate: Rate | None = Field(default=None, description="Probability that one is drawn, for scheme poisson.")
+    rate: Rate | None = Field(
+        default=None,
+        description="Probability that one is drawn, for scheme poisson; exact, also as a quotient such as 1/97.",
+    )
     expected: Expected | None = Field(
         default=None, description="How many are drawn on average, for scheme poisson; the rate is expected / count."
     )
@@ -172,7 +175,8 @@ class Privacy(Model):
         "default), one exchanged (replace-one), or one whose contribution is nothing (zero-out).",
     )
     delta: Delta = Field(
-        description="The delta of the guarantee; well below 1 / number of protected units to mean anything."
+        description="The delta of the guarantee, also as a quotient such as 1/1000000; well below 1 / number of "
+        "protected units to mean anything."
     )
     group_size: Count = Field(default=1, description="Units that are protected together, wherever they are.")
 

@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from dpcalc.config.diagnostics import visible
 from dpcalc.config.nodes import USER_KEY
+from dpcalc.config.scalars import QUOTIENT, quotient
 
 MAX_COUNT = 10**15
 MAX_LABEL = 200
@@ -37,6 +38,7 @@ RESERVED = frozenset(
 )
 _INVISIBLE = r"\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # what terminals obey, and readers miss
 _TINY = Fraction(1, 10**15)
+QUOTIENT_PATTERN = f"^{QUOTIENT}$"
 Schema = dict[str, Any]
 
 
@@ -84,15 +86,18 @@ class WholeNumber(Kind):
 
 @dataclass(frozen=True)
 class Exact(Kind):
-    """Exact numbers between two ends, or zero beside them."""
+    """Exact numbers between two ends, or zero beside them; of probabilities also quotients such as `1/97`."""
 
     least: Fraction
     most: Fraction
     words: str
     gap: tuple[Fraction, ...] = ()
+    quotients: bool = False
 
     def __call__(self, value: object) -> Fraction:
         """The number, if it is one."""
+        if self.quotients and isinstance(value, str):
+            value = quotient(value) or value
         if not isinstance(value, Fraction):
             raise PydanticCustomError("wrong_type", "a number")
         if not self.least <= value <= self.most and value not in self.gap:
@@ -101,8 +106,10 @@ class Exact(Kind):
 
     def described(self) -> Schema:
         """The range, as near as floating-point numbers come to it."""
-        inside = {"type": "number", "minimum": float(self.least), "maximum": float(self.most)}
-        return {"anyOf": [{"const": float(value)} for value in self.gap] + [inside]} if self.gap else inside
+        inside: Schema = {"type": "number", "minimum": float(self.least), "maximum": float(self.most)}
+        others: list[Schema] = [{"const": float(value)} for value in self.gap]
+        quotient: list[Schema] = [{"type": "string", "pattern": QUOTIENT_PATTERN}] if self.quotients else []
+        return {"anyOf": [*others, inside, *quotient]} if others or quotient else inside
 
 
 class LevelWord(Kind):
@@ -146,7 +153,7 @@ class ShownText(Kind):
 Count = Annotated[int, WholeNumber(1)]
 Number = Annotated[int, WholeNumber(0)]
 Steps = Number
-Rate = Annotated[Fraction, Exact(_TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1")]
+Rate = Annotated[Fraction, Exact(_TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1", quotients=True)]
 Expected = Annotated[Fraction, Exact(_TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")]
 Epochs = Annotated[Fraction, Exact(Fraction(0), Fraction(MAX_COUNT), "from 0 to 1e+15")]
 Noise = Annotated[Fraction, Exact(Fraction(1, 10**6), Fraction(10**9), "0, or from 1e-6 to 1e9", gap=(Fraction(0),))]
@@ -158,11 +165,13 @@ Gamma = Annotated[Fraction, Exact(Fraction(1, 10**6), Fraction(50), "from 1e-6 t
 Threshold = Annotated[Fraction, Exact(Fraction(0), Fraction(10**9), "from 0 to 1e9")]
 Pure = Annotated[Fraction, Exact(Fraction(0), Fraction(100), "from 0 to 100")]
 Positive = Annotated[Fraction, Exact(Fraction(1, 10**9), Fraction(100), "from 1e-9 to 100")]
-Chance = Annotated[Fraction, Exact(Fraction(0), 1 - _TINY, "at least 0 and below 1")]
+Chance = Annotated[Fraction, Exact(Fraction(0), 1 - _TINY, "at least 0 and below 1", quotients=True)]
 Order = Annotated[Fraction, Exact(2 + Fraction(1, 10**9), Fraction(10**9), "above 2 and at most 1e9")]
 Categories = Annotated[int, WholeNumber(2)]
 Norm = Annotated[Fraction, Exact(Fraction(1, 10**100), Fraction(10**100), "more than 0 and at most 1e100")]
-Delta = Annotated[Fraction, Exact(Fraction(1, 10**300), 1 - _TINY, "more than 0 (at least 1e-300) and below 1")]
+Delta = Annotated[
+    Fraction, Exact(Fraction(1, 10**300), 1 - _TINY, "more than 0 (at least 1e-300) and below 1", quotients=True)
+]
 Amount = Annotated[Fraction, Exact(Fraction(0), Fraction(10**9), "from 0 to 1e9")]
 Repeats = Annotated[Fraction, Exact(1 + Fraction(1, 10**6), Fraction(10**9), "more than 1 and at most 1e9")]
 Shape = Annotated[Fraction, Exact(Fraction(1, 10**6) - 1, Fraction(10**6), "more than -1 and at most 1e6")]

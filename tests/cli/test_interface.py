@@ -141,12 +141,20 @@ def test_numbers_mean_what_flags_do(given, flags, printed):
         ("0.1", Fraction(1, 10)),
         (Fraction(1, 10), Fraction(1, 10)),
         (Fraction(256, 60_000), Fraction(8, 1875)),
+        (Fraction(1, 97), Fraction(1, 97)),
+        ("1/97", Fraction(1, 97)),
         (1, Fraction(1)),
     ],
 )
 def test_rates_are_exact(rate, exact):
     (phase,) = plan(sample_rate=rate, **FLAT).phases
     assert phase.hierarchy.level(1).rate == exact
+
+
+def test_a_quotient_beside_a_number_of_examples():
+    (phase,) = plan(sample_rate=Fraction(1, 97), dataset_size=50_000, **FLAT).phases
+    assert (phase.hierarchy.level(1).rate, phase.hierarchy.units(1)) == (Fraction(1, 97), 50_000)
+    assert plan(sample_rate=Fraction(1, 97), **(FLAT | {"delta": Fraction(1, 60_000)})).delta == 1 / 60_000
 
 
 def test_epochs_become_steps():
@@ -162,7 +170,8 @@ def test_epochs_become_steps():
         ({"batch_size": 10}, ["dataset_size"]),
         ({"sample_rate": 1.5}, ["sample_rate: error[DPC106]", "1.5"]),
         ({"sample_rate": float("nan")}, ["sample_rate: error[DPC102]"]),
-        ({"sample_rate": Fraction(1, 3), "dataset_size": 10}, ["sample_rate: ", "1/3", "batch_size"]),
+        ({"sample_rate": Fraction(4, 3)}, ["sample_rate: error[DPC106]", "4/3"]),
+        ({"sample_rate": 0.1, "steps": Fraction(1, 3)}, ["steps: error[DPC102]", "1/3"]),
         ({"sample_rate": Fraction(1, 3), "scheme": "fixed"}, ["batch_size"]),
         ({"sample_rate": 0.1, "adjacency": "swap"}, ["adjacency: error[DPC104]", "replace-one"]),
         ({"sample_rate": 0.1, "steps": 1.5, "delta": 0}, ["steps: error[DPC102]", "delta: error[DPC106]"]),

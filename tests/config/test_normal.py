@@ -57,6 +57,8 @@ TEXTS = [
     flat({"sampling": "{scheme: poisson, rate: 0.123456789012345678901234567890}"}),
     flat({"sampling": "{scheme: poisson, rate: 1e-15}"}),
     flat({"sampling": "{scheme: poisson, expected: 0.1}"}),
+    flat({"sampling": "{scheme: poisson, rate: 1/97}", "privacy": "{delta: 1/60000}"}),
+    flat({"sampling": "{scheme: poisson, rate: '3 / 1_000_003'}", "training": "{epochs: 2}"}),
     flat({"sampling": "{scheme: all}"}),
     flat({"sampling": "{scheme: fixed, size: 60_000}"}),
     flat({"mechanism": "{noise_multiplier: 0, max_grad_norm: 1e100, clip: batch}"}),
@@ -190,5 +192,6 @@ def test_a_rate_that_no_file_can_say():
         return Plan(phases=(run,), unit=1, adjacency=loaded.plan.adjacency, delta=1e-5)
 
     assert "expected: 20000}" in normal_form(with_rate(Fraction(1, 3)))
-    with pytest.raises(InputError, match="decimal"):
-        normal_form(with_rate(Fraction(1, 7)))
+    assert "rate: 1/7}" in normal_form(with_rate(Fraction(1, 7)))
+    with pytest.raises(InputError, match="at most 80 characters"):
+        normal_form(with_rate(Fraction(1, 3**200)))

@@ -41,6 +41,46 @@ def test_rates_are_exact_decimals(written, rate):
     assert loaded.phases[0].hierarchy.level(1).rate == rate
 
 
+@pytest.mark.parametrize(
+    ("written", "rate"),
+    [
+        ("1/97", Fraction(1, 97)),
+        ("512 / 50_000", Fraction(512, 50_000)),
+        ("'1/97'", Fraction(1, 97)),  # as JSON has to write it
+        ("1/1", Fraction(1)),
+        (f"1/{10**15}", Fraction(1, 10**15)),
+    ],
+)
+def test_rates_are_exact_quotients(written, rate):
+    loaded = plan(flat({"sampling": f"{{scheme: poisson, rate: {written}}}"}))
+    assert loaded.phases[0].hierarchy.level(1).rate == rate
+
+
+@pytest.mark.parametrize(
+    "written", ["1/0", "0/5", "-1/97", "1/-97", "01/97", "1/97/2", "1.0/97", "1/9_", "1//9", "x/9"]
+)
+def test_what_is_no_quotient(written):
+    (error,) = errors(flat({"sampling": f"{{scheme: poisson, rate: {written}}}"}))
+    assert (error.code, error.line) == ("DPC102", 3)
+    assert f"got the string '{written}'" in error.message
+
+
+def test_a_quotient_too_long_to_be_taken():
+    (error,) = errors(flat({"sampling": f"{{scheme: poisson, rate: 1/{'9' * 80}}}"}))
+    assert error.code == "DPC102"
+
+
+@pytest.mark.parametrize("name", ["data", "training", "mechanism"])
+def test_quotients_are_for_probabilities(name):
+    key = {"data": "examples", "training": "steps", "mechanism": "noise_multiplier"}[name]
+    (error,) = errors(flat({name: f"{{{key}: 8/2}}"}))
+    assert (error.code, "rates and probabilities may be quotients" in error.hint) == ("DPC102", True)
+
+
+def test_delta_as_a_quotient_is_the_nearest_float():
+    assert plan(flat({"privacy": "{delta: 1/60_000}"})).delta == 1 / 60_000
+
+
 @pytest.mark.parametrize(("written", "value"), [("1e-5", 1e-5), ("1.0e-5", 1e-5), ("0.00001", 1e-5), ("3e-6", 3e-6)])
 def test_delta_is_the_nearest_float(written, value):
     assert plan(flat({"privacy": f"{{delta: {written}}}"})).delta == value

@@ -85,6 +85,7 @@ VALID = [
         }
     ),
     flat({"tuning": "{mean: 20}"}),
+    flat({"sampling": "{scheme: poisson, rate: 1/97}", "privacy": "{delta: 1/60_000}"}),
     flat({"tuning": "{mean: 1.5, distribution: negative-binomial, shape: -0.5}"}),
     flat({"mechanism": None, "phases": "[{mechanism: {noise_multiplier: 2, type: gaussian, clip: batch}}]"}),
     *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "sample_configs").glob("*.yaml"))),
@@ -136,6 +137,7 @@ ONLY_DPCALC = {
         "python tag",
         "float tag",
     },
+    "what a quotient is worth": {"large fraction"},
     "which file it is": {"votes of no kind", "votes elsewhere"},
     "one part names or bounds another": {
         "no outer level",
