@@ -108,23 +108,31 @@ def _guarantee(statement: Statement, budget: Budget | None) -> Section:
     if guarantee.finite:
         promise = (
             f"Whether {PROMISES[guarantee.adjacency].format(protected(guarantee))} changes the probability of anything "
-            f"that the result of the training may reveal by at most a factor of {_factor(guarantee.epsilon)}, and by "
+            f"that the result of the training may reveal by at most a factor of {_factor(_epsilon(guarantee, budget))}, and by "
             f"at most {as_given(guarantee.delta)} on top of that."
         )
     return Section(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(guarantee, budget)))
 
 
-def _factor(epsilon: float) -> str:
-    """e^epsilon, in figures where they tell something."""
-    figures = f" ({rounded_up(math.exp(epsilon))})" if epsilon < LONGEST_EXPONENT else ""
-    return f"e^{rounded_up(epsilon)}{figures}"
+def _epsilon(guarantee: Guarantee, budget: Budget | None) -> str:
+    """Return the upper bound on epsilon as it is printed: rounded up, on its own side of the budget."""
+    return rounded_up(guarantee.epsilon, apart_from=None if budget is None else budget.epsilon)
+
+
+def _factor(epsilon: str) -> str:
+    """Return e^epsilon for a printed epsilon; in figures, rounded up, where these are short.
+
+    Whoever recomputes it from the printed epsilon must find the printed factor.
+    """
+    printed = float(epsilon)
+    figures = f" ({rounded_up(math.exp(printed))})" if printed < LONGEST_EXPONENT else ""
+    return f"e^{epsilon}{figures}"
 
 
 def _guarantee_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tuple[str, str]]:
     """The parts of the guarantee by name."""
     limit = None if budget is None else budget.epsilon
-    epsilon = rounded_up(guarantee.epsilon, apart_from=limit)
-    yield "epsilon", f"at most {epsilon}" if guarantee.finite else "infinite"
+    yield "epsilon", f"at most {_epsilon(guarantee, budget)}" if guarantee.finite else "infinite"
     if guarantee.epsilon_lower is not None:
         rest = "the bound is met" if guarantee.tight else "what lies between the two is open"
         yield "epsilon_lower", f"{rounded_down(guarantee.epsilon_lower)}: what an actual data set costs; {rest}"

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from decimal import Context, Decimal
 
 import pytest
 
@@ -29,6 +30,19 @@ def test_upper_bounds_are_rounded_up_and_lower_ends_down():
     assert "right in at most 55.1% of cases" in text
     assert "0.1% false alarms detects at most 0.230%, where guessing detects 0.1%" in text
     assert "epsilon at most 697, if every step held the unit" in text
+
+
+@pytest.mark.parametrize("budget", [None, Budget(epsilon=4.2613)])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.946867, 4.26123, 7.7251, 19.84, *(0.05 * 1.37**n for n in range(18))])
+def test_the_factor_is_that_of_the_printed_epsilon(epsilon, budget):
+    """A reviewer's calculator is asked: e^4.27 is 71.53, to three digits 71.6, however epsilon goes on."""
+    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=epsilon, epsilon_lower=None))
+    text = text_of(replace(STATEMENT, evaluation=evaluation), loaded(replace(PLAN, budget=budget)))
+    exponent, factor = re.search(r"a factor of e\^(\S+) \((\S+)\),", text).groups()
+    assert f"epsilon at most {exponent} " in text
+    exact = Decimal(exponent).exp(Context(prec=40))
+    excess = Decimal(factor) - exact
+    assert 0 <= excess < Decimal(10) ** (exact.adjusted() - 2)
 
 
 def test_groups_say_what_is_not_known():
