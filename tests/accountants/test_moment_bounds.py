@@ -86,6 +86,18 @@ def test_rdp_of_the_gaussian_is_the_minimum_over_orders(sigma, delta):
         assert accountant({curve: 100}, delta=delta).epsilon == pytest.approx(least, rel=1e-7)
 
 
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
+@pytest.mark.parametrize("order", range(1, 33))
+def test_classical_conversion_where_the_best_order_is_a_whole_one(order, delta):
+    """K(z) = z (z + 1) s with s = log(1/delta) / order^2: the minimum is at z = order, which `moments` tries."""
+    s = math.log(1 / delta) / order**2
+    curve = MixturePair.of({0: ONE}, {1: ONE}, deviation=1 / math.sqrt(2 * s))
+    exact = (order + 1) * s + math.log(1 / delta) / order
+    classic = rdp_classic({curve: 1}, delta=delta).epsilon
+    assert classic == pytest.approx(exact, rel=1e-12)
+    assert classic <= moments({curve: 1}, delta=delta).epsilon * (1 + 1e-13)
+
+
 @pytest.mark.parametrize("block", range(8))
 def test_rdp_of_random_bounds_is_the_minimum_over_orders(block):
     rng = generator(block, 307)

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,17 @@ def in_this_process(capsys):
 def environment(**changes):
     """This process's environment without what steers colours, plus changes."""
     return {name: value for name, value in os.environ.items() if name not in STEERING} | changes
+
+
+@pytest.fixture
+def children_hear_ctrl_c():
+    """Let child processes hear Ctrl-C, even if the tests run in the background of a script, where it is ignored.
+
+    A child inherits only that a signal is ignored; a handler of ours is the default action there.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -214,6 +214,7 @@ def test_a_full_disk_is_no_verdict(config):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.usefixtures("children_hear_ctrl_c")
 def test_ctrl_c(config):
     with subprocess.Popen(
         [sys.executable, STAND_IN, "epsilon", config(steps=SLOW)],

@@ -4,30 +4,49 @@ import os
 import subprocess
 import sys
 
-import pytest
+from .conftest import environment
 
-WORK = "from dpcalc.cli.progress import progress\nimport time\nwith progress():\n    time.sleep({seconds})\n"
-
-
-def stderr_of(seconds, stream):
-    run = subprocess.Popen([sys.executable, "-c", WORK.format(seconds=seconds)], stderr=stream, env={**os.environ})
-    return run.wait()
+# works until somebody writes to its standard input, or not at all
+WORK = "from dpcalc.cli import progress\nprogress.PATIENCE = {patience}\nwith progress.progress():\n    {work}\n"
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(1.8, True), (0.1, False)])
-def test_a_bar_appears_on_a_terminal_when_work_takes_long(seconds, shown):
+def on_a_terminal(patience, work):
+    """The process and the other end of its standard error, a terminal."""
     reader, writer = os.openpty()
-    assert stderr_of(seconds, writer) == 0
+    program = WORK.format(patience=patience, work=work)
+    wide = environment(TERM="xterm", COLUMNS="80")
+    run = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer, env=wide)
     os.close(writer)
-    os.set_blocking(reader, False)
-    try:
-        text = os.read(reader, 65536).decode()
-    except (OSError, BlockingIOError):
-        text = ""
-    os.close(reader)
-    assert ("computing" in text) is shown
+    return run, reader
+
+
+def read(terminal, until=""):
+    """What a terminal shows, up to a word or the end."""
+    text = ""
+    while not until or until not in text:
+        try:
+            text += os.read(terminal, 65536).decode()
+        except OSError:  # nobody writes to it any more
+            break
+    return text
+
+
+def test_a_bar_appears_on_a_terminal_when_work_takes_long():
+    run, terminal = on_a_terminal(0.01, "input()")
+    assert "computing" in read(terminal, until="computing")
+    run.communicate(b"\n", timeout=60)
+    assert run.returncode == 0
+    os.close(terminal)
+
+
+def test_no_bar_appears_when_work_is_done_before():
+    run, terminal = on_a_terminal(3600, "pass")
+    assert read(terminal) == ""
+    assert run.wait(timeout=60) == 0
+    os.close(terminal)
 
 
 def test_nothing_is_drawn_off_a_terminal():
-    run = subprocess.run([sys.executable, "-c", WORK.format(seconds=1.3)], capture_output=True, check=True)
+    program = WORK.format(patience=0.0, work="import time; time.sleep(0.3)")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (run.stdout, run.stderr) == (b"", b"")

@@ -128,7 +128,7 @@ def test_what_is_no_command_stays(text):
 
 def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     line = "##[" * 50_000
-    start = time.perf_counter()
+    start = time.process_time()
     for column in range(1, 2001):
         excerpt(line, column, 1)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -47,17 +47,17 @@ CHAIN = "x-a0: &a0 [1]\n" + "".join(f"x-a{index + 1}: &a{index + 1} [*a{index}]\
     ],
 )
 def test_refused_quickly(text, code):
-    start = time.perf_counter()
+    start = time.process_time()
     found = errors(text)
     assert [error.code for error in found] == [code]
-    assert time.perf_counter() - start < 5  # seconds; a tenth of a second is usual, without limits it is minutes
+    assert time.process_time() - start < 5  # seconds; a tenth of a second is usual, without limits it is minutes
 
 
 def test_many_mistakes_are_all_told_quickly():
-    start = time.perf_counter()
+    start = time.process_time()
     found = errors("version: 1\n" + "".join(f"stepss{index}: 1\n" for index in range(9000)))
     assert sum(error.code == "DPC101" for error in found) == 9000
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
 
 
 def test_sixteen_levels_are_enough():

@@ -179,9 +179,9 @@ def test_files_that_are_not_read(repository, tmp_path, name, words):
 )
 def test_files_that_ask_for_much_work(repository, name, content):
     path = repository(steps(f"${{../{name.replace('_dot_', '.')}:n}}"), **{name: content})
-    start = time.perf_counter()
+    start = time.process_time()
     assert refusal(path).code == "DPC111"
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_many_files_end(repository):

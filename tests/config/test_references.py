@@ -154,6 +154,6 @@ def test_chains_end():
 
 def test_many_dead_references_are_told_quickly():
     names = ", ".join(f"k{index}: '${{k{index}x}}'" for index in range(4000))
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(errors(flat({"training": f"{{{names}}}"}))) > 4000
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20

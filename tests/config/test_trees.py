@@ -342,9 +342,9 @@ def test_200_000_counts_in_a_file(tmp_path):
     assert sum(map(len, counts)) > 190_000
     (tmp_path / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
     (tmp_path / "run.yaml").write_text(tree("{file: counts.json}"), encoding="utf-8")
-    start = time.perf_counter()
+    start = time.process_time()
     found = load(str(tmp_path / "run.yaml")).plan
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert found.phases[0].hierarchy.units(2) == sum(map(len, counts))
     with pytest.raises(InputError, match=f"at most {MOST_COUNTS} units"):
         normal_form(found)

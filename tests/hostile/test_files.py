@@ -71,9 +71,9 @@ def told(world, monkeypatch, capsys):
 
     def said(*arguments):
         capsys.readouterr()
-        start = time.perf_counter()
+        start = time.process_time()
         code = run(arguments)
-        assert time.perf_counter() - start < 10
+        assert time.process_time() - start < 10
         text = "".join(capsys.readouterr())
         assert "DPC999" not in text
         return code, text

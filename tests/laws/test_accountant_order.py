@@ -6,7 +6,6 @@ optimal <= min(basic, advanced), and no bound below pld lower.
 
 from fractions import Fraction
 
-from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpcalc.accountants import ACCOUNTANTS
@@ -20,6 +19,8 @@ from dpcalc.planner.releases import is_noiseless, releases
 from dpcalc.release.tree import step_counts
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
+
+from .law import law
 
 # a cell too wide for the tilt has an infinite price, and is cut; that is how it finds out
 PAID = 1e-4  # pld spends part of delta on rare losses and on round-off
@@ -102,11 +103,9 @@ BOUNDED = Plan(
     adjacency=Adjacency.ADD_REMOVE,
     delta=1e-5,
 )
-law = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
 
-@law
-@given(plans())
+@law(plans(), few=10)
 def test_moment_bounds(plan):
     for counts in directions(plan):
         rdp, classic, moments = bounds(plan, counts, "rdp", "rdp-classic", "moments")
@@ -114,8 +113,7 @@ def test_moment_bounds(plan):
         assert at_most(classic, moments)
 
 
-@law
-@given(plans())
+@law(plans(), few=10)
 def test_the_certified_interval_is_below_every_other_bound(plan):
     for counts in directions(plan):
         ends = ends_of(counts, plan.delta)
@@ -125,9 +123,7 @@ def test_the_certified_interval_is_below_every_other_bound(plan):
             assert at_most(upper, min(bounds(plan, counts, "rdp", "optimal")), slack=PAID)
 
 
-@law
-@example(BOUNDED)
-@given(plans())
+@law(plans(), few=10, examples=[BOUNDED])
 def test_inversion_lies_in_the_certified_interval(plan):
     for counts in directions(plan):
         ends = ends_of(counts, plan.delta)
@@ -141,8 +137,7 @@ def test_inversion_lies_in_the_certified_interval(plan):
             assert at_most(estimate, upper)
 
 
-@law
-@given(plans())
+@law(plans(), few=10)
 def test_optimal_composition_is_never_above_basic_and_advanced(plan):
     for counts in directions(plan):
         optimal, basic, advanced = bounds(plan, counts, "optimal", "basic", "advanced")

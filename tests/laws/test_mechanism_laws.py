@@ -32,7 +32,7 @@ from dpcalc.release.tree import step_counts
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
-from .test_plan_laws import law
+from .law import law
 
 
 def table(rho):

@@ -9,9 +9,8 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-import hypothesis
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 from oracles.exact_gaussian import exact_epsilon
 
@@ -27,33 +26,12 @@ from dpcalc.release.tree import Repeat, Sequence, step_counts
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 
+from .law import law
+
 ROUND_OFF = 1e-9  # of a moment bound: its moments are good to 1e-12, its order to 1e-4
 NOISE = st.floats(0, 2).map(lambda x: 10**x)
 STEPS = st.floats(0, 5).map(lambda x: int(10**x))
 DELTA = st.floats(-12, -2).map(lambda x: 10**x)
-
-FEW, MANY = 4, 60  # random plans a law: by default, and in the slow suite
-
-
-def law(*strategies):
-    """Makes a test of a check; a plan that breaks a law is named as it was found: to simplify it would take minutes."""
-
-    def made(check):
-        @pytest.mark.parametrize("most", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-        def test(most):
-            found = settings(
-                deadline=None,
-                max_examples=most,
-                derandomize=True,
-                database=None,
-                phases=[hypothesis.Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            )
-            found(given(*strategies)(check))()
-
-        return test
-
-    return made
 
 
 @st.composite
