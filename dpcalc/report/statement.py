@@ -106,10 +106,11 @@ def _guarantee(statement: Statement, budget: Budget | None) -> Section:
     guarantee = statement.evaluation.guarantee
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
+        factor = _factor(_epsilon(guarantee, budget))
         promise = (
             f"Whether {PROMISES[guarantee.adjacency].format(protected(guarantee))} changes the probability of anything "
-            f"that the result of the training may reveal by at most a factor of {_factor(_epsilon(guarantee, budget))}, and by "
-            f"at most {as_given(guarantee.delta)} on top of that."
+            f"that the result of the training may reveal by at most a factor of {factor}, and by at "
+            f"most {as_given(guarantee.delta)} on top of that."
         )
     return Section(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(guarantee, budget)))
 

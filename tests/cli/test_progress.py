@@ -41,8 +41,8 @@ def test_a_bar_appears_on_a_terminal_when_work_takes_long():
 
 def test_no_bar_appears_when_work_is_done_before():
     run, terminal = on_a_terminal(3600, "pass")
-    assert read(terminal) == ""
-    assert run.wait(timeout=60) == 0
+    run.communicate(timeout=60)
+    assert (run.returncode, read(terminal)) == (0, "")
     os.close(terminal)
 
 
