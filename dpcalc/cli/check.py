@@ -9,7 +9,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
-from dpcalc.cli.sources import found_configs, reading_of
+from dpcalc.cli.sources import chosen_configs, reading_of
 from dpcalc.errors import InputError
 
 EXAMPLE = "Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif"
@@ -47,10 +47,12 @@ def check(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.cli.gate import answered_in_time, gate_answer
     from dpcalc.cli.reports import reports
+    from dpcalc.config.diagnostics import Severity
     from dpcalc.gate.check import Demands
     from dpcalc.gate.check import check as results_of
     from dpcalc.gate.lock import place_of, read_lock
     from dpcalc.gate.policy import Policy, standing_policy
+    from dpcalc.gate.scope import scope, scoped
     from dpcalc.gate.verdict import Limit
 
     wanted = reports(report or (), as_json=as_json)
@@ -68,9 +70,12 @@ def check(  # noqa: PLR0913  one parameter an option
         whole=configs is None,
     )
     with answered_in_time(options.seconds(timeout)) as costs:
-        paths = configs or found_configs()
-        if not paths and not allow_empty:
+        chosen = chosen_configs(configs)
+        judged = scope(chosen.paths, patterns=chosen.patterns, base=before, here=Path.cwd())
+        results = results_of(judged.paths, reading=reading_of(context, base=before), demands=demands, costs=costs)
+        severity = Severity.NOTE if agreed else Severity.ERROR
+        results = scoped(results, judged, severity=severity, strict=demands.policy.strict)
+        if not results and not allow_empty:
             raise InputError("nothing to check: expected one or more config files, got none; see --allow-empty")
-        results = results_of(paths, reading=reading_of(context, base=before), demands=demands, costs=costs)
         answer = gate_answer("check", results, reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

@@ -2,13 +2,14 @@
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
-from dpcalc.cli.sources import found_configs, reading_of
+from dpcalc.cli.sources import chosen_configs, reading_of
 from dpcalc.errors import InputError
 
 EXAMPLE = "Example: dpcalc diff configs/clinic.yaml --base origin/main"
@@ -34,20 +35,26 @@ def diff(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.cli.gate import answered_in_time, gate_answer
     from dpcalc.cli.reports import reports
+    from dpcalc.config.diagnostics import Severity
     from dpcalc.gate.cases import cases, two_files
     from dpcalc.gate.check import diff as results_of
+    from dpcalc.gate.scope import Scope, scope, scoped
 
     wanted = reports(report or (), as_json=as_json)
     with answered_in_time(options.seconds(timeout)) as costs:
         before = options.revision(base)
         reading = reading_of(context, base=before)
         if before:
-            asked = cases(configs or found_configs(), reading)
+            chosen = chosen_configs(configs)
+            judged = scope(chosen.paths, patterns=chosen.patterns, base=before, here=Path.cwd())
+            asked = cases(judged.paths, reading)
         elif configs is not None and len(configs) == 2:
+            judged = Scope(paths=(configs[1],))
             asked = (two_files(configs[0], configs[1], reading),)
         else:
             raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
-        if not asked:
+        results = scoped(results_of(asked, costs=costs), judged, severity=Severity.WARNING)
+        if not results:
             raise InputError("nothing to compare: expected one or more configs, got none")
-        answer = gate_answer("diff", results_of(asked, costs=costs), reports=wanted, verbose=verbose)
+        answer = gate_answer("diff", results, reports=wanted, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer

@@ -12,7 +12,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
-from dpcalc.cli.sources import found_configs, reading_of
+from dpcalc.cli.sources import chosen_configs, reading_of
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def lock(  # noqa: PLR0913  one parameter an option
     from dpcalc.gate.lock import forgotten, lock_at, locked, place_of
 
     with answered_in_time(options.seconds(timeout)) as costs:
-        paths = configs or found_configs()
+        paths = chosen_configs(configs).paths
         if not paths:
             raise InputError("nothing to lock: expected one or more configs, got none")
         known = lock_at(place_of(Path.cwd()))

@@ -197,22 +197,56 @@ def _named(request: Request, *, quiet: bool) -> str | None:
     return path
 
 
-def found_configs() -> tuple[str, ...]:
-    """The configs of a command on many that was given none; of found ones it is said which.
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """The configs of a command on many.
 
-    Returns:
-        Their paths, none when there are none.
+    Attributes:
+        paths: of the files, none where there are none.
+        patterns: the words that named them, relative to the current directory; None where a search found them.
+    """
+
+    paths: tuple[str, ...]
+    patterns: tuple[str, ...] | None
+
+
+def chosen_configs(words: Sequence[str] | None) -> Chosen:
+    """Return the configs that a user names, or that a search finds; of found ones it is said which.
+
+    Args:
+        words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty for none.
 
     Raises:
-        InputError: what should tell them is wrong.
+        InputError: a pattern matches nothing, or what should name configs to a search is wrong.
     """
-    from dpcalc.config.discovery import discovered
+    from dpcalc.config.discovery import VARIABLE, discovered
 
+    if words:
+        paths = dict.fromkeys(path for word in words for path in _expanded(word))
+        return Chosen(paths=tuple(paths), patterns=tuple(os.path.relpath(word or os.curdir) for word in words))
     found = discovered(Path.cwd(), os.environ)
     if found is None:
-        return ()
+        return Chosen(paths=(), patterns=None)
     aside(str(found))
-    return found.paths
+    return Chosen(paths=found.paths, patterns=found.paths if found.origin == VARIABLE else None)
+
+
+def _expanded(word: str) -> Sequence[str]:
+    """The files that one word names: itself, or what it matches as a pattern."""
+    from dpcalc.config.diagnostics import visible
+    from dpcalc.config.discovery import matching_files
+
+    if "*" not in word or os.path.lexists(word):
+        return [word]
+    try:
+        found = matching_files(Path.cwd(), os.path.relpath(word))
+    except InputError:
+        raise  # it is a ValueError too
+    except ValueError as error:
+        raise InputError(f"{visible(word)}: expected a file name or a pattern, got neither: {error}") from None
+    if not found:
+        raise InputError(f"{visible(word)}: expected a pattern that matches config files, got one that matches none")
+    return found
 
 
 def _neither(context: typer.Context, request: Request, missing: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
-from dpcalc.cli.sources import found_configs, reading_of
+from dpcalc.cli.sources import chosen_configs, reading_of
 from dpcalc.errors import InputError
 
 EXAMPLE = "Example: dpcalc validate configs/*.yaml"
@@ -23,7 +23,7 @@ def validate(
 
     Nothing is computed. Exit code 0: nothing is wrong. 2: an input must be fixed.
     """
-    paths = configs or found_configs()
+    paths = chosen_configs(configs).paths
     if not paths:
         raise InputError("no config: expected one or more config files, got none")
 

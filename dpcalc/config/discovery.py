@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from dpcalc.config.diagnostics import ConfigError, visible
@@ -92,9 +93,9 @@ def _own_name(folder: Path, here: Path) -> Found | None:
     """A config that is called as configs are."""
     names = [name for name in NAMES if (folder / name).is_file()]
     if len(names) > 1:
-        path = _seen(folder / names[0], here)
+        path = seen_from(folder / names[0], here)
         raise whole_file(path, "DPC107", f"stands beside `{names[1]}`: which one is meant?", "delete or rename one")
-    return Found(paths=(_seen(folder / names[0], here),)) if names else None
+    return Found(paths=(seen_from(folder / names[0], here),)) if names else None
 
 
 def _pyproject(folder: Path, here: Path) -> Found | None:
@@ -102,14 +103,14 @@ def _pyproject(folder: Path, here: Path) -> Found | None:
     path = folder / PYPROJECT
     if not path.is_file():
         return None
-    shown = _seen(path, here)
+    shown = seen_from(path, here)
     patterns = _patterns(str(path), shown)
     if not patterns:
         return None
     root = git_root(folder) or folder
     place = Folder(folder=folder.resolve(), root=root.resolve())
     paths = tuple(dict.fromkeys(name for pattern in patterns for name in _matching(folder, pattern, place, shown)))
-    return Found(paths=tuple(_seen(folder / name, here) for name in paths), origin=f"[tool.dpcalc] in {shown}")
+    return Found(paths=tuple(seen_from(folder / name, here) for name in paths), origin=f"[tool.dpcalc] in {shown}")
 
 
 def _patterns(path: str, shown: str) -> list[str]:
@@ -119,6 +120,22 @@ def _patterns(path: str, shown: str) -> list[str]:
     except ConfigError as cause:
         first = cause.diagnostics[0]
         raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
+    return config_patterns(data, shown)
+
+
+def config_patterns(data: bytes, shown: str) -> list[str]:
+    """Return `tool.dpcalc.configs` of a `pyproject.toml`.
+
+    Args:
+        data: content of the file.
+        shown: its name in messages.
+
+    Returns:
+        File names and patterns, empty if the file does not state any.
+
+    Raises:
+        ConfigError: the file cannot be used.
+    """
     try:
         content = toml(decode(data, shown))
     except ConfigError:
@@ -136,27 +153,54 @@ def _patterns(path: str, shown: str) -> list[str]:
     raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
 
 
+def matching_files(folder: Path, pattern: str) -> list[str]:
+    """Return what a pattern with `*` matches in a directory.
+
+    Args:
+        folder: the directory, absolute.
+        pattern: relative to it; `*` stays within a directory, `**` stands for any number of directories.
+
+    Returns:
+        Paths relative to the directory, sorted; empty for an absolute pattern.
+
+    Raises:
+        InputError: it matches more than MAX_CONFIGS files: to check only the first of them would let a change push a
+            config out of the list.
+        ValueError: it is no pattern.
+    """
+    if Path(pattern).is_absolute():
+        return []
+    found = list(islice(folder.glob(pattern), MAX_CONFIGS + 1))
+    if len(found) > MAX_CONFIGS:
+        raise InputError(f"{visible(pattern)}: expected a pattern for at most {MAX_CONFIGS} files, got more")
+    return [one.relative_to(folder).as_posix() for one in sorted(found)]
+
+
 def _matching(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
     """The files that one entry names, relative to the project; none of them outside the repository."""
     try:
-        names = [pattern]
-        if "*" in pattern:
-            found = sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else []
-            names = [one.relative_to(folder).as_posix() for one in found[:MAX_CONFIGS]]
+        names = matching_files(folder, pattern) if "*" in pattern else [pattern]
         for name in names:
             place.locate(name, "")
     except Refusal as cause:
         message = f"`tool.dpcalc.configs`: `{pattern}` {cause.message}"
         raise whole_file(shown, cause.code, message, cause.hint) from None
+    except InputError as cause:
+        raise whole_file(shown, "DPC111", f"`tool.dpcalc.configs`: {cause}", "write narrower patterns") from None
     except ValueError as cause:
-        message = f"`tool.dpcalc.configs`: `{pattern}` cannot be looked for: {cause}"
+        message = f"`tool.dpcalc.configs`: `{pattern}` cannot be used: {cause}"
         raise whole_file(shown, "DPC110", message, "") from None
     if not names:
         raise whole_file(shown, "DPC110", f"`tool.dpcalc.configs`: nothing matches `{pattern}`", "check the pattern")
     return names
 
 
-def _seen(path: Path, here: Path) -> str:
-    """A path as one would name it from here."""
+def seen_from(path: Path, here: Path) -> str:
+    """Return a path as one would name it from a directory.
+
+    Args:
+        path: absolute.
+        here: the directory, absolute.
+    """
     relative = os.path.relpath(path, here)
     return relative if relative.startswith(os.pardir) else os.path.join(os.curdir, relative)  # noqa: PTH118  keeps ./

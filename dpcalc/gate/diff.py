@@ -124,7 +124,7 @@ def worsened(pair: Pair, base: Base, now: Guarantee, rise: Rise) -> Iterator[Pro
         now: what the file costs.
         rise: how a rise is judged.
     """
-    for problem in (*_raised(pair), *_weakened(pair.old, pair.new)):
+    for problem in (*_raised(pair), *_weakened(pair.old, pair.new), *_moved(pair)):
         yield replace(problem, severity=Severity.NOTE) if rise.agreed else problem
     yield from _claimed(pair, base)
     before, allowed = base.guarantee.epsilon, rise.allowed
@@ -176,6 +176,15 @@ def _weakened(old: Loaded, new: Loaded) -> Iterator[Problem]:
             mark = new.mark(f"privacy.{key}") or new.mark("privacy")
             detail = f"less is promised: privacy.{key} {said} -> {says}"
             yield Problem(code="DPC404", severity=Severity.ERROR, mark=mark, detail=detail)
+
+
+def _moved(pair: Pair) -> Iterator[Problem]:
+    """That another part of the file is the config: what was checked before may still be what is trained with."""
+    before, after = pair.old.section, pair.new.section
+    if before != after and pair.old.path != pair.name:  # of two files that are compared each has its own section
+        was, now = (f"section `{section}`" if section else "the whole file" for section in (before, after))
+        detail = f"the config was {was} and is now {now}"
+        yield Problem(code="DPC408", severity=Severity.ERROR, mark=pair.new.mark(after), detail=detail)
 
 
 def _path(plan: Plan) -> tuple[str, ...]:

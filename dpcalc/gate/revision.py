@@ -3,7 +3,9 @@
 import os
 import posixpath
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
@@ -47,18 +49,60 @@ class Revision:
         Raises:
             Refusal: it is no file of the repository, or has more than `limit` bytes.
         """
+        found = self._object(place)
+        if found is None:
+            return None
+        name, kind, size = found
+        if kind != "blob":
+            raise Refusal("DPC110", "is no regular file of the repository", "")
+        if size > limit:
+            raise Refusal("DPC111", f"is larger than {limit // 1024} KiB", "")
+        return _git(self.root, "cat-file", "blob", name)
+
+    def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
+        """Return the files that a file name or a pattern matches in this revision.
+
+        Args:
+            folder: the directory that the pattern is relative to, as a path from the top.
+            pattern: as `matching_files` of the discovery takes it, or a file name.
+
+        Returns:
+            Paths from the top, sorted; none outside the repository. Directories that are symbolic links are followed
+            up to the first `*` of the pattern.
+        """
+        segments = posixpath.normpath(posixpath.join(folder, pattern)).split("/")
+        if posixpath.isabs(pattern) or segments[0] == "..":
+            return ()
+        literal = next((at for at, segment in enumerate(segments) if "*" in segment), len(segments))
+        top, rest = "/".join(segments[:literal]), segments[literal:]
+        try:
+            found = self._object(top)
+        except Refusal:  # a link that leads nowhere
+            return ()
+        if not rest:
+            return (top,) if found is not None and found[1] == "blob" else ()
+        if found is None or found[1] != "tree":
+            return ()
+        listed = _git(self.root, "ls-tree", "-r", "-z", "--name-only", found[0]).decode(errors="surrogateescape")
+        names = (name for name in listed.split("\0") if name and _fits(name.split("/"), rest))
+        return tuple(sorted(posixpath.join(top, name) for name in names))
+
+    def _object(self, place: str) -> tuple[str, str, int] | None:
+        """Name, kind and size of what stands at a path, symbolic links followed; None where nothing does.
+
+        Raises:
+            Refusal: it has a line break in its name, or is a link that leads nowhere in the repository.
+        """
         if "\n" in place:
             raise Refusal("DPC110", "has a line break in its name", "rename it")
-        asked = f"{self.commit}:{place}\n".encode(errors="surrogateescape")
+        asked = f"{self.commit}:{'' if place == '.' else place}\n".encode(errors="surrogateescape")
         told = _git(self.root, "cat-file", "--batch-check", "--follow-symlinks", asked=asked).split(b"\n")[0]
-        kind, size = told.split(b" ")[-2:] if told.count(b" ") else (b"missing", b"0")
         if told.endswith(b" missing"):
             return None
-        if kind != b"blob":
+        name, kind, size = told.decode(errors="replace").split(" ") if told.count(b" ") == 2 else ("", "", "0")
+        if kind not in {"blob", "tree", "commit", "tag"}:
             raise Refusal("DPC110", "is no regular file of the repository", "")
-        if int(size) > limit:
-            raise Refusal("DPC111", f"is larger than {limit // 1024} KiB", "")
-        return _git(self.root, "cat-file", "blob", told.split(b" ")[0].decode())
+        return name, kind, int(size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +163,15 @@ def revision(name: str, folder: Path) -> Revision:
             "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
         )
     return Revision(name=name, root=root, commit=told.decode().strip())
+
+
+def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a pattern; `**` stands for any number of directories."""
+    if not pattern or not names:
+        return not pattern and not names
+    if pattern[0] == "**":
+        return _fits(names, pattern[1:]) or _fits(names[1:], pattern)
+    return fnmatchcase(names[0], pattern[0]) and _fits(names[1:], pattern[1:])
 
 
 def _git(root: Path, *words: str, asked: bytes = b"", fails_with: bytes | None = None) -> bytes:

@@ -199,6 +199,13 @@ RULES: dict[str, Rule] = {
         reason="A run that was made has cost what it cost; its entry must not be changed or vanish.",
         fix="Restore the ledger from the base and add runs with `dpcalc ledger add`.",
     ),
+    "DPC408": Rule(
+        title="no longer checked",
+        rule="The base finds a config, or reads a part of its file, that is no longer found, read or there.",
+        reason="A change that decides what is checked could take any cost out of sight.",
+        fix="Restore the config and the pattern that finds it, or have the change decided as what it is and pass "
+        "`--allow-budget-change`.",
+    ),
     "DPC901": Rule(
         title="no convergence",
         rule="A computation did not reach a certified answer.",

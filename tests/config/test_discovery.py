@@ -144,11 +144,14 @@ def test_projects_that_are_wrong(tree, content, code, words):
     assert words is None or words in error.message
 
 
-def test_patterns_that_match_everything_end(tree):
-    for index in range(MAX_CONFIGS + 5):
+def test_no_config_is_left_out_because_there_are_many(tree):
+    for index in range(MAX_CONFIGS):
         (tree / f"{index}.yaml").touch()
     pyproject(tree, '["*.yaml"]')
     assert len(discovered(tree, {}).paths) == MAX_CONFIGS
+    (tree / "one_more.yaml").touch()
+    error = refused(tree)
+    assert (error.code, "at most 1000 files" in error.message) == ("DPC111", True)
 
 
 def test_names_cannot_steer_a_terminal(tree):

@@ -1,0 +1,263 @@
+"""Pull requests that want to be merged with a cost that the base does not allow: none of them passes the gate.
+
+Epsilon is steps / 1000, and each config of the base has 1000 steps and a budget of 2.
+"""
+
+import json
+import os
+
+import pytest
+
+from .repository import Repository
+
+CONFIG = """\
+version: 1
+data: {{examples: 60_000}}
+sampling: {{scheme: poisson, rate: 0.004}}
+mechanism: {{noise_multiplier: 1.1}}
+training: {{steps: {steps}}}
+privacy: {{unit: example, adjacency: add-remove, delta: 1e-5}}
+budget: {{epsilon: {budget}}}
+"""
+SECTION = "train: {{lr: 0.1}}\ndpcalc:\n" + "".join(f"  {line}\n" for line in CONFIG.splitlines())
+PROJECT = '[tool.dpcalc]\nconfigs = ["configs/*.yaml"]\n'
+
+
+def config(steps=1000, budget=2.0, text=CONFIG):
+    return text.format(steps=steps, budget=budget)
+
+
+HARMLESS, DEAR = config(), config(steps=31_600, budget=99)
+LARGE, RAISED = config(steps=31_600), config(budget=99)
+
+
+class Change:
+    """What a pull request does to the working tree."""
+
+    def __init__(self, tree):
+        self.tree = tree
+
+    def write(self, name, text=HARMLESS):
+        self.tree.write(name, text)
+
+    def move(self, old, new):
+        (self.tree.folder / new).parent.mkdir(parents=True, exist_ok=True)
+        self.tree.git("mv", old, new)
+
+    def remove(self, name):
+        self.tree.git("rm", "--quiet", "-r", name)
+
+    def link(self, name, target):
+        path = self.tree.folder / name
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    def project(self, configs):
+        self.write("pyproject.toml", f"[tool.dpcalc]\nconfigs = {configs}\n")
+
+
+# A base with `configs/real.yaml` and `configs/other.yaml`, which pyproject.toml names.
+REQUESTS = {
+    "raises the cost": (1, lambda pr: pr.write("configs/real.yaml", LARGE)),
+    "raises cost and budget": (1, lambda pr: pr.write("configs/real.yaml", DEAR)),
+    "raises the budget": (1, lambda pr: pr.write("configs/real.yaml", RAISED)),
+    "shadows": (1, lambda pr: (pr.write("configs/real.yaml", DEAR), pr.write("dpcalc.yaml"))),
+    "shadows, later raises": (1, lambda pr: pr.write("dpcalc.yaml")),
+    "shadows with .yml": (1, lambda pr: (pr.write("configs/real.yaml", DEAR), pr.write("dpcalc.yml"))),
+    "shadows twice": (2, lambda pr: (pr.write("dpcalc.yaml"), pr.write("dpcalc.yml"))),
+    "narrows": (1, lambda pr: (pr.write("configs/real.yaml", DEAR), pr.project('["configs/o*.yaml"]'))),
+    "narrows, later raises": (1, lambda pr: pr.project('["configs/other.yaml"]')),
+    "names none": (1, lambda pr: (pr.write("configs/real.yaml", DEAR), pr.project("[]"))),
+    "removes the table": (
+        1,
+        lambda pr: (pr.write("configs/real.yaml", DEAR), pr.write("pyproject.toml", "[project]\n")),
+    ),
+    "removes the project": (1, lambda pr: (pr.write("configs/real.yaml", DEAR), pr.remove("pyproject.toml"))),
+    "narrows and adds": (1, lambda pr: (pr.write("configs/new.yaml", LARGE), pr.project('["configs/[or]*.yaml"]'))),
+    "excludes": (2, lambda pr: pr.write("pyproject.toml", PROJECT + 'exclude = ["configs/real.yaml"]\n')),
+    "breaks the project": (2, lambda pr: pr.write("pyproject.toml", "[tool.dpcalc\n")),
+    "breaks the project, shadows": (2, lambda pr: (pr.write("pyproject.toml", "[[["), pr.write("dpcalc.yaml"))),
+    "deletes": (1, lambda pr: pr.remove("configs/real.yaml")),
+    "deletes all": (2, lambda pr: pr.remove("configs")),
+    "deletes all and the project": (1, lambda pr: (pr.remove("configs"), pr.remove("pyproject.toml"))),
+    "moves away": (1, lambda pr: pr.move("configs/real.yaml", "runs/real.yaml")),
+    "moves away and raises": (
+        1,
+        lambda pr: (pr.move("configs/real.yaml", "runs/real.yaml"), pr.write("runs/real.yaml", DEAR)),
+    ),
+    "gives another ending": (1, lambda pr: pr.move("configs/real.yaml", "configs/real.yml")),
+    "gives another ending, raises": (
+        1,
+        lambda pr: (pr.move("configs/real.yaml", "configs/real.txt"), pr.write("configs/real.txt", DEAR)),
+    ),
+    "renames and raises": (
+        1,
+        lambda pr: (pr.move("configs/real.yaml", "configs/r.yaml"), pr.write("configs/r.yaml", DEAR)),
+    ),
+    "moves away, leaves a decoy": (
+        1,
+        lambda pr: (pr.move("configs/real.yaml", "runs/real.yaml"), pr.write("configs/real.yaml", RAISED)),
+    ),
+    "replaces by a link": (
+        1,
+        lambda pr: (pr.write("dear.yaml", DEAR), pr.link("configs/real.yaml", "../dear.yaml")),
+    ),
+    "replaces by a link that leads nowhere": (2, lambda pr: pr.link("configs/real.yaml", "../nowhere.yaml")),
+    "replaces by a link outside": (2, lambda pr: pr.link("configs/real.yaml", "/etc/passwd")),
+    "replaces by a folder": (
+        2,
+        lambda pr: (pr.remove("configs/real.yaml"), pr.write("configs/real.yaml/dpcalc.yaml")),
+    ),
+    "makes a section the config": (
+        1,
+        lambda pr: pr.write("configs/real.yaml", DEAR + config(text=SECTION).partition("\n")[2]),
+    ),
+    "leaves the section": (1, lambda pr: pr.write("configs/section.yaml", config())),
+    "hides among many": (
+        2,
+        lambda pr: (
+            pr.project('["configs/**/*.yaml"]'),
+            pr.write("configs/zzz.yaml", DEAR),
+            *(pr.write(f"configs/a/{number}.yaml") for number in range(1001)),
+        ),
+    ),
+}
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A repository with a few configs in one commit, and the current directory in it."""
+    for name in [name for name in os.environ if name.startswith("GIT_") or name == "DPCALC_CONFIG"]:
+        monkeypatch.delenv(name)
+    made = Repository.fresh(tmp_path / "work")
+    for name in ("real", "other"):
+        made.write(f"configs/{name}.yaml", HARMLESS)
+    made.write("configs/section.yaml", config(text=SECTION))
+    made.commit(pyproject__toml=PROJECT)
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+def check(dpcalc, *options):
+    return dpcalc("check", "--base", "main", *options)
+
+
+def test_nothing_is_changed(dpcalc, tree):
+    assert check(dpcalc, "--strict").code == 0
+    tree.git("switch", "--quiet", "--create", "request")
+    tree.git("mv", "configs/real.yaml", "gone.yaml")  # not committed yet
+    assert check(dpcalc).code == 1
+
+
+@pytest.mark.parametrize(("code", "change"), REQUESTS.values(), ids=REQUESTS)
+def test_it_does_not_pass(dpcalc, tree, code, change):
+    tree.git("switch", "--quiet", "--create", "request")
+    change(Change(tree))
+    tree.commit()
+    assert check(dpcalc).code == code
+
+
+@pytest.mark.parametrize(
+    "name", ["raises the cost", "deletes", "moves away", "gives another ending", "renames and raises"]
+)
+def test_nor_by_a_pattern_that_the_workflow_states(dpcalc, tree, name):
+    assert check(dpcalc, "configs/*.yaml").code == 0
+    tree.git("switch", "--quiet", "--create", "request")
+    code, change = REQUESTS[name]
+    change(Change(tree))
+    assert check(dpcalc, "configs/*.yaml").code == code
+    assert check(dpcalc, str(tree.folder / "configs" / "*.yaml")).code == code
+
+
+@pytest.mark.parametrize("where", ["configs", "configs/deeper"])
+def test_nor_from_another_directory(dpcalc, tree, monkeypatch, where):
+    tree.git("switch", "--quiet", "--create", "request")
+    tree.write(f"{where}/dpcalc.yaml", HARMLESS)
+    tree.write("configs/real.yaml", DEAR)
+    monkeypatch.chdir(tree.folder / where)
+    assert check(dpcalc).code == 1
+
+
+def findings(ended):
+    return {
+        result["path"]: [(one["code"], one["level"]) for one in result["findings"]]
+        for result in json.loads(ended.out)["results"]
+    }
+
+
+def test_what_is_no_longer_found_is_judged_by_the_budget_of_the_base(dpcalc, tree):
+    tree.write("dpcalc.yaml", HARMLESS)
+    tree.write("configs/real.yaml", DEAR)
+    tree.git("rm", "--quiet", "configs/other.yaml")
+    ended = check(dpcalc, "--json")
+    found = findings(ended)
+    assert found["./dpcalc.yaml"] == [("DPC406", "note")]
+    lost = [("DPC301", "error"), ("DPC303", "error"), ("DPC401", "warning"), ("DPC408", "error")]
+    assert found["./configs/real.yaml"] == lost
+    assert found["./configs/section.yaml"] == found["./configs/other.yaml"] == [("DPC408", "error")]
+    spoken = check(dpcalc).out
+    assert "./configs/other.yaml: error[DPC408]: main checks this config, but the file is gone\n" in spoken
+    assert "./configs/real.yaml: error[DPC408]: main checks this config, but it is no longer found\n" in spoken
+
+
+def test_a_change_of_what_is_checked_can_be_agreed_on(dpcalc, tree):
+    tree.write("dpcalc.yaml", HARMLESS)
+    tree.git("rm", "--quiet", "configs/other.yaml")
+    ended = check(dpcalc, "--json", "--allow-budget-change")
+    assert ended.code == 0
+    assert findings(ended)["./configs/real.yaml"] == findings(ended)["./configs/other.yaml"] == [("DPC408", "note")]
+    tree.write("configs/real.yaml", LARGE)
+    assert check(dpcalc, "--allow-budget-change").code == 1  # by its own budget
+
+
+def test_a_pattern_that_names_fewer_files_from_now_on_is_a_warning(dpcalc, tree):
+    tree.write(
+        "pyproject.toml", '[tool.dpcalc]\nconfigs = ["configs/real.yaml", "configs/other.yaml", "configs/s*.yaml"]\n'
+    )
+    ended = check(dpcalc, "--json")
+    assert (ended.code, findings(ended)["./pyproject.toml"]) == (0, [("DPC408", "warning")])
+    assert check(dpcalc, "--strict").code == 1
+    assert check(dpcalc, "--strict", "--allow-budget-change").code == 0
+
+
+def test_more_may_be_checked_and_files_may_be_renamed(dpcalc, tree):
+    tree.write("runs/new.yaml", config(steps=10, budget=1) + "# of another project\n" * 40)
+    tree.write("pyproject.toml", '[tool.dpcalc]\nconfigs = ["runs/*.yaml", "configs/*.yaml"]\n')
+    tree.git("mv", "configs/real.yaml", "runs/real.yaml")
+    tree.commit()
+    ended = dpcalc("check", "--base", "HEAD~1", "--json", "--strict")
+    assert ended.code == 0
+    assert set(findings(ended)) == {
+        f"./{name}.yaml" for name in ("runs/new", "runs/real", "configs/other", "configs/section")
+    }
+    assert findings(ended)["./runs/real.yaml"] == []
+
+
+def test_a_base_that_names_nothing_demands_nothing(dpcalc, tree):
+    for broken in ("[tool.dpcalc\n", "[project]\n", '[tool.dpcalc]\nconfigs = ["none/*.yaml", "none.yaml", "a**b"]\n'):
+        tree.commit(pyproject__toml=broken)
+        tree.write("pyproject.toml", PROJECT)
+        assert dpcalc("check", "--base", "HEAD", "--strict").code == (1 if "none" in broken else 0)
+        assert dpcalc("check", "--base", "HEAD").code == 0
+
+
+def test_a_named_file_is_the_only_one_judged(dpcalc, tree):
+    tree.git("rm", "--quiet", "configs/other.yaml")
+    ended = check(dpcalc, "configs/real.yaml", "--json")
+    assert (ended.code, list(findings(ended))) == (0, ["configs/real.yaml"])
+
+
+def test_a_comparison_names_what_is_gone(dpcalc, tree):
+    tree.write("dpcalc.yaml", HARMLESS)
+    tree.git("rm", "--quiet", "configs/other.yaml")
+    ended = dpcalc("diff", "--base", "main", "--json")
+    assert ended.code == 0
+    assert findings(ended)["./configs/other.yaml"] == [("DPC408", "warning")]
+
+
+def test_links_among_the_folders_of_the_base(dpcalc, tree):
+    (tree.folder / "linked").symlink_to("configs")
+    tree.commit(pyproject__toml='[tool.dpcalc]\nconfigs = ["linked/*.yaml"]\n')
+    assert dpcalc("check", "--base", "HEAD").code == 0
+    tree.git("rm", "--quiet", "configs/real.yaml")
+    assert dpcalc("check", "--base", "HEAD").code == 1
