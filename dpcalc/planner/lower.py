@@ -21,7 +21,7 @@ from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import Alternative, alternatives, releasing_phases
 from dpcalc.release.bounds import StepBound
-from dpcalc.release.counted import CountPair
+from dpcalc.release.counted import Bound, CountPair
 from dpcalc.release.data_sets import Mixture, data_set_pair, episode_pair, sign_patterns
 from dpcalc.release.noisy_data_sets import data_set_atoms
 from dpcalc.release.step import bound_mixtures, count_mixtures
@@ -92,13 +92,18 @@ def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[Curve, in
     if len(worlds) < len(phases):
         return []
     for signs in sign_patterns(plan.unit):
-        pairs = [world.pair(signs) for world in worlds]
-        tight = all(world.whole and _attains(world.timed, pair) for world, pair in zip(worlds, pairs, strict=True))
-        for direction in (pairs, [(q, p) for p, q in pairs]):
+        parts = [
+            (phase, part, part.pair(signs))
+            for phase, world in zip(phases, worlds, strict=True)
+            for part in world.stretches
+        ]
+        tight = all(world.whole and _attains(world.timed, world.stretches, signs) for world in worlds)
+        for swapped in (False, True):
             counts: Counter[Curve] = Counter()
-            for world, phase, (p, q) in zip(worlds, phases, direction, strict=True):
-                for stretch, number in world.stretches if p != q else ():
-                    counts[_curve(phase, p, q, stretch)] += number
+            for phase, part, pair in parts:
+                p, q = pair[::-1] if swapped else pair
+                if p != q:
+                    counts[_curve(phase, p, q, part.factor)] += part.number
             found.setdefault(frozenset(counts.items()), (dict(counts), tight))
     return [one for steps, one in found.items() if steps]
 
@@ -111,21 +116,34 @@ def _curve(phase: Phase, p: Mixture, q: Mixture, stretch: float) -> Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Stretch:
+    """Independent releases of a phase that have the same pair of distributions.
+
+    Attributes:
+        pair: (P, Q) of one release for a sign pattern.
+        factor: of its noise deviation to that of one step.
+        number: of such releases, >= 1.
+    """
+
+    pair: Callable[[tuple[int, ...]], Pair]
+    factor: float
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class _World:
     """The data sets of one phase.
 
     Attributes:
-        timed: the bound they are held against.
-        pair: (P, Q) of one draw for a sign pattern.
-        stretches: (factor on the noise, how often): gradients do not change while a draw is held, and of a pass and
-            of all that happens under one outermost draw only the sum is looked at. Sums of other noise are not of its
-            kind: of each outermost draw one step is looked at.
+        timed: the bound they are compared with.
+        stretches: gradients do not change while a draw is held, and of a pass and of all that happens under one
+            outermost draw only the sum is looked at. Sums of noise other than Gaussian are not of its kind: one step of
+            each outermost draw is looked at.
         whole: whether these are all steps of the bound, or as good as they.
     """
 
     timed: Timed
-    pair: Callable[[tuple[int, ...]], Pair]
-    stretches: tuple[tuple[float, int], ...]
+    stretches: tuple[_Stretch, ...]
     whole: bool = True
 
 
@@ -135,7 +153,8 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
     hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
     timed = protected.choices[place][0]
     if hierarchy.episodes is not None:
-        return _World(timed=timed, pair=partial(_episode_pair, plan, phase), stretches=((1.0, phase.steps),))
+        built = _Stretch(pair=partial(_episode_pair, plan, phase), factor=1.0, number=phase.steps)
+        return _World(timed=timed, stretches=(built,))
     rhythms = [level.redraw_every for level in hierarchy.levels]
     company = company_of(hierarchy, path, clip=clip)
     if isinstance(phase.mechanism, Shifted):
@@ -145,22 +164,33 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
     )
     if {*parts} != {timed.hold} or _room(path, plan.adjacency) < plan.group_size:
         return None
-    repeats = tuple(min(above // below, _MOST_SUMMED) for above, below in pairwise(rhythms[: plan.unit]))
-    pair = partial(_drawn_pair, company, plan.adjacency, plan.group_size, repeats)
-    if any(number > 1 for number in repeats):
-        factor = math.sqrt(math.prod(repeats) / timed.hold)
-        return _World(timed=timed, pair=pair, stretches=((factor, phase.steps // rhythms[0]),))
     if timed.steps_of_a_pass > 1:
         passes = phase.steps // timed.steps_of_a_pass
-        whole_passes = ((math.sqrt(timed.steps_of_a_pass), passes),) if passes else ()
-        return _World(timed=timed, pair=pair, stretches=whole_passes)
-    whole, rest = divmod(phase.steps, timed.hold)
-    held = (
-        ((1 / math.sqrt(timed.hold), whole), (1 / math.sqrt(rest), 1))
-        if rest
-        else ((1 / math.sqrt(timed.hold), whole),)
+        whole_pass = _Stretch(
+            pair=partial(_drawn_pair, company, plan, ()), factor=math.sqrt(timed.steps_of_a_pass), number=passes
+        )
+        return _World(timed=timed, stretches=(whole_pass,) if passes else ())
+    whole, rest = divmod(phase.steps, rhythms[0])
+    stretches = tuple(
+        _one_period(company, plan, [min(rhythm, length) for rhythm in rhythms[: plan.unit]], number)
+        for length, number in ((rhythms[0], whole), (rest, 1))
+        if length and number
     )
-    return _World(timed=timed, pair=pair, stretches=tuple((factor, number) for factor, number in held if number))
+    return _World(timed=timed, stretches=stretches)
+
+
+def _one_period(company: Company, plan: Plan, rhythms: list[int], number: int) -> _Stretch:
+    """The sum of all steps under one draw of the outermost level, of which there are `number`.
+
+    Args:
+        company: the protected unit and the units drawn beside it.
+        plan: what is protected.
+        rhythms: for each level down to the protected one, the steps for which a draw is held within the period.
+        number: of such periods.
+    """
+    repeats = tuple(min(above // below, _MOST_SUMMED) for above, below in pairwise(rhythms))
+    factor = math.sqrt(math.prod(repeats) / rhythms[-1])
+    return _Stretch(pair=partial(_drawn_pair, company, plan, repeats), factor=factor, number=number)
 
 
 def _single_steps(plan: Plan, phase: Phase, company: Company, timed: Timed) -> _World | None:
@@ -168,8 +198,8 @@ def _single_steps(plan: Plan, phase: Phase, company: Company, timed: Timed) -> _
     if timed.steps_of_a_pass > 1 or _room(company.path, plan.adjacency) < plan.group_size:
         return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if level.rate < 1), default=1)
-    pair = partial(_drawn_pair, company, plan.adjacency, plan.group_size, ())
-    return _World(timed=timed, pair=pair, stretches=((1.0, -(-phase.steps // period)),), whole=timed.hold == 1)
+    single = _Stretch(pair=partial(_drawn_pair, company, plan, ()), factor=1.0, number=-(-phase.steps // period))
+    return _World(timed=timed, stretches=(single,), whole=timed.hold == 1)
 
 
 def _room(path: Path, adjacency: Adjacency) -> int:
@@ -185,18 +215,21 @@ def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
     return episode_pair(phase.hierarchy, signs[-1], draw=draw, adjacency=adjacency, members=plan.group_size)
 
 
-def _drawn_pair(
-    company: Company, adjacency: Adjacency, members: int, repeats: tuple[int, ...], signs: tuple[int, ...]
-) -> Pair:
+def _drawn_pair(company: Company, plan: Plan, repeats: tuple[int, ...], signs: tuple[int, ...]) -> Pair:
     """(P, Q) of one draw of the outermost level."""
-    return data_set_pair(company, adjacency=adjacency, signs=signs, members=members, repeats=repeats)
+    return data_set_pair(company, adjacency=plan.adjacency, signs=signs, members=plan.group_size, repeats=repeats)
 
 
-def _attains(timed: Timed, pair: Pair) -> bool:
+def _attains(timed: Timed, stretches: tuple[_Stretch, ...], signs: tuple[int, ...]) -> bool:
     """Whether a data set's pair is that of the bound in both directions, in every step."""
-    bound, (p, q) = timed.bound, pair
-    if timed.squared > 1 or timed.revealed or timed.steps_of_a_pass > 1:
+    if timed.squared > 1 or timed.revealed or timed.steps_of_a_pass > 1 or not stretches:
         return False
+    return all(_has_pair(timed.bound, part.pair(signs)) for part in stretches)
+
+
+def _has_pair(bound: Bound, pair: Pair) -> bool:
+    """Whether a pair is that of a bound in both directions."""
+    p, q = pair
     match bound:
         case StepBound():
             own = bound_mixtures(bound, bound.distances)

@@ -1,6 +1,7 @@
 """The lower end that is printed is what some actual data set costs, and no more."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -57,3 +58,12 @@ def test_nobody_stands_in_where_tasks_take_all_there_is(shape):
     problem = Problem((Draw(classes), Draw(records)), (unit,), 2, ADD_REMOVE, 1.5, shape=shape)
     lower, best = delta_lower(problem.plan, epsilon=0.3), best_pattern(problem, 0.3)
     assert 0 < lower <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("kept", "every"), [(1, 2), (2, 3), (4, 3)])
+def test_a_phase_that_ends_within_the_first_outer_draw_has_a_lower_bound(kept, every):
+    """Once a ZeroDivisionError: no whole period of the outer draw fits into the phase."""
+    steps = every * -(-kept // every)
+    tree = (Draw(2, "fixed", 1, every), Draw(2, "poisson", Fraction(1, 2)))
+    problem = Problem(tree, ((0, 0),), 2, ADD_REMOVE, 1.5, steps=steps, kept=kept)
+    assert 0 < delta_lower(problem.plan, epsilon=0.1) <= best_pattern(problem, 0.1) * (1 + 1e-6)
