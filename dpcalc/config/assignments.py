@@ -11,6 +11,7 @@ from dpcalc.config.source import Mark, Source, error, source_of
 from dpcalc.config.yaml_text import parse
 
 ASSUMED = "assumed"  # what a message calls the source of a value that nobody wrote
+OVER = "--over"
 FLAGS = {
     "--unit": "privacy.unit",
     "--delta": "privacy.delta",
@@ -56,12 +57,14 @@ class Overrides:
         flags: other options with their text, such as ("--delta", "1e-5"); each is short for the key in `FLAGS`.
         unset: values of `--unset`: keys to take out of the file, before anything is set.
         assumed: "key=value" texts that hold where nothing else says it.
+        swept: values of `--over`, one point of a grid, such as "training.steps=1e4".
     """
 
     assignments: tuple[str, ...] = ()
     flags: tuple[tuple[str, str], ...] = ()
     unset: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    swept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,8 @@ def changes(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
     unset = reader.taken()
     for number, text in enumerate(overrides.assignments, start=1):
         reader.read(partial(_assignment, text, f"--set #{number}"))
+    for text in overrides.swept:
+        reader.read(partial(_assignment, text, OVER))
     for option, text in overrides.flags:
         reader.read(partial(_flag, option, text))
     settings = reader.taken()

@@ -105,7 +105,9 @@ def _needed(given: _Given) -> Iterator[str]:
 def _given(overrides: Overrides) -> _Given:
     """The keys that a command line gives."""
     flags = {FLAGS[option]: text.strip() for option, text in overrides.flags}
-    return _Given(texts={**_texts(overrides.assignments), **flags}, assumed=_texts(overrides.assumed))
+    return _Given(
+        texts={**_texts((*overrides.assignments, *overrides.swept)), **flags}, assumed=_texts(overrides.assumed)
+    )
 
 
 def _texts(assignments: Iterable[str]) -> dict[str, str]:

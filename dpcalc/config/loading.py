@@ -181,7 +181,7 @@ def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loa
     opened = _opened(source, key, overrides, files)
     part, root = opened.part, opened.root
     found, wrong = sections(root, files)
-    idle = without_effect(opened.settings, tuple(_used(root)))
+    idle = without_effect(opened.settings, tuple(_used(root)), phases="phases" in root.entries)
     faults = (*version_problems(root), *wrong, *contradictions(found), *idle)
     errors = (*opened.faults, *_elsewhere(faults, opened.holes))
     if errors:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dpcalc.config.assignments import Assignment, Changes
+from dpcalc.config.assignments import FLAGS, Assignment, Changes
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.dotted import child, shown
 from dpcalc.config.forms import (
@@ -140,25 +140,61 @@ def merged(base: Section, over: Section) -> Section:
     return replace(over, entries=entries)
 
 
-def without_effect(assignments: Sequence[Assignment], used: Sequence[Node]) -> Iterator[Diagnostic]:
+def without_effect(assignments: Sequence[Assignment], used: Sequence[Node], *, phases: bool) -> Iterator[Diagnostic]:
     """An error for every assignment that something more specific overrides.
 
     Args:
         assignments: what was set.
         used: the trees that the plan is built from.
+        phases: whether the file has phases, whose own values win over the top level.
 
     Yields:
         The errors.
     """
     alive = {id(node) for tree in used for _, node in walk(tree, "")}
-    for item in assignments:
-        words = [node for _, node in walk(item.value, "") if isinstance(node, Scalar)]
-        users_own = any(str(key).startswith(USER_KEY) for key in item.keys)
-        if users_own or any(id(word) in alive for word in words):
+    idle = [item for item in assignments if not _is_alive(item, alive)]
+    for item in idle:
+        rival = next((other for other in assignments if other is not item and _states_the_same(item, other)), None)
+        if rival is not None:
+            message = f"{_option(item)} and {_option(rival)} both set {_stated(item)}"
+            yield error("DPC107", item.marks[0], message, "keep one of them")
             continue
         message = f"setting `{item.path}` has no effect: something else overrides it"
-        hint = "a phase's own value wins: set it there, e.g. `--set phases[0].training.steps=1000`"
-        yield error("DPC107", item.marks[0], message, hint)
+        hint = f"a phase's own value wins: set it there, e.g. `--set phases[0].{item.path}=...`"
+        yield error("DPC107", item.marks[0], message, hint if phases else "another setting excludes it; keep one")
+
+
+def _is_alive(item: Assignment, alive: set[int]) -> bool:
+    """Whether a part of what is assigned is a part of the plan, or the user's own."""
+    words = [node for _, node in walk(item.value, "") if isinstance(node, Scalar)]
+    return any(str(key).startswith(USER_KEY) for key in item.keys) or any(id(word) in alive for word in words)
+
+
+def _states_the_same(item: Assignment, other: Assignment) -> bool:
+    """Whether two assignments state one thing in two ways: the length, or how many are drawn at a level."""
+    for group in _EXCLUSIVE:
+        if not {item.keys[-1], other.keys[-1]} <= group:
+            continue
+        mine, theirs = _place(item), _place(other)
+        return mine == theirs or (group is _AMOUNTS and min(mine, theirs, key=len) == max(mine, theirs, key=len)[:-1])
+    return False
+
+
+def _place(item: Assignment) -> tuple[str | int, ...]:
+    """What an assignment is about: the phase, and the level where one is named."""
+    above = item.keys[:-1]
+    return tuple(key for key in above if key not in RUN_KEYS)
+
+
+def _stated(item: Assignment) -> str:
+    """What an amount or a length is called."""
+    return "how many are drawn" if item.keys[-1] in _AMOUNTS else "the length"
+
+
+def _option(item: Assignment) -> str:
+    """An assignment as it was written: `--steps`, or `--set training.steps`."""
+    option = item.marks[0].source.path.partition(" ")[0]
+    return f"`{option}`" if option in FLAGS else f"`{option} {item.path}`"
 
 
 def _sections(run: Section) -> Section:

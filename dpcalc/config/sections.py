@@ -27,7 +27,7 @@ from dpcalc.config.schema import (
 )
 from dpcalc.config.source import Mark, error
 from dpcalc.config.trees import data_tree
-from dpcalc.config.vocabulary import nearest
+from dpcalc.config.vocabulary import nearest, sections_meant
 from dpcalc.sampling.trees import Tree
 
 MAX_PHASES = 1000
@@ -136,12 +136,18 @@ class _Reader:
         """Start without errors, over the levels of the file as far as they are known."""
         self.problems: list[Diagnostic] = []
         self._names, self._data = names, data
+        self._meant: frozenset[str] = frozenset()
+
+    def missing(self, parent: Section, key: str) -> None:
+        """Note a missing section, unless an unknown key already says where it went."""
+        if key not in self._meant:
+            self.problems.append(missing(parent, key))
 
     def model(self, model: type[M], parent: Section, key: str) -> M | None:
         """A required section as its model."""
         node = parent.entries.get(key)
         if node is None:
-            self.problems.append(missing(parent, key))
+            self.missing(parent, key)
             return None
         value, problems = validated(model, node)
         self.problems.extend(problems)
@@ -182,7 +188,9 @@ class _Reader:
 
     def unknown(self, section: Section) -> None:
         """Keys that a file or phase does not have."""
-        allowed = KEYS["phases[]" if section.path else ""]
+        kind = "phases[]" if section.path else ""
+        allowed = KEYS[kind]
+        self._meant |= sections_meant(section.entries, kind)
         for key, value in section.entries.items():
             if key in allowed or key.startswith(USER_KEY):
                 continue
@@ -230,7 +238,7 @@ class _Reader:
         node = run.sections.entries.get("sampling")
         names = self._names
         if node is None:
-            self.problems.append(missing(run.sections, "sampling"))
+            self.missing(run.sections, "sampling")
             return None
         if isinstance(node, Scalar):
             self.problems.append(unexpected(node, "a mapping such as {scheme: poisson, rate: 0.01}"))

@@ -10,11 +10,14 @@ from dpcalc.config import scalars
 from dpcalc.config.diagnostics import Diagnostic
 from dpcalc.config.merging import RUN_KEYS
 from dpcalc.config.messages import NOT_YET, missing, unexpected
-from dpcalc.config.nodes import Items, Scalar, Section, walk
+from dpcalc.config.nodes import USER_KEY, Items, Scalar, Section, walk
 from dpcalc.config.references import hydra_defaults
+from dpcalc.config.schema import KEYS
 from dpcalc.config.source import error
+from dpcalc.config.vocabulary import Suggestion, key_suggestion, sections_meant
 
 VERSION = 1
+SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
 MAX_INHERITED = 50_000  # phases times what each inherits: a small file must not make much work
 _NUMBERS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}")
 _CLAUSE = re.compile(rf"\s*(?P<relation>>=|<=|==|>|<)\s*(?P<version>{_NUMBERS.pattern})\s*")
@@ -45,11 +48,40 @@ def foreign(root: Section) -> Iterator[Diagnostic]:
     elif isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
         message = f"version {version.text} of the config file {NOT_YET}"
         yield error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
+    elif _lacks_sections(root):
+        yield _without_sections(root)
     phases = root.entries.get("phases")
     inherited = sum(1 for key in RUN_KEYS if key in root.entries for _ in walk(root.entries[key], key))
     if isinstance(phases, Items) and inherited * len(phases.items) > MAX_INHERITED:
         message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
         yield error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?")
+
+
+def _is_foreign(key: str) -> bool:
+    """Whether a key at the top level is neither dpcalc's nor marked as the user's own."""
+    return key not in KEYS[""] and not key.startswith(USER_KEY)
+
+
+def _lacks_sections(root: Section) -> bool:
+    """Whether a file has keys, but none that is, or is misspelt for, a section."""
+    if not {*SECTIONS, "phases"}.isdisjoint(root.entries):
+        return False
+    meant = {key_suggestion("", key).key for key in root.entries if _is_foreign(key)}
+    return bool(meant) and meant.isdisjoint({*SECTIONS, "phases"})
+
+
+def _without_sections(root: Section) -> Diagnostic:
+    """One error for a file none of whose keys is a section: its keys put into sections, where they have a place."""
+    homes: dict[str, list[str]] = {}
+    for key, node in root.entries.items():
+        found = key_suggestion("", key) if _is_foreign(key) else Suggestion()
+        if isinstance(node, Scalar) and found.section and found.section != found.key:
+            homes.setdefault(found.section, []).append(f"{found.key}: {node.text}")
+    message = f"the file has none of the sections of a dpcalc config: {', '.join(SECTIONS)}"
+    order = sorted(homes, key=lambda home: SECTIONS.index(home) if home in SECTIONS else len(SECTIONS))
+    written = ", ".join(f"`{section}: {{{', '.join(homes[section])}}}`" for section in order)
+    hint = f"write {written}" if homes else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
+    return error("DPC101", root.anchor, message, hint)
 
 
 def version_problems(root: Section) -> Iterator[Diagnostic]:
@@ -62,8 +94,10 @@ def version_problems(root: Section) -> Iterator[Diagnostic]:
         The errors.
     """
     version, requires = root.entries.get("version"), root.entries.get("requires")
-    if version is None:
+    if version is None and "version" not in sections_meant(root.entries):
         yield missing(root, "version")
+    elif version is None:
+        pass  # misspelt, as the reader of the sections says
     elif not isinstance(version, Scalar) or not isinstance(scalars.value(version), Fraction):
         yield unexpected(version, f"the number {VERSION}")
     if requires is None:

@@ -1,8 +1,11 @@
 """Words users bring along: names of other tools, keys dpcalc will know one day, and misspellings."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
+from dpcalc.config.nodes import USER_KEY
 from dpcalc.config.schema import KEYS
 
 # Names in Opacus, TF-Privacy, JAX-Privacy, federated frameworks and papers; the right side is ours.
@@ -41,6 +44,16 @@ _SYNONYMS = {
     "tuning.mean": "mean_runs num_trials trials runs",
     "budget.epsilon": "target_epsilon max_epsilon central_epsilon epsilon_budget eps target_eps",
 }
+# Words that mean one thing in one kind of section, whatever they are elsewhere.
+_HERE = {
+    "data": {"size": "examples", "count": "examples", "number": "examples", "n": "examples", "total": "examples"},
+    "data.levels[]": {"size": "count", "number": "count", "n": "count", "examples": "count", "units": "count"},
+    "sampling": {"type": "scheme", "method": "scheme", "count": "size", "number": "size"},
+    "sampling.*": {"type": "scheme", "method": "scheme", "count": "size", "number": "size"},
+    "training": {"size": "batch_size"},
+}
+# Where a key belongs that several kinds of sections have; others come first.
+_LAST_HOMES = ("mechanism", "mechanism.also", "tuning", "sampling.episodes")
 _CANONICAL = {synonym: ours for ours, words in _SYNONYMS.items() for synonym in words.split()}
 _VALUES = {
     "adjacency": {
@@ -87,10 +100,12 @@ class Suggestion:
     Attributes:
         hint: the sentence for the user, or "".
         key: the last part of the key that was meant, or "".
+        section: the section at the top of the file that the key that was meant leads to, or is; "" when nothing was.
     """
 
     hint: str = ""
     key: str = ""
+    section: str = ""
 
 
 def kind(path: str) -> str:
@@ -110,6 +125,7 @@ def unsupported_value(key: str, text: str) -> bool:
     return text in _NOT_YET_VALUES.get(key, ())
 
 
+@lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
     """What an unknown key may have meant.
 
@@ -120,23 +136,43 @@ def key_suggestion(section: str, key: str) -> Suggestion:
     Returns:
         A hint and the key that was meant, both "" when nothing is near.
     """
-    ours = _CANONICAL.get(key.lower().replace("-", "_"))
+    word = key.lower().replace("-", "_")
+    here_keys = KEYS.get(section, ())
+    top = section.partition(".")[0]
+    if word in _HERE.get(section, {}):
+        name = _HERE[section][word]
+        return Suggestion(hint=f"dpcalc calls this `{name}`", key=name, section=top)
+    ours = _CANONICAL.get(word)
     if ours == "sampling.size" and section == "sampling.episodes":
         ours = "sampling.episodes.tasks"
     if ours:
         place, _, name = ours.rpartition(".")
-        here = name in KEYS.get(section, ()) and place.split(".", maxsplit=1)[0] == section.split(".", maxsplit=1)[0]
-        return Suggestion(hint=f"dpcalc calls this `{name if here else ours}`", key=name)
-    here_keys = KEYS.get(section, ())
+        here = name in here_keys and place.partition(".")[0] == top
+        return Suggestion(
+            hint=f"dpcalc calls this `{name if here else ours}`", key=name, section=ours.partition(".")[0]
+        )
     homes = [place for place, keys in KEYS.items() if key in keys and place not in {"", "phases[]", "sampling.*"}]
-    homes.sort(key="mechanism".__eq__)  # where a mechanism states what the privacy section asks, that comes last
+    homes.sort(key=lambda place: _LAST_HOMES.index(place) if place in _LAST_HOMES else -1)
     if homes:
-        return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key)
+        return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key, section=homes[0].partition(".")[0])
     near = nearest(key, here_keys)
     if near:
-        return Suggestion(hint=f"did you mean `{near}`?", key=near)
+        return Suggestion(
+            hint=f"did you mean `{near}`?", key=near, section=top if section not in {"", "phases[]"} else near
+        )
     allowed = ", ".join(here_keys)
     return Suggestion(hint=f"allowed here: {allowed}; your own data may stand under `x-...` keys" if allowed else "")
+
+
+def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
+    """Return the sections at the top of a file that unknown keys of the file, or of a phase, lead to.
+
+    Args:
+        entries: all keys there.
+        section: kind of section they stand in.
+    """
+    unknown = (key for key in entries if key not in KEYS[section] and not key.startswith(USER_KEY))
+    return frozenset(key_suggestion(section, key).section for key in unknown) - {""}
 
 
 def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:

@@ -54,7 +54,7 @@ class Base:
         Raises:
             InputError: there is no such plan.
         """
-        overrides = replace(self.overrides, assignments=(*self.overrides.assignments, *assignments))
+        overrides = replace(self.overrides, swept=tuple(assignments))
         if self.text is None:
             return from_flags(overrides).plan
         files = folder_of(self.place)

@@ -85,7 +85,9 @@ def test_a_picture(real, file, tmp_path):
         ((*OVER, "--scheduler", "tcp://127.0.0.1:1"), "--executor dask"),
         (("--over", "training.steps"), "KEY=A:B:N"),
         (("--over", "training.stpes=1"), "unknown key"),
-        (("--over", "training.steps=5", "--set", "training.steps=6"), "set twice"),
+        (("--over", "training.steps=5", "--set", "training.steps=6"), "is set by --set and by --over"),
+        (("--over", "noise_multiplier=1,2"), "--over:1:1: error[DPC101]: unknown key `noise_multiplier`"),
+        (("--over", "training.epochs=5", "--steps", "6"), "`--over training.epochs` and `--steps` both set the length"),
         ((), "--over"),
     ],
 )

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.config import load_text
+from dpcalc.config import ConfigError, load_text
+from dpcalc.config.assignments import Overrides
 from dpcalc.config.nodes import Scalar, walk
 from dpcalc.config.source import source_of
 from dpcalc.config.yaml_text import parse
@@ -124,6 +125,53 @@ def test_an_override_heals_the_file():
 )
 def test_nothing_is_silently_without_effect(changes, assignments, code):
     assert [error.code for error in errors(flat(changes), assignments)] == [code]
+
+
+EXCLUSIVE = [
+    ({"--steps": "3", "--epochs": "5"}, (), ["`--steps` and `--epochs` both set the length"]),
+    ({"--epochs": "5"}, ["training.steps=3"], ["`--set training.steps` and `--epochs` both set the length"]),
+    (
+        {"--sample-rate": "0.1", "--batch-size": "9"},
+        (),
+        ["`--sample-rate` and `--batch-size` both set how many are drawn"],
+    ),
+    (
+        {"--batch-size": "9"},
+        ["sampling.rate=0.1"],
+        ["`--set sampling.rate` and `--batch-size` both set how many are drawn"],
+    ),
+    (
+        {},
+        ["sampling.example.rate=0.1", "training.batch_size=5"],
+        ["`--set sampling.example.rate` and `--set training.batch_size` both set how many are drawn"],
+    ),
+    (
+        {"--steps": "3", "--epochs": "5", "--sample-rate": "0.1", "--batch-size": "9"},
+        (),
+        [
+            "`--steps` and `--epochs` both set the length",
+            "`--sample-rate` and `--batch-size` both set how many are drawn",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("flags", "assignments", "messages"), EXCLUSIVE)
+@pytest.mark.parametrize("text", [flat({}), "version: 1\n"])
+def test_two_settings_that_exclude_each_other(text, flags, assignments, messages):
+    given = Overrides(flags=tuple(flags.items()), assignments=tuple(assignments))
+    with pytest.raises(ConfigError) as caught:
+        load_text(text, path="f", overrides=given)
+    found = [one for one in caught.value.diagnostics if one.code == "DPC107" and one.path != "f"]
+    assert sorted(one.message for one in found) == sorted(messages)
+    assert {one.hint for one in found} == {"keep one of them"}
+
+
+def test_a_phase_wins_over_a_setting_of_the_same_key():
+    (error,) = errors(flat({"phases": "[{mechanism: {noise_multiplier: 3}}]"}), ["mechanism.noise_multiplier=7"])
+    assert "e.g. `--set phases[0].mechanism.noise_multiplier=...`" in error.hint
+    (error,) = errors(flat({}), ["sampling.rate=0.5", "sampling.scheme=fixed", "sampling.size=3"])
+    assert "phase" not in error.hint + error.message
 
 
 def test_short_settings_need_one_level():

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.config.malformed_draws import BUILT, DRAWS, GROUPS
+from tests.config.malformed_keys import KEYS
 from tests.config.texts import errors, flat, marked, nested
 
 YAML = [
@@ -46,65 +47,6 @@ YAML = [
     ("duplicate top level", flat({}) + "§version: 1\n", [("DPC105", "duplicate key `version` (first at line 1)")]),
     ("merge of a word", flat({"mechanism": "{§<<: x, noise_multiplier: 1}"}), [("DPC102", "`<<` takes a mapping")]),
     ("alias of itself", flat({"x-a": "§&a [*a]"}), [("DPC111", "contains itself")]),
-]
-KEYS = [
-    ("unknown", flat({"§epsilonn": "3"}), [("DPC101", "unknown key `epsilonn` at the top level")]),
-    (
-        "unknown nested",
-        flat({"privacy": "{adjacency: add-remove, delta: 1e-6, §foo: 1}"}),
-        [("DPC101", "in `privacy`")],
-    ),
-    ("misspelt", flat({"mechanism": "{§noise_multiplyer: 1.1}"}), [("DPC101", "did you mean `noise_multiplier`?")]),
-    (
-        "synonym",
-        flat({"mechanism": "{noise_multiplier: 1, §l2_norm_clip: 1}"}),
-        [("DPC101", "dpcalc calls this `max_grad_norm`")],
-    ),
-    ("synonym elsewhere", flat({"§target_epsilon": "3"}), [("DPC101", "dpcalc calls this `budget.epsilon`")]),
-    (
-        "synonym of a required key",
-        flat({"privacy": "{adjacency: add-remove, §target_delta: 1e-6}"}),
-        [("DPC101", "calls this `delta`")],
-    ),
-    (
-        "synonym of the scheme",
-        flat({"sampling": "{§sampler: poisson, expected: 3}"}),
-        [("DPC101", "calls this `scheme`")],
-    ),
-    ("another section's key", flat({"§delta": "1e-5"}), [("DPC101", "it belongs in `privacy`")]),
-    ("no version", flat({"version": None}).replace("data", "§data", 1), [("DPC103", "`version` is missing")]),
-    ("no data", flat({"data": None, "version": "1"}).replace("v", "§v", 1), [("DPC103", "`data` is missing")]),
-    ("no sampling", flat({"sampling": None}).replace("v", "§v", 1), [("DPC103", "`sampling` is missing")]),
-    (
-        "no delta",
-        flat({"privacy": None}) + "§privacy: {adjacency: zero-out}\n",
-        [("DPC103", "`privacy.delta` is missing")],
-    ),
-    (
-        "no noise",
-        flat({"mechanism": None}) + "§mechanism: {clip: example}\n",
-        [("DPC103", "`mechanism.noise_multiplier`")],
-    ),
-    ("no scheme", flat({"sampling": None}) + "§sampling: {rate: 0.1}\n", [("DPC103", "`sampling.scheme` is missing")]),
-    (
-        "no rate",
-        flat({"sampling": None}) + "§sampling: {scheme: poisson}\n",
-        [("DPC103", "needs `rate` or `expected`")],
-    ),
-    ("no size", flat({"sampling": None}) + "§sampling: {scheme: fixed}\n", [("DPC103", "`sampling.size` is missing")]),
-    ("no length", flat({"training": None}) + "§training: {}\n", [("DPC103", "needs `steps` or `epochs`")]),
-    ("no count", flat({"data": "{levels: [§{name: example}]}"}), [("DPC103", "`data.levels[0].count` is missing")]),
-    (
-        "no outer level",
-        nested({"sampling": None}) + "§sampling: {example: {scheme: all}}\n",
-        [("DPC103", "`sampling.task` is missing")],
-    ),
-    (
-        "no unit",
-        nested({"privacy": None}) + "§privacy: {adjacency: zero-out, delta: 1e-6}\n",
-        [("DPC103", "2 levels (task, example)")],
-    ),
-    ("no budget epsilon", flat({}) + "§budget: {max_increase_pct: 3}\n", [("DPC103", "`budget.epsilon` is missing")]),
 ]
 VALUES = [
     ("quoted number", flat({"privacy": "{adjacency: add-remove, delta: §'1e-5'}"}), [("DPC102", "remove the quotes")]),
