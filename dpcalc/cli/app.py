@@ -9,7 +9,6 @@ from typing import Protocol, TextIO, runtime_checkable
 
 import dpcalc
 from dpcalc.cli.answer import Answer, aside, say
-from dpcalc.cli.progress import progress
 from dpcalc.errors import COMMAND, NO_VERDICT_HINT, InputError, lost_answer
 
 FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
@@ -37,8 +36,7 @@ def run(arguments: Sequence[str]) -> int:
         Only a command's own answer is 0 or 1, never an exception.
     """
     try:
-        with progress():
-            answer = _answer(arguments)
+        answer = _answer(arguments)
         say(answer)
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -1,5 +1,6 @@
 """The Typer application: every command by its name."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -27,44 +28,52 @@ from dpcalc.cli import (
     sweep,
     validate,
 )
+from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
 from dpcalc.cli.sources import AsWrittenCommand, ManyCommand, SourceCommand
-from dpcalc.cli.terminal import styled
+
+COMPUTE, SOLVE, EXPLORE = "Compute the privacy cost of one run", "Solve for a setting", "Compare and explore"
+GATE, RECORD, FILES = "Gate changes in continuous integration", "State and record", "Write and read configs"
 
 
 def application() -> typer.Typer:
-    """All commands; markup in the help only where escape sequences are welcome, which Typer itself does not ask."""
+    """Return all commands, grouped by what they are for; help is plain text everywhere (see help.py)."""
     commands = typer.Typer(
         name="dpcalc",
+        cls=HelpfulGroup,
         help="Compute, compare and gate the privacy budget of training runs, nested sampling included.",
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich" if styled() else None,
+        rich_markup_mode=None,
     )
     commands.callback()(root)
-    commands.command(cls=SourceCommand, epilog=epsilon.EXAMPLE)(epsilon.epsilon)
-    commands.command(cls=SourceCommand, epilog=delta.EXAMPLE)(delta.delta)
-    commands.command(cls=SourceCommand, epilog=solve.SIGMA_EXAMPLE)(solve.solve_sigma)
-    commands.command(cls=SourceCommand, epilog=solve.STEPS_EXAMPLE)(solve.solve_steps)
-    commands.command(cls=SourceCommand, epilog=solve.RATE_EXAMPLE)(solve.solve_rate)
-    commands.command(cls=SourceCommand, epilog=solve.GROUP_EXAMPLE)(solve.solve_group)
-    commands.command(cls=SourceCommand, epilog=compare.EXAMPLE)(compare.compare)
-    commands.command(cls=SourceCommand, epilog=risk.EXAMPLE)(risk.risk)
-    commands.command(cls=curve.LinesCommand, epilog=curve.EXAMPLE)(curve.curve)
-    commands.command(cls=SourceCommand, epilog=sweep.EXAMPLE)(sweep.sweep)
-    commands.command(cls=ManyCommand, epilog=check.EXAMPLE)(check.check)
-    commands.command(cls=ManyCommand, epilog=diff.EXAMPLE)(diff.diff)
-    commands.command(cls=AsWrittenCommand, epilog=lock.EXAMPLE)(lock.lock)
-    commands.add_typer(ledger.application())
-    commands.command(cls=SourceCommand, epilog=statement.EXAMPLE)(statement.statement)
-    commands.command(cls=ManyCommand, epilog=validate.EXAMPLE)(validate.validate)
-    commands.command(cls=SourceCommand, epilog=show.EXAMPLE)(show.show)
-    commands.command(epilog=scan.EXAMPLE)(scan.scan)
-    commands.command(cls=SourceCommand, epilog=simulate.EXAMPLE)(simulate.simulate)
-    commands.command(epilog=pate.EXAMPLE)(pate.pate)
-    commands.command(epilog=schema.EXAMPLE)(schema.schema)
-    commands.command(epilog=explain.EXAMPLE)(explain.explain)
-    commands.command(epilog=init.EXAMPLE)(init.init)
+
+    def add(panel: str, function: Callable[..., object], example: str, command: type = SourceCommand) -> None:
+        commands.command(cls=command, epilog=example, rich_help_panel=panel)(function)
+
+    add(COMPUTE, epsilon.epsilon, epsilon.EXAMPLE)
+    add(COMPUTE, delta.delta, delta.EXAMPLE)
+    add(COMPUTE, risk.risk, risk.EXAMPLE)
+    add(COMPUTE, pate.pate, pate.EXAMPLE, HelpfulCommand)
+    add(SOLVE, solve.solve_sigma, solve.SIGMA_EXAMPLE)
+    add(SOLVE, solve.solve_steps, solve.STEPS_EXAMPLE)
+    add(SOLVE, solve.solve_rate, solve.RATE_EXAMPLE)
+    add(SOLVE, solve.solve_group, solve.GROUP_EXAMPLE)
+    add(EXPLORE, compare.compare, compare.EXAMPLE)
+    add(EXPLORE, curve.curve, curve.EXAMPLE, curve.LinesCommand)
+    add(EXPLORE, sweep.sweep, sweep.EXAMPLE)
+    add(EXPLORE, simulate.simulate, simulate.EXAMPLE)
+    add(GATE, check.check, check.EXAMPLE, ManyCommand)
+    add(GATE, diff.diff, diff.EXAMPLE, ManyCommand)
+    add(GATE, lock.lock, lock.EXAMPLE, AsWrittenCommand)
+    add(GATE, validate.validate, validate.EXAMPLE, ManyCommand)
+    add(GATE, explain.explain, explain.EXAMPLE, HelpfulCommand)
+    add(RECORD, statement.statement, statement.EXAMPLE)
+    commands.add_typer(ledger.application(), rich_help_panel=RECORD)
+    add(FILES, init.init, init.EXAMPLE, HelpfulCommand)
+    add(FILES, scan.scan, scan.EXAMPLE, HelpfulCommand)
+    add(FILES, show.show, show.EXAMPLE)
+    add(FILES, schema.schema, schema.EXAMPLE, HelpfulCommand)
     return commands
 
 

@@ -55,9 +55,18 @@ class Curve(StrEnum):
     RDP = "rdp"
 
 
+def _methods(incomplete: str) -> list[str]:
+    """Offer the methods of lines to the shell."""
+    from dpcalc.planner.figures import METHODS
+
+    return options.one_of(METHODS)(incomplete)
+
+
 def curve(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
-    kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(Curve)}.")],
+    kind: Annotated[
+        Curve, typer.Argument(metavar="KIND", show_default=False, help=f"What to draw: {', '.join(Curve)}.")
+    ],
     configs: Annotated[
         list[str] | None,
         typer.Argument(metavar="CONFIG", help="Configs, lines for each; - is standard input.", show_default=False),
@@ -71,6 +80,7 @@ def curve(  # noqa: PLR0913  one parameter an option
             help="An accountant (as of `epsilon`), lower, inversion, gdp, strong-composition, theorem-3, flat-poisson, "
             "group-mixture, group-as-one or general-rdp; a line for each.",
             show_default="the config's",
+            autocompletion=_methods,
         ),
     ] = None,
     over: Annotated[
@@ -89,7 +99,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")] = False,
     as_json: options.Json = False,
 ) -> Answer:
-    """Draw one quantity over another one.
+    """Draw epsilon, delta or attack success as a curve.
 
     A chart and a table on a terminal, the table off it. Lines are upper bounds where they say nothing else.
     """

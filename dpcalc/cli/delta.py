@@ -23,7 +23,7 @@ def delta(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Answer:
-    """Tell with which delta a training run keeps to an epsilon.
+    """Compute delta for a given epsilon.
 
     The delta is proved for every data set.
     """

@@ -29,7 +29,7 @@ def diff(  # noqa: PLR0913  one parameter an option
     timeout: options.Timeout = None,
     verbose: options.Verbose = False,
 ) -> Answer:
-    """Tell what a change of a config costs, key by key.
+    """Compare the privacy cost of a config before and after a change, key by key.
 
     Exit code 1: epsilon rises, or less is promised. Budgets are for `check`.
     """

@@ -20,7 +20,7 @@ def epsilon(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> Answer:
-    """Tell what a training run costs.
+    """Compute the privacy cost (epsilon) of a training run.
 
     The epsilon is proved for every data set.
     """

@@ -1,31 +1,65 @@
-"""`dpcalc explain`: one rule by its code."""
+"""`dpcalc explain`: one rule by its code, or the list of all."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
+import textwrap
 from typing import Annotated
 
 import typer
 
 from dpcalc.cli.answer import Answer
+from dpcalc.cli.terminal import on_terminal, width
 from dpcalc.errors import InputError
 
 EXAMPLE = "Example: dpcalc explain DPC404"
+PREFIX = "DPC"
 
 
-def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="The code of a finding, e.g. DPC101.")]) -> Answer:
-    """Explain a rule: what it finds, why that matters, what to do."""
+def _codes(incomplete: str) -> list[str]:
+    """Offer the codes to the shell."""
     from dpcalc.report.rules import RULES
 
+    return [code for code in RULES if code.startswith(incomplete.upper())]
+
+
+def explain(
+    code: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CODE",
+            help="The code of a finding, e.g. DPC101. Without it all rules are listed.",
+            show_default=False,
+            autocompletion=_codes,
+        ),
+    ] = None,
+    *,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print all rules in full, as docs/rules.md.")] = False,
+) -> Answer:
+    """Explain a rule: what it finds, why that matters, what to do."""
+    from dpcalc.report.rules import RULES, rules_list, rules_page
+
+    if markdown:
+        return Answer(text=rules_page())
+    if code is None:
+        return Answer(text=rules_list())
     name = code.strip().upper()
-    rule = RULES.get(name if name.startswith("DPC") else f"DPC{name}")
+    name = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
+    rule = RULES.get(name)
     if rule is None:
         raise InputError(f"explain: expected the code of a rule, got `{code}`{_nearest(name, tuple(RULES))}")
-    name = name if name.startswith("DPC") else f"DPC{name}"
-    return Answer(text=f"{name}: {rule.title}\n\n{rule.rule}\n\nWhy: {rule.reason}\n\nFix: {rule.fix}\n")
+    paragraphs = (f"{name}: {rule.title}", rule.rule, f"Why: {rule.reason}", f"Fix: {rule.fix}")
+    return Answer(text="\n\n".join(map(_wrapped, paragraphs)) + "\n")
+
+
+def _wrapped(paragraph: str) -> str:
+    """Return a paragraph in lines of the terminal's width; in one line off a terminal."""
+    if not on_terminal():
+        return paragraph
+    return textwrap.fill(paragraph, width(), break_long_words=False, break_on_hyphens=False)
 
 
 def _nearest(name: str, codes: tuple[str, ...]) -> str:
-    """What was probably meant, or what there is."""
+    """Return what was probably meant, and where all codes are listed."""
     from dpcalc.config.vocabulary import nearest
 
     near = nearest(name, codes)
-    return f"; did you mean {near}?" if near else f"; they run from {codes[0]} to {codes[-1]}"
+    return f"; did you mean {near}?" if near else "; `dpcalc explain` lists all"

@@ -32,7 +32,9 @@ class Template(StrEnum):
 
 def init(
     *,
-    template: Annotated[Template, typer.Option(help="What to start from.")] = Template.DPSGD,
+    template: Annotated[
+        Template, typer.Option(metavar="|".join(Template), help="What to start from.")
+    ] = Template.DPSGD,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="PATH", help="Where to write; - is standard output.")
     ] = "dpcalc.yaml",

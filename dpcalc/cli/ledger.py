@@ -11,8 +11,9 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
+from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
 from dpcalc.cli.remarks import remarks
-from dpcalc.cli.terminal import drawn, styled
+from dpcalc.cli.terminal import drawn
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def add(  # noqa: PLR0913  one parameter an option
     delta: Annotated[str | None, typer.Option(metavar="D", help="Delta of a new ledger; else the config's.")] = None,
     budget: Annotated[str | None, typer.Option(metavar="E", help="Budget of a new ledger; else the config's.")] = None,
     over_budget: Annotated[bool, typer.Option("--over-budget", help="Add the run even so: it has been done.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what it would cost, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute what it would cost, and write nothing.")] = False,
     key: options.Key = "",
     assignments: options.Assignments = None,
     as_json: options.Json = False,
@@ -64,7 +65,7 @@ def add(  # noqa: PLR0913  one parameter an option
 
 
 def show(ledger: Ledger, *, as_json: options.Json = False) -> Answer:
-    """Tell what the runs in a ledger cost, each alone and all together."""
+    """Show what the runs in a ledger cost, each alone and all together."""
     from dpcalc.gate.ledger import account
     from dpcalc.report.ledger import ledger_json, ledger_view
 
@@ -110,14 +111,15 @@ def application() -> typer.Typer:
     """The commands below `dpcalc ledger`."""
     commands = typer.Typer(
         name="ledger",
-        help="What all runs on one data set cost together.",
+        cls=HelpfulGroup,
+        help="Record the runs on one data set and compute what they cost together.",
         epilog=ADD_EXAMPLE,
         no_args_is_help=True,
-        rich_markup_mode="rich" if styled() else None,
+        rich_markup_mode=None,
     )
-    commands.command(epilog=ADD_EXAMPLE)(add)
-    commands.command(epilog=SHOW_EXAMPLE)(show)
-    commands.command(epilog=CHECK_EXAMPLE)(check)
+    commands.command(cls=HelpfulCommand, epilog=ADD_EXAMPLE)(add)
+    commands.command(cls=HelpfulCommand, epilog=SHOW_EXAMPLE)(show)
+    commands.command(cls=HelpfulCommand, epilog=CHECK_EXAMPLE)(check)
     return commands
 
 

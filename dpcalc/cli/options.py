@@ -1,6 +1,7 @@
 """Arguments and options that commands share."""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -10,15 +11,33 @@ from dpcalc.errors import InputError
 PANEL = "Override the config, or do without one"
 
 
-def _override(option: str, metavar: str, text: str) -> Any:  # noqa: ANN401  so Typer declares its own function
-    """An option that is short for `--set` of one key; the config layer reads its text."""
-    return typer.Option(option, metavar=metavar, help=text, show_default=False, rich_help_panel=PANEL)
+METHODS = ("auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic")
+ADJACENCIES = ("add-remove", "replace-one", "zero-out")
+SCHEMES = ("poisson", "fixed", "with-replacement", "shuffle", "all")
+FORMATS = ("text", "concise", "json", "github", "gitlab", "junit", "sarif", "markdown")
+
+
+def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return a shell completion that offers some words."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence: "a, b or c"."""
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _override(option: str, metavar: str, text: str, words: Sequence[str] = ()) -> Any:  # noqa: ANN401  as Typer declares it
+    """An option that is short for `--set` of one key; the config layer reads its text. `words` are offered for it."""
+    return typer.Option(
+        option, metavar=metavar, help=text, show_default=False, rich_help_panel=PANEL, autocompletion=one_of(words)
+    )
 
 
 Config = Annotated[
     str | None,
     typer.Argument(
-        metavar="[CONFIG]",
+        metavar="CONFIG",
         help="The config file; - is standard input. Without it the nearest dpcalc.yaml.",
         show_default=False,
     ),
@@ -46,7 +65,7 @@ Key = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
-NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore configs that nobody named.", rich_help_panel=PANEL)]
+NoConfig = Annotated[bool, typer.Option("--no-config", help="Do not search for a config file.", rich_help_panel=PANEL)]
 Unset = Annotated[
     list[str] | None,
     typer.Option(
@@ -55,12 +74,12 @@ Unset = Annotated[
 ]
 Unit = Annotated[str | None, _override("--unit", "LEVEL", "The level whose units are protected; all: each of them.")]
 Delta = Annotated[str | None, _override("--delta", "D", "The delta of the guarantee.")]
-Adjacency = Annotated[str | None, _override("--adjacency", "RELATION", "add-remove, replace-one or zero-out.")]
+Adjacency = Annotated[str | None, _override("--adjacency", "RELATION", f"{listed(ADJACENCIES)}.", ADJACENCIES)]
 Method = Annotated[
     str | None,
-    _override("--method", "NAME", "The accountant: auto, pld, rdp, rdp-classic, moments, optimal, advanced, basic."),
+    _override("--method", "NAME", f"The accountant: {listed(METHODS)}.", METHODS),
 ]
-Scheme = Annotated[str | None, _override("--scheme", "NAME", "poisson, fixed, with-replacement, shuffle or all.")]
+Scheme = Annotated[str | None, _override("--scheme", "NAME", f"{listed(SCHEMES)}.", SCHEMES)]
 SampleRate = Annotated[
     str | None, _override("--sample-rate", "Q", "Probability that a Poisson step draws an example, e.g. 0.01 or 1/97.")
 ]
@@ -76,9 +95,9 @@ Reports = Annotated[
     typer.Option(
         "--report",
         metavar="FORMAT[=PATH]",
-        help="text, concise, json, github, gitlab, junit, sarif or markdown; to PATH or standard output. "
-        "May be repeated.",
+        help=f"{listed(FORMATS)}; to PATH or standard output. May be repeated.",
         show_default=False,
+        autocompletion=one_of(FORMATS),
     ),
 ]
 Base = Annotated[

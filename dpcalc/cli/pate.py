@@ -70,7 +70,9 @@ def pate(  # noqa: PLR0913  one parameter an option
     ] = None,
     target_eps: Annotated[
         str | None,
-        typer.Option("--target-eps", metavar="E", help="Tell what an epsilon of E buys.", show_default=False),
+        typer.Option(
+            "--target-eps", metavar="E", help="Compute how many answers an epsilon of E allows.", show_default=False
+        ),
     ] = None,
     sanitise: Annotated[
         bool,
@@ -87,7 +89,7 @@ def pate(  # noqa: PLR0913  one parameter an option
     ] = False,
     verbose: options.Verbose = False,
 ) -> Answer:
-    """Tell what labels from an ensemble of teachers cost (PATE: LNMax, GNMax, Confident-GNMax).
+    """Compute the privacy cost of labels from an ensemble of teachers (PATE: LNMax, GNMax, Confident-GNMax).
 
     The first epsilon holds whatever the votes are. What the votes at hand cost is often far less, and private.
     """

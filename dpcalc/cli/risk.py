@@ -31,7 +31,7 @@ def risk(
     ] = None,
     as_json: options.Json = False,
 ) -> Answer:
-    """Tell what an attacker gains who must find out whether a unit is in the data.
+    """Bound the success of membership inference.
 
     The bounds hold for every attacker and every data set.
     """

@@ -34,7 +34,7 @@ def simulate(
     ] = None,
     as_json: options.Json = False,
 ) -> Answer:
-    """Hold what is computed against what is drawn at random.
+    """Check the computed numbers by Monte Carlo simulation.
 
     Draws batches as configured, from data of the declared sizes, and privacy losses as claimed. Exit code 1: a computed
     number is contradicted.

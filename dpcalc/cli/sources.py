@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import aside
+from dpcalc.cli.help import HelpfulCommand
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Request:
         return Overrides(assignments=self.assignments, flags=self.flags, unset=self.unset, assumed=tuple(assumed))
 
 
-class SourceCommand(TyperCommand):
+class SourceCommand(HelpfulCommand):
     """A command on one config: the options of `request_of` beside its own, kept aside until it loads the config."""
 
     @property

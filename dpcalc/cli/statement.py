@@ -31,7 +31,9 @@ class Format(StrEnum):
 def statement(
     context: typer.Context,
     *,
-    written: Annotated[Format, typer.Option("--format", help="How the statement is written.")] = Format.TEXT,
+    written: Annotated[
+        Format, typer.Option("--format", metavar="|".join(Format), help="How the statement is written.")
+    ] = Format.TEXT,
 ) -> Answer:
     """State what a training run protects, and what not.
 

@@ -62,13 +62,15 @@ def sweep(  # noqa: PLR0913  one parameter an option
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes.", show_default="one a processor")
     ] = None,
-    executor: Annotated[Executor, typer.Option("--executor", help="Who computes.")] = Executor.PROCESSES,
+    executor: Annotated[
+        Executor, typer.Option("--executor", metavar="processes|dask", help="Who computes.")
+    ] = Executor.PROCESSES,
     scheduler: Annotated[
         str | None,
         typer.Option("--scheduler", metavar="ADDRESS", help="The cluster, e.g. tcp://host:8786.", show_default=False),
     ] = None,
 ) -> Answer:
-    """Tell what every config of a grid costs.
+    """Compute epsilon for every config of a grid.
 
     By the inversion estimate, labelled so; certified where one is within 1% of its budget.
     """

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpcalc.adjacency import Adjacency
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import poisson_tools
 from dpcalc.planner.releases import alternatives, is_plain, phase_bound
@@ -46,12 +47,26 @@ def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[N
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single examples, add-remove"
         notes.append(Note(text=text, epsilons=(tools.epsilon,)))
+        notes += _stand_ins(plan)
     for change, changed in _changes(plan):
         lower = cost(changed)
         if epsilon > WORTH_SAYING * lower:
             text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
             notes.append(Note(text=text, epsilons=(epsilon, lower)))
     return tuple(notes)
+
+
+def _stand_ins(plan: Plan) -> Iterator[Note]:
+    """Say why a batch of a fixed size costs more than the same batch drawn by Poisson sampling, where it does."""
+    levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: plan.unit])
+    fixed = next((level for level in levels if isinstance(level.scheme, (Fixed, WithReplacement))), None)
+    bounds = [bound for one in alternatives(plan) for bound in one.bounds]
+    farthest = max((d for one in bounds for d in (one.shift, *one.distances, *one.distances_swapped)), default=0)
+    if fixed is not None and plan.adjacency is not Adjacency.REPLACE_ONE and farthest > plan.group_size:
+        yield Note(
+            text=f"with batches of a fixed size another {fixed.name} takes the place of one that is not drawn, so the "
+            f"sum shifts by up to {farthest} clip norms instead of {plan.group_size}; see `dpcalc explain DPC208`"
+        )
 
 
 def _of_curves(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[Note, ...]:

@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
         reason="References look up keys of this file or of files in the same repository, and do nothing else: a config "
         "under review must not read what lies outside or run anything.",
         fix="Write `${section.key}` or `${conf/train.yaml:section.key}`; let Hydra write its resolved config "
-        "(`--cfg job --resolve`).",
+        "(`python train.py --cfg job --resolve`).",
     ),
     "DPC111": Rule(
         title="cyclic or too large",
@@ -131,6 +131,15 @@ RULES: dict[str, Rule] = {
         rule="noise_multiplier is 0.",
         reason="Without noise there is no privacy: epsilon is infinite.",
         fix="Set it above 0; `dpcalc solve-sigma` finds the smallest that meets a budget.",
+    ),
+    "DPC208": Rule(
+        title="fixed batch size",
+        rule="Batches of a fixed size are drawn, and epsilon is above what tools print that assume Poisson sampling.",
+        reason="When your unit is not drawn, another one takes its place. An attacker who knows all the others sees "
+        "the difference between the two: the sum of clipped vectors shifts by 2 clip norms, not by 1 as for Poisson "
+        "sampling, and by more where a whole parent is replaced. The tools' number does not hold for such batches.",
+        fix="Nothing is wrong. If you can train with Poisson batches of the same expected size, state it; "
+        "docs/numbers.md, 'Why a fixed batch costs more than other tools print', has an example.",
     ),
     "DPC301": Rule(
         title="over budget",
@@ -225,3 +234,24 @@ RULES: dict[str, Rule] = {
         fix="Please report it with what DPCALC_TRACEBACK=1 prints.",
     ),
 }
+
+
+def rules_list() -> str:
+    """Return one line for each rule: code and title."""
+    return "".join(f"{code}  {rule.title}\n" for code, rule in RULES.items())
+
+
+def rules_page() -> str:
+    """Return docs/rules.md: every rule with reason and fix."""
+    lines = [
+        "# Rules",
+        "",
+        "What every rule of dpcalc finds, why that matters, and what to do.",
+        "",
+        "A code never changes its meaning. `dpcalc explain CODE` prints one entry, `dpcalc explain` lists them all.",
+        " DPC1xx: the config cannot be read; DPC2xx: remarks on the run; DPC3xx:",
+        "budgets; DPC4xx: comparison with an earlier state; DPC9xx: there is no verdict. Gaps are codes not in use.",
+    ]
+    for code, rule in RULES.items():
+        lines += ["", f"## {code}: {rule.title}", "", rule.rule, "", f"Why: {rule.reason}", "", f"Fix: {rule.fix}"]
+    return "".join(f"{line}\n" for line in lines)

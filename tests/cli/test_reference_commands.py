@@ -59,13 +59,25 @@ def test_explain_takes_short_codes(dpcalc, code):
 
 @pytest.mark.parametrize(
     ("code", "hint"),
-    [("DPC109", "did you mean DPC1"), ("DPC4041", "did you mean DPC404?"), ("x\x1b[2J", "DPC100 to DPC999")],
+    [("DPC109", "did you mean DPC1"), ("DPC4041", "did you mean DPC404?"), ("x\x1b[2J", "`dpcalc explain` lists all")],
 )
 def test_explain_of_no_code(dpcalc, code, hint):
     ended = dpcalc("explain", code)
     assert (ended.code, ended.out) == (2, "")
     assert hint in ended.err
     assert "\x1b" not in ended.err
+
+
+def test_explain_without_a_code_lists_all(dpcalc):
+    ended = dpcalc("explain")
+    assert (ended.code, ended.err) == (0, "")
+    assert [line.split()[0] for line in ended.out.splitlines()] == list(RULES)
+    assert all(rule.title in ended.out for rule in RULES.values())
+
+
+def test_the_page_of_rules_is_up_to_date(dpcalc):
+    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    assert page == dpcalc("explain", "--markdown").out, "write it anew: dpcalc explain --markdown > docs/rules.md"
 
 
 def test_every_code_of_the_package_is_explained():

@@ -67,3 +67,27 @@ def test_what_the_factor_of_the_poisson_bound_costs_is_told(scheme, said, told):
     for note in found.notes:
         assert note.epsilons[0] == found.guarantee.epsilon
         assert note.epsilons[1] < found.guarantee.epsilon / 1.1
+
+
+def reasons(*schemes, unit, clip=2, adjacency=Adjacency.ADD_REMOVE):
+    """The notes that say why a fixed batch costs more."""
+    mechanism = Gaussian(noise_multiplier=9.0, max_grad_norm=1.0)
+    phase = Phase(name="a", hierarchy=hierarchy(*schemes), mechanism=mechanism, clip=clip, steps=12)
+    plan = Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-3)
+    return [note.text for note in evaluate(plan).notes if "DPC208" in note.text]
+
+
+def test_a_fixed_batch_that_costs_more_has_its_reason_named():
+    (reason,) = reasons(Fixed(size=2), All(), unit=1, clip=1)
+    assert reason.startswith("with batches of a fixed size another user takes the place of one that is not drawn")
+    assert "by up to 2 clip norms instead of 1; see `dpcalc explain DPC208`" in reason
+    (nested,) = reasons(Fixed(size=2), Fixed(size=5), unit=2)
+    assert "another user takes the place" in nested
+    assert "by up to 10 clip norms instead of 1" in nested  # five records each of two users
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+def test_without_a_stand_in_there_is_no_such_reason(unit):
+    poisson = Poisson(probability=Fraction(1, 20))
+    assert not reasons(poisson, poisson, unit=unit)
+    assert not reasons(*SHUFFLE, unit=unit)

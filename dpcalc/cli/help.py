@@ -1,0 +1,89 @@
+"""Plain help: what is written is what is shown, without markup or emoji codes, in sections, with no line cut off."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from dpcalc.cli.progress import progress
+
+OPTIONS, ARGUMENTS, COMMANDS = "Options", "Arguments", "Commands"
+
+
+class HelpfulCommand(TyperCommand):
+    """A command with plain help, and a progress bar only while it runs: help itself is never drawn over."""
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the words after the command's name in the usage line."""
+        return [self.options_metavar or "", *map(_usage, filter(_is_argument, self.get_params(ctx)))]
+
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  click's
+        """Write arguments and options, a section for each panel."""
+        _write_parameters(self.get_params(ctx), formatter)
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Run the command; a bar is drawn if it takes long."""
+        with progress():
+            return super().invoke(ctx)
+
+
+class HelpfulGroup(TyperGroup):
+    """A group of commands with plain help."""
+
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  likewise
+        """Write options, then commands, a section for each panel."""
+        _write_parameters(self.get_params(ctx), formatter)
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            panel = getattr(command, "rich_help_panel", None)
+            summary = (command.help or "").partition("\n\n")[0].replace("\n", " ")
+            panels.setdefault(panel if isinstance(panel, str) else COMMANDS, []).append((name, summary))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
+def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: ANN401  click's classes move between versions
+    """Write one section for each panel."""
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for param in sorted(params, key=_is_argument, reverse=True):
+        if not getattr(param, "hidden", False):
+            usual = ARGUMENTS if _is_argument(param) else OPTIONS
+            panel = getattr(param, "rich_help_panel", None)
+            panels.setdefault(panel if isinstance(panel, str) else usual, []).append((_name(param), _text(param)))
+    for panel, rows in panels.items():
+        with formatter.section(panel):
+            formatter.write_dl(rows)
+
+
+def _is_argument(param: Any) -> bool:  # noqa: ANN401  likewise
+    """Whether a parameter is an argument, not an option."""
+    return bool(param.param_type_name == "argument")
+
+
+def _usage(argument: Any) -> str:  # noqa: ANN401  likewise
+    """Return an argument as the usage line shows it."""
+    name = argument.metavar or argument.name.upper()
+    return f"{name if argument.required else f'[{name}]'}{'' if argument.nargs == 1 else '...'}"
+
+
+def _name(param: Any) -> str:  # noqa: ANN401  likewise
+    """Return the left column: spellings, and what the value is called."""
+    metavar = param.metavar or param.name.upper()
+    if _is_argument(param):
+        return str(metavar)
+    spellings = ", ".join(sorted((*param.opts, *param.secondary_opts), key=len))
+    return spellings if param.is_flag else f"{spellings} {metavar}"
+
+
+def _text(param: Any) -> str:  # noqa: ANN401  likewise
+    """Return the right column: the help text, and the default where there is one to tell."""
+    text, default = param.help or "", param.show_default
+    if default is True:
+        value = None if callable(param.default) or getattr(param, "is_flag", False) else param.default
+        default = getattr(value, "value", value)
+    if default and default is not True:
+        text += f"  [default: {default}]"
+    return f"{text}  [required]" if param.required else text

@@ -1,0 +1,167 @@
+"""Help and completion: what a reader sees is what is written, whatever the terminal, and nothing is cut off."""
+
+import fcntl
+import os
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from typer.main import get_command
+
+from dpcalc.cli.commands import application
+from dpcalc.cli.options import ADJACENCIES, FORMATS, METHODS, SCHEMES
+from dpcalc.config.json_schema import json_schema
+from dpcalc.planner.figures import METHODS as LINES
+from dpcalc.report import FORMATS as REPORTS
+from dpcalc.report.rules import RULES
+
+from .conftest import STAND_IN, environment
+
+APPLICATION = get_command(application())
+LEDGER = APPLICATION.commands["ledger"]
+COMMANDS = [
+    (),
+    *((name,) for name in APPLICATION.commands),
+    *(("ledger", name) for name in LEDGER.commands),
+]
+
+
+def command_of(words):
+    """The object of a command's name."""
+    return LEDGER.commands[words[1]] if len(words) > 1 else APPLICATION.commands[words[0]] if words else APPLICATION
+
+
+def on_a_terminal(*arguments, columns=80, **changes):
+    """Exit code and output of a command on a terminal that shows colours."""
+    reader, writer = os.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    command = [sys.executable, STAND_IN, *arguments]
+    running = subprocess.Popen(command, stdout=writer, stderr=writer, env=environment(TERM="xterm-256color", **changes))
+    os.close(writer)
+    text = b""
+    while True:
+        try:
+            text += os.read(reader, 65536)
+        except OSError:  # Linux reports the end of a terminal so
+            break
+    os.close(reader)
+    return running.wait(timeout=60), text.decode().replace("\r\n", "\n")
+
+
+def parameters(words):
+    """What a command takes, as Typer declares it."""
+    command = command_of(words)
+    return [param for param in command.get_params(command.make_context("x", [], resilient_parsing=True)) if param.help]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_text_of_the_help_is_shown_as_written(dpcalc, words):
+    ended = dpcalc(*words, "--help")
+    shown = " ".join(ended.out.split())
+    assert ended.code == 0
+    for param in parameters(words):
+        assert " ".join(param.help.split()) in shown
+    if isinstance(getattr(command_of(words), "commands", None), dict):
+        for command in command_of(words).commands.values():
+            assert " ".join(command.help.partition("\n\n")[0].split()) in shown
+    assert "..." not in re.sub(r"\[?[A-Z ]+\]?\.\.\.", "", ended.out)  # nothing is cut off
+    assert not re.search(r"<\w|\[\[|\{", ended.out)
+    assert max(map(len, ended.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+@pytest.mark.parametrize("words", [(), ("sweep",), ("ledger", "add")], ids=" ".join)
+def test_a_terminal_shows_the_same_words(dpcalc, words, columns):
+    code, text = on_a_terminal(*words, "--help", columns=columns)
+    assert code == 0
+    assert re.sub(r"\s|-", "", text) == re.sub(r"\s|-", "", dpcalc(*words, "--help").out)
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert max(map(len, text.splitlines())) <= columns
+
+
+def test_no_colon_code_becomes_a_picture():
+    """A:B:N:log in the help was once shown with the emoji `:B:`."""
+    assert "A:B:N:log by equal factors" in " ".join(on_a_terminal("sweep", "--help")[1].split())
+
+
+def test_commands_are_grouped(dpcalc):
+    lines = dpcalc("--help").out.splitlines()
+    groups = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert len(groups) >= 6
+    at = {name: next(i for i, line in enumerate(lines) if re.match(rf"  {name} ", line)) for name in ("check", "scan")}
+    assert lines.index("Gate changes in continuous integration:") < at["check"] < at["scan"]
+
+
+def test_no_bar_is_drawn_into_help():
+    program = (
+        "import sys, time; from dpcalc.cli import progress, help; progress.PATIENCE = 0.0\n"
+        "write = help._write_parameters\n"
+        "def slowly(*given):\n    time.sleep(0.5)\n    write(*given)\n"
+        "help._write_parameters = slowly\n"
+        "from dpcalc.cli.app import run; sys.exit(run(['--help']))"
+    )
+    reader, writer = os.openpty()
+    terminal = environment(TERM="xterm")
+    run = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writer, env=terminal, check=True
+    )
+    os.write(writer, b"end")
+    assert os.read(reader, 100) == b"end"
+    os.close(writer)
+    os.close(reader)
+    assert run.stdout.startswith(b"Usage: dpcalc")
+
+
+def completed(*words):
+    """What a shell offers for the last word of a command line."""
+    steering = {
+        "_DPCALC_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("dpcalc", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    program = "from dpcalc.__main__ import main; import sys; sys.argv[0] = 'dpcalc'; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment(**steering), capture_output=True, text=True, check=False
+    )
+    return ended.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("epsilon", "--method", "rdp"), ["rdp", "rdp-classic"]),
+        (("epsilon", "--adjacency", "z"), ["zero-out"]),
+        (("epsilon", "--scheme", "wi"), ["with-replacement"]),
+        (("check", "--report", "git"), ["github", "gitlab"]),
+        (("curve", "steps", "--method", "th"), ["theorem-3"]),
+        (("explain", "DPC30"), [code for code in RULES if code.startswith("DPC30")]),
+        (("init", "--template", "m"), ["maml"]),
+        (("cur",), ["curve"]),
+    ],
+)
+def test_the_shell_completes(words, expected):
+    assert completed(*words) == expected
+
+
+def test_what_is_offered_is_what_is_taken():
+    def words(key):
+        """The words that the schema allows for a key, wherever it is."""
+        found, nodes = set(), [json_schema()]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, dict):
+                for one in node.get("properties", {}).get(key, {}).get("anyOf", []):
+                    found |= set(one.get("enum", []))
+                nodes += node.values()
+            elif isinstance(node, list):
+                nodes += node
+        return found
+
+    assert set(METHODS) == words("method")
+    assert set(ADJACENCIES) == words("adjacency")
+    assert set(SCHEMES) == words("scheme")
+    assert set(METHODS) < set(LINES)
+    assert set(FORMATS) == set(REPORTS)
