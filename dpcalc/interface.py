@@ -12,7 +12,7 @@ from dpcalc.config import ConfigError, Diagnostic, Loaded, Severity
 from dpcalc.config import load as load_config
 from dpcalc.config.assignments import FLAGS, Overrides
 from dpcalc.config.flags import from_flags, lacking
-from dpcalc.config.scalars import decimal
+from dpcalc.config.scalars import decimal, exact, quotient
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import guarantee, with_lower_end
@@ -146,23 +146,26 @@ def epsilon(
 
 def solve(
     plan: Plan,
-    quantity: Literal["sigma", "steps", "rate", "group"],
+    quantity: Literal["sigma", "steps", "rate", "batch", "group"],
     *,
     target_epsilon: float | None = None,
     phase: str | None = None,
+    epochs: Number | None = None,
 ) -> Solution:
     """The cheapest value of one quantity that keeps a plan within an epsilon.
 
     Args:
         plan: everything else; what it says of the quantity itself does not matter.
-        quantity: "sigma", "steps", "rate" or "group".
+        quantity: "sigma", "steps", "rate", "batch" (a whole number of units, expected under Poisson sampling) or
+            "group".
         target_epsilon: finite, > 0; the plan's budget by default.
-        phase: the only phase to change; without it the noise of all phases is scaled by one factor, and steps and
-            rate need a plan of one phase.
+        phase: the only phase to change; without it the noise of all phases is scaled by one factor, and the others
+            need a plan of one phase.
+        epochs: passes over the data that the phase makes whatever its rate or batch; without it its steps stay.
 
     Returns:
-        The smallest noise or the largest number of steps, rate or group as `value`, rounded to the safe side, and
-        `fails_at`, a neighbour above the target; `guarantee` is that of `plan`, the plan with the value in it.
+        The smallest noise or the largest number of steps, rate, batch or group as `value`, rounded to the safe side,
+        and `fails_at`, a neighbour above the target; `guarantee` is that of `plan`, the plan with the value in it.
 
     Raises:
         NoSolution: no value meets the target; tells the best that there is.
@@ -180,7 +183,9 @@ def solve(
             raise InputError("target_epsilon: expected a number > 0, got none, and the plan has no budget; give one")
         target_epsilon = plan.budget.epsilon
     goal = EpsilonGoal(limit=target_epsilon)
-    found = usable(solved(plan, quantity, goal=goal, phase=phase), plan, lambda changed: measured(changed, goal))
+    passes = None if epochs is None else _exact(epochs, "epochs")
+    found = solved(plan, quantity, goal=goal, phase=phase, epochs=passes)
+    found = usable(found, plan, lambda changed: measured(changed, goal))
     return replace(found, guarantee=with_lower_end(found.plan, found.guarantee))
 
 
@@ -200,6 +205,14 @@ def _text(value: Number) -> str:
         return repr(float(value))
     exact = Fraction(value)
     return decimal(exact) or f"{exact.numerator}/{exact.denominator}"
+
+
+def _exact(value: Number, name: str) -> Fraction:
+    """An argument > 0 as the exact number that it means."""
+    found = exact(_text(value)) or quotient(_text(value))
+    if found is None or found <= 0:
+        raise InputError(f"{name}: expected a number > 0, got {value!r}")
+    return found
 
 
 def _of_argument(diagnostic: Diagnostic) -> Diagnostic:

@@ -20,7 +20,7 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config import Loaded
     from dpcalc.planner.plan import Phase, Plan
-    from dpcalc.planner.search import NoSolution
+    from dpcalc.planner.search import Goal, NoSolution
     from dpcalc.planner.solve import Solution
 
 SIGMA_EXAMPLE = "Example: dpcalc solve-sigma --target-eps 2 --sample-rate 0.004 --steps 14000 --delta 1e-5"
@@ -111,9 +111,10 @@ solve_steps = _solver(
 )
 solve_rate = _solver(
     "rate",
-    """Find the largest sampling rate, or batch of a fixed size, that meets a target.
+    """Find the largest sampling rate or batch size that meets a target.
 
-    It is that of the outermost level that is not drawn as a whole; the steps stay. Exit code 1: there is none.
+    The outermost level that is not drawn whole is changed. Where the config says `batch_size` or `expected`, the
+    answer is a whole number of units; where it says `epochs`, these stay, else the steps. Exit code 1: there is none.
     """,
 )
 
@@ -146,12 +147,12 @@ def _answer(context: typer.Context, wish: Wish) -> Answer:
 
     from dpcalc.planner.evaluate import with_lower_end
     from dpcalc.planner.search import NoSolution
-    from dpcalc.planner.solve import measured, solve
+    from dpcalc.planner.solve import measured
     from dpcalc.report.usable import usable
 
     question = _question(loaded.plan, wish)
     try:
-        solution = solve(question, wish.quantity, goal=goal, phase=wish.phase)
+        solution = _solved(question, loaded, wish, goal)
     except NoSolution as none:
         return _without(none, loaded, wish)
     solution = usable(solution, question, lambda plan: measured(plan, goal))
@@ -159,6 +160,23 @@ def _answer(context: typer.Context, wish: Wish) -> Answer:
     if solution.name.startswith("noise_multiplier") and all(map(_lacks_noise, loaded.plan.phases)):
         solution = replace(solution, name="noise_multiplier")  # a factor on nothing is the noise itself
     return _with(solution, loaded, wish)
+
+
+def _solved(question: Plan, loaded: Loaded, wish: Wish, goal: Goal) -> Solution:
+    """What meets the goal: of a rate in the terms in which the config states batches and length."""
+    from dpcalc.planner.solve import solve
+
+    if wish.quantity != "rate":
+        return solve(question, wish.quantity, goal=goal, phase=wish.phase)
+
+    from dpcalc.config.drawn import drawn_words
+    from dpcalc.planner.vary import chosen_phase
+
+    chosen = chosen_phase(question, wish.phase, "rate")
+    words = drawn_words(loaded.tree, question.phases.index(chosen), chosen.hierarchy)
+    quantity = "batch" if words.amount else "rate"
+    found = solve(question, quantity, goal=goal, phase=wish.phase, epochs=words.epochs)
+    return replace(found, key=words.amount) if found.key == "expected" else found
 
 
 def _lacks_noise(phase: Phase) -> bool:

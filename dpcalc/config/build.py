@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
 from typing import TYPE_CHECKING
 
 from dpcalc.adjacency import Adjacency
@@ -197,27 +196,12 @@ def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:
     """The length in steps: an epoch sees the outermost level that is not drawn whole once on average."""
     if training.steps is not None:
         return training.steps
-    steps = ceil((training.epochs or 0) / _share(hierarchy))
+    steps = hierarchy.steps_of(training.epochs or Fraction(0))
     node = entry(run.run.sections.entries.get("training"), "epochs")
     if steps > MAX_COUNT and node is not None:
         message = f"`{node.path}` makes more than {MAX_COUNT:.0e} steps"
         raise ConfigError([error("DPC106", node.anchor, message, "check the epochs and the rate")])
     return steps
-
-
-def _share(hierarchy: Hierarchy) -> Fraction:
-    """The part of the outermost level that is not drawn whole which one step draws on average."""
-    for number, level in enumerate(hierarchy.levels, start=1):
-        match level.scheme:
-            case Fixed(size=size) | WithReplacement(size=size):
-                return Fraction(size * hierarchy.units(number - 1), hierarchy.units(number))
-            case Poisson(probability=rate):
-                return rate
-            case Shuffle() as shuffle:
-                return Fraction(1, shuffle.steps_of_a_pass(level.count))
-            case All():
-                continue
-    return Fraction(1)
 
 
 def _text(node: object) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
+from dpcalc.config import scalars
 from dpcalc.config.assignments import Changes, Overrides
 from dpcalc.config.diagnostics import ConfigError, visible
 from dpcalc.config.forms import BATCH_SIZE
@@ -157,8 +158,9 @@ def _length(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
 
 
 def _draws(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
-    """The size or rate of each level of a phase; its steps too where they would follow from a rate."""
-    if old.hierarchy != new.hierarchy and _stated(run, ("training", "epochs")):
+    """The size or rate of each level of a phase; its steps too where its epochs would make others of the new rate."""
+    epochs = _number(_stated(run, ("training", "epochs")))
+    if old.hierarchy != new.hierarchy and epochs is not None and new.hierarchy.steps_of(epochs) != new.steps:
         yield from (replace(change, changed=True) for change in _length(run, old, new))
     for was, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
         above = ("sampling", level.name)
@@ -197,6 +199,12 @@ def _stated(run: Run, keys: tuple[str, ...]) -> Scalar | None:
     for key in keys[1:]:
         node = entry(node, key)
     return node if isinstance(node, Scalar) else None
+
+
+def _number(node: Scalar | None) -> Fraction | None:
+    """The number that a word means, None where it is none."""
+    found = None if node is None else scalars.value(node)
+    return found if isinstance(found, Fraction) else None
 
 
 def _edits(changes: list[_Change], places: Places) -> tuple[list[Edit], list[tuple[int, str]]]:
@@ -253,12 +261,16 @@ def _wording(change: _Change, node: Scalar) -> tuple[str, str]:
     """Key and value that say a number in the way the file said the one before."""
     key = node.path.rpartition(".")[2]
     amount = change.amount
-    if change.keys[-1] == "rate" and key == BATCH_SIZE:  # it stands in another section than a rate would
-        amount *= change.count
+    if change.keys[-1] == "rate" and key in {BATCH_SIZE, "expected"}:
+        whole = (amount * change.count).denominator == 1
+        if whole or key == BATCH_SIZE:  # which stands in another section than a rate would
+            amount *= change.count
+        else:
+            key = "rate"
     text = _decimal(amount)
     if "_" in node.text and amount.denominator == 1:
         text = f"{amount.numerator:_}"
-    return {"epochs": "steps", "expected": "rate"}.get(key, key), text
+    return "steps" if key == "epochs" else key, text
 
 
 def _added(change: _Change, places: Places) -> Edit:

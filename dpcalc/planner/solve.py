@@ -18,9 +18,10 @@ from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import releases, releasing_phases
 from dpcalc.planner.search import Goal, NoSolution, Value, largest_whole
-from dpcalc.planner.vary import chosen_phase, exchanged, largest_group, noise_put, noise_scaled, with_level
+from dpcalc.planner.vary import chosen_phase, exchanged, largest_group, noise_put, noise_scaled, with_epochs, with_level
 from dpcalc.release.tree import step_counts
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import All, Poisson, Scheme
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
@@ -36,13 +37,15 @@ class Solution:
     Attributes:
         name: "noise_multiplier", "steps", "rate" or "group_size"; "noise_multiplier factor" where all phases were
             scaled.
-        value: noise_multiplier float; steps and group_size int; rate Fraction (poisson) or int size (fixed).
-        key: the config key that holds it: "noise_multiplier", "steps", "rate", "size" or "group_size".
+        value: noise_multiplier float; steps and group_size int; rate Fraction (poisson), or int where batches have a
+            size or an expected size.
+        key: the config key that holds it: "noise_multiplier", "steps", "rate", "size", "expected" or "group_size".
         goal: what was asked.
         reached: what the goal measures at the value, an upper bound within the limit.
         fails_at: a neighbouring value whose certified bound is above the limit; None if every larger value meets it.
         guarantee: at the value, without a lower end.
         plan: the plan with the value put in.
+        epochs: passes over the data that stayed while the rate changed; None where the steps did.
     """
 
     name: str
@@ -53,17 +56,21 @@ class Solution:
     fails_at: Value | None
     guarantee: Guarantee
     plan: Plan
+    epochs: Fraction | None = None
 
 
-def solve(plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None) -> Solution:
+def solve(
+    plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
+) -> Solution:
     """The cheapest value of one quantity that meets a goal.
 
     Args:
         plan: everything else.
-        quantity: "sigma", "steps", "rate" or "group".
+        quantity: "sigma", "steps", "rate", "batch" or "group".
         goal: what to keep to.
-        phase: the only phase to change; without it the noise of all phases is scaled by one factor, and steps and
-            rate need a plan of one phase.
+        phase: the only phase to change; without it the noise of all phases is scaled by one factor, and the others
+            need a plan of one phase.
+        epochs: passes over the data that the phase makes at any rate or batch size; None leaves its steps as they are.
 
     Returns:
         The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
@@ -75,7 +82,13 @@ def solve(plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None) ->
     """
     if quantity not in SOLVABLES:
         raise InputError(f"quantity: expected one of {', '.join(SOLVABLES)}, got {quantity!r}")
-    return SOLVABLES[quantity](plan, goal, phase)
+    if epochs is None:
+        return SOLVABLES[quantity](plan, goal, phase)
+    if quantity not in _DRAWN:
+        raise InputError(
+            f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
+        )
+    return replace(_DRAWN[quantity](plan, goal, phase, epochs), epochs=epochs)
 
 
 def _solve_sigma(plan: Plan, goal: Goal, phase: str | None) -> Solution:
@@ -148,44 +161,71 @@ def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
     def put(value: int) -> Plan:
         return exchanged(plan, chosen, replace(chosen, steps=value))
 
-    value, fails_at = largest_whole(put, (0, _MOST_STEPS), goal, "steps")
+    value, fails_at = largest_whole(put, (1, _MOST_STEPS), goal, "steps")
     return _solution(put(value), (value, fails_at), ("steps", "steps"), goal)
 
 
-def _solve_rate(plan: Plan, goal: Goal, phase: str | None) -> Solution:
+def _solve_rate(plan: Plan, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
     """The largest rate (poisson) or size (otherwise) of the outermost level that is sampled."""
+    chosen, place = _sampled(plan, phase)
+    if isinstance(chosen.hierarchy.levels[place].scheme, Poisson):
+        return _solve_probability(goal, _put_draw(plan, chosen, place, epochs))
+    return _solve_size(chosen.hierarchy.levels[place], goal, _put_draw(plan, chosen, place, epochs))
+
+
+def _solve_batch(plan: Plan, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
+    """The largest batch in whole units; under Poisson sampling its expected size."""
+    chosen, place = _sampled(plan, phase)
+    level = chosen.hierarchy.levels[place]
+    put = _put_draw(plan, chosen, place, epochs)
+    if not isinstance(level.scheme, Poisson):
+        return _solve_size(level, goal, put)
+    if not level.is_equal:
+        raise InputError(f"batch: expected equally many {level.name} everywhere, got {level.least} to {level.count}")
+
+    def put_expected(value: int) -> Plan:
+        return put(Poisson(probability=Fraction(value, level.count)))
+
+    value, fails_at = largest_whole(put_expected, (1, level.count), goal, "batch size")
+    return _solution(put_expected(value), (value, fails_at), ("rate", "expected"), goal)
+
+
+def _sampled(plan: Plan, phase: str | None) -> tuple[Phase, int]:
+    """The phase to change, and the place of its outermost level that is sampled."""
     chosen = chosen_phase(plan, phase, "rate")
     for place, level in enumerate(chosen.hierarchy.levels):
-        match level.scheme:
-            case Fixed() | WithReplacement() | Shuffle() as drawn:
-                return _solve_size(plan, chosen, place, drawn, goal)
-            case Poisson():
-                return _solve_probability(plan, chosen, place, goal)
-            case All():
-                continue
+        if not isinstance(level.scheme, All):
+            return chosen, place
     what = "only `all`" if chosen.hierarchy.episodes is None else "constructed tasks"
     raise InputError(f"rate: expected a level that is sampled, got {what}; there is no rate to choose")
 
 
-def _solve_size(
-    plan: Plan, chosen: Phase, place: int, drawn: Fixed | WithReplacement | Shuffle, goal: Goal
-) -> Solution:
-    """The largest size below the count (the whole is `all`, another scheme)."""
+def _put_draw(plan: Plan, chosen: Phase, place: int, epochs: Fraction | None) -> Callable[[Scheme], Plan]:
+    """Puts a draw into a level of a phase; its epochs stay, or its steps."""
     level = chosen.hierarchy.levels[place]
 
+    def put(scheme: Scheme) -> Plan:
+        found = with_level(plan, chosen, place, replace(level, scheme=scheme))
+        return found if epochs is None else with_epochs(found, plan.phases.index(chosen), epochs)
+
+    return put
+
+
+def _solve_size(level: Level, goal: Goal, draw: Callable[[Scheme], Plan]) -> Solution:
+    """The largest size below the count (the whole is `all`, another scheme)."""
+
     def put(value: int) -> Plan:
-        return with_level(plan, chosen, place, replace(level, scheme=replace(drawn, size=value)))
+        return draw(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson have a size
 
     value, fails_at = largest_whole(put, (1, max(1, level.least - 1)), goal, "size")
     return _solution(put(value), (value, fails_at), ("rate", "size"), goal)
 
 
-def _solve_probability(plan: Plan, chosen: Phase, place: int, goal: Goal) -> Solution:
+def _solve_probability(goal: Goal, draw: Callable[[Scheme], Plan]) -> Solution:
     """The largest Poisson rate."""
-    level = chosen.hierarchy.levels[place]
 
     def put(value: Fraction) -> Plan:
-        return with_level(plan, chosen, place, replace(level, scheme=Poisson(probability=value)))
+        return draw(Poisson(probability=value))
 
     if goal.certified(put(Fraction(1))) <= goal.limit:
         return _solution(put(Fraction(1)), (Fraction(1), None), ("rate", "rate"), goal)
@@ -266,5 +306,7 @@ SOLVABLES: dict[str, Callable[[Plan, Goal, str | None], Solution]] = {
     "sigma": _solve_sigma,
     "steps": _solve_steps,
     "rate": _solve_rate,
+    "batch": _solve_batch,
     "group": _solve_group,
 }
+_DRAWN = {"rate": _solve_rate, "batch": _solve_batch}  # what can change while the epochs stay

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from operator import index
 
 from dpcalc.errors import InputError
@@ -79,6 +80,12 @@ def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
     """The plan with one level of one phase exchanged."""
     levels = (*chosen.hierarchy.levels[:place], level, *chosen.hierarchy.levels[place + 1 :])
     return exchanged(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
+
+
+def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
+    """Return a plan with one phase, numbered from 0, as long as so many passes at its rate."""
+    phase = plan.phases[number]
+    return exchanged(plan, phase, replace(phase, steps=phase.hierarchy.steps_of(epochs)))
 
 
 def largest_group(plan: Plan) -> int:

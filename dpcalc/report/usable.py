@@ -58,7 +58,7 @@ def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
     if solution.name == FACTOR:
         phases = tuple(_scaled(phase, _exact(value)) for phase in before.phases)
     else:
-        phases = tuple(_exchanged(phase, solution.value, value) for phase in solution.plan.phases)
+        phases = tuple(_exchanged(phase, solution, value) for phase in solution.plan.phases)
     return replace(solution.plan, phases=phases)
 
 
@@ -69,13 +69,17 @@ def _scaled(phase: Phase, factor: Fraction) -> Phase:
     return phase.with_noise(float(_exact(phase.noise_multiplier) * factor))
 
 
-def _exchanged(phase: Phase, old: Value, new: Value) -> Phase:
-    """A phase with a value in the place of another one."""
+def _exchanged(phase: Phase, solution: Solution, new: Value) -> Phase:
+    """A phase with a value in the place of that of a solution; where epochs stay its steps follow from a rate."""
+    old = solution.value
     if isinstance(new, float):
         found = phase.noise_multiplier is not None and math.isclose(phase.noise_multiplier, old, rel_tol=_SAME)
         return phase.with_noise(new) if found else phase
     levels = tuple(_redrawn(level, old, Fraction(new)) for level in phase.hierarchy.levels)
-    return replace(phase, hierarchy=replace(phase.hierarchy, levels=levels))
+    hierarchy = replace(phase.hierarchy, levels=levels)
+    if solution.epochs is None or hierarchy == phase.hierarchy:
+        return replace(phase, hierarchy=hierarchy)
+    return replace(phase, hierarchy=hierarchy, steps=hierarchy.steps_of(solution.epochs))
 
 
 def _redrawn(level: Level, old: Value, new: Fraction) -> Level:

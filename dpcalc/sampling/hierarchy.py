@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 
 from dpcalc.errors import InputError
 from dpcalc.sampling.episodes import Episodes
-from dpcalc.sampling.schemes import All, Fixed, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
 
@@ -180,6 +180,24 @@ class Hierarchy:
         if self.tree is not None and number:
             return sum(self.tree.sizes[number - 1])
         return prod(level.count for level in self.levels[:number])
+
+    def steps_of(self, epochs: Fraction) -> int:
+        """Return the steps of some passes over the outermost level that is not drawn whole, rounded up."""
+        return ceil(epochs / self._share())
+
+    def _share(self) -> Fraction:
+        """The part of the outermost level that is not drawn whole which one step draws on average."""
+        for number, level in enumerate(self.levels, start=1):
+            match level.scheme:
+                case Fixed(size=size) | WithReplacement(size=size):
+                    return Fraction(size * self.units(number - 1), self.units(number))
+                case Poisson(probability=rate):
+                    return rate
+                case Shuffle() as shuffle:
+                    return Fraction(1, shuffle.steps_of_a_pass(level.count))
+                case All():
+                    continue
+        return Fraction(1)
 
     def inclusion(self, number: int) -> Fraction:
         """Exact probability that one step draws a unit of level `number` (0: certain); if sizes differ, a bound."""

@@ -205,7 +205,6 @@ def test_what_somebody_should_look_at_is_a_warning_of_the_caller():
         ("sigma", "two_phase", 2.0, None),
         ("sigma", "two_phase", 2.6, "main"),
         ("steps", "mnist_dpsgd", None, None),
-        ("rate", "mnist_dpsgd", 1.5, None),
         ("rate", "clinic_maml", 1.5, None),
         ("group", "mnist_group", 8.0, None),
     ],
@@ -222,6 +221,17 @@ def test_solvers_find_what_is_printed(quantity, name, target, phase, printed):
     assert epsilon(found.plan) == found.guarantee
 
 
+def test_the_largest_batch_at_fixed_epochs(printed):
+    shown = printed("solve-rate", sample("mnist_dpsgd"), "--target-eps", "1.5")
+    found = solve(load(sample("mnist_dpsgd")), "batch", target_epsilon=1.5, epochs=60)
+    assert (found.value, found.fails_at) == (shown["solution"]["value"], shown["solution"]["fails_at"])
+    assert found.plan.steps == shown["steps"] == -(-60 * 60_000 // found.value)
+    with pytest.raises(InputError, match="epochs: expected none beside sigma, got 60"):
+        solve(load(sample("mnist_dpsgd")), "sigma", target_epsilon=1.5, epochs=60)
+    with pytest.raises(InputError, match="epochs: expected a number > 0, got 0"):
+        solve(load(sample("mnist_dpsgd")), "batch", target_epsilon=1.5, epochs=0)
+
+
 def test_a_warning_on_a_file_tells_the_place(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text(TWO_FULL.replace("1e-6", "0.1"), encoding="utf-8")
@@ -236,5 +246,5 @@ def test_no_solution_is_an_exception():
         solve(run, "group", target_epsilon=0.1)
     with pytest.raises(InputError, match="target_epsilon: expected a number > 0, got none, and the plan has no budget"):
         solve(run, "sigma")
-    with pytest.raises(InputError, match="quantity: expected one of sigma, steps, rate, group, got 'noise'"):
+    with pytest.raises(InputError, match="quantity: expected one of sigma, steps, rate, batch, group, got 'noise'"):
         solve(run, "noise", target_epsilon=1)

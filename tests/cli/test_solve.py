@@ -1,6 +1,7 @@
 """The solvers, with the real accounting."""
 
 import json
+from fractions import Fraction
 
 import pytest
 
@@ -8,7 +9,7 @@ import dpcalc.planner.solve
 from dpcalc.config import load
 from dpcalc.errors import ConvergenceError
 
-from .solving import FLAGS, FLAT, NO_SOLUTION, PHASES, SOLVERS, bare, facts
+from .solving import FLAGS, FLAT, NO_SOLUTION, PHASES, SOLVERS, bare, facts, number
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,78 @@ def test_the_printed_value_meets_the_target_and_the_other_one_does_not(real, fil
     assert meets <= 1.5 < misses
     assert meets <= float(told["epsilon"]) <= 1.5
     assert real(command, path, "-q").out == f"{value}\n"
+
+
+BATCH = (
+    FLAT.replace("1_000}", "50_000}")
+    .replace(", rate: 0.01", "")
+    .replace("{steps: 500}", "{steps: 500, batch_size: 500}")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (BATCH, "batch_size"),
+        (
+            BATCH.replace("{scheme: poisson}", "{scheme: poisson, expected: 500}").replace(", batch_size: 500", ""),
+            "expected",
+        ),
+    ],
+)
+def test_who_states_batches_gets_a_whole_batch(real, file, text, key):
+    path = str(file(text))
+    told = facts(real("solve-rate", path))
+    value = int(told["solution.value"])
+    assert (told["solution.key"], told["solution.fails_at"], told["steps"]) == (key, str(value + 1), "500")
+    meets, misses = (
+        bare(real("epsilon", path, "-q", "--unset", place, "--set", f"sampling.rate={batch}/50_000"))
+        for batch in (value, value + 1)
+        for place in ["training.batch_size" if key == "batch_size" else "sampling.expected"]
+    )
+    assert meets <= 1.5 < misses
+
+
+def test_batches_by_flags_alone(real, file):
+    words = ("--steps", "500", "--noise-multiplier", "1.1", "--batch-size", "500", "--dataset-size", "50_000")
+    alone = real("solve-rate", *FLAGS, *words, "--target-eps", "1.5", "-q")
+    assert bare(alone) == bare(real("solve-rate", str(file(BATCH)), "-q"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("training: {steps: 500, batch_size: 500}", "training: {epochs: 5, batch_size: 500}"),
+        ("{scheme: poisson}", "{scheme: poisson, rate: 1/97}"),
+        ("{scheme: poisson}", "{scheme: fixed, size: 4}"),
+    ],
+)
+def test_epochs_stay(real, file, old, new):
+    text = BATCH.replace(old, new).replace("steps: 500", "epochs: 5")
+    text = text if old.startswith("training") else text.replace(", batch_size: 500", "")
+    path = file(text.replace("noise_multiplier: 1.1", "noise_multiplier: 6") if "fixed" in new else text)
+    before = path.read_text(encoding="utf-8")
+    told = facts(real("solve-rate", str(path), "--write"))
+    written = path.read_text(encoding="utf-8")
+    key, value = told["solution.key"], told["solution.value"]
+    was = next(line for line in ("batch_size: 500", "rate: 1/97", "size: 4") if line in before)
+    assert written == before.replace(was, f"{key}: {value}")
+    rate = Fraction(value) if key == "rate" else Fraction(int(value), 50_000)
+    assert load(str(path)).plan.steps == int(told["steps"]) == -(-5 // rate)
+    assert number(real("epsilon", str(path), "-q")) <= 1.5
+    worse = before.replace(was, f"{key}: {told['solution.fails_at']}")
+    path.write_text(worse, encoding="utf-8")
+    assert number(real("epsilon", str(path), "-q")) > 1.5
+
+
+@pytest.mark.parametrize("more", [(), ("-q",), ("--json",), ("--write",)])
+def test_no_step_at_all_is_no_solution(real, file, more):
+    path = file()
+    ended = real("solve-steps", str(path), "--target-eps", "0.001", *more)
+    assert ended.code == 1
+    assert path.read_text(encoding="utf-8") == FLAT
+    if not more:
+        assert (facts(ended)["solution.value"], facts(ended)["best.value"]) == ("none", "1")
 
 
 def test_json(real, file):

@@ -183,7 +183,8 @@ def test_only_the_bytes_of_the_value_change(old, new, layout):
     [
         ({"training": "{steps: 10_000}"}, ("training", with_steps, 9_999_999), "10_000", "9_999_999"),
         ({"training": "{epochs: 2}"}, ("training", with_steps, 31), "epochs: 2", "steps: 31"),
-        ({}, ("sampling", with_draw, poisson("0.125")), "expected: 256", "rate: 0.125"),
+        ({}, ("sampling", with_draw, poisson("0.125")), "expected: 256", "expected: 7500"),
+        ({}, ("sampling", with_draw, poisson("0.1234567")), "expected: 256", "rate: 0.1234567"),
         (
             {"sampling": "{scheme: poisson}", "training": "{batch_size: 256, steps: 9}"},
             ("sampling", with_draw, poisson("0.0012")),
