@@ -2,20 +2,30 @@
 
 import gc
 import os
+import signal
 import sys
 
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some takes longer than reading a config
 gc.set_threshold(100_000)  # a command ends before it leaves many cycles behind; looking for them costs a tenth of it
 
-from dpcalc.cli.app import run  # noqa: E402  the imports are what it is for
+from dpcalc.cli.app import Stopped, run  # noqa: E402  the imports are what it is for
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, _stop)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # a closed one is None
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # the real streams have it
     sys.exit(run(sys.argv[1:]))
+
+
+def _stop(number: int, _: object) -> None:
+    """Take back what is half done, temporary files and worker processes, before the process ends."""
+    raise Stopped(number)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,10 @@ class OutOfTimeError(DpcalcError):
     """There was no answer in the time allowed (exit code 3); no number is reported."""
 
 
+class OutputError(DpcalcError):
+    """The answer is known and standard output cannot take it (exit code 3)."""
+
+
 def reason(error: Exception) -> str:
     """What the system says of a file that could not be read or written, without number and name."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
@@ -46,5 +50,7 @@ def lost_answer(error: Exception) -> tuple[str, str]:
             return "DPC901", str(error)
         case OutOfTimeError():
             return "DPC902", str(error)
+        case OutputError():
+            return "DPC903", str(error)
         case _:
             return "DPC999", f"internal error: {type(error).__name__}: {error}"

@@ -6,6 +6,10 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
+from dpcalc.errors import OutputError, reason
+
+_OF_STREAMS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
@@ -15,31 +19,67 @@ class Answer:
         text: for standard output, whole lines.
         code: exit code.
         asides: for standard error, one entry a remark.
+        changed: files that the command has written: they stay written if the answer cannot be.
     """
 
     text: str
     code: int = 0
     asides: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 def say(answer: Answer) -> None:
     """Write an answer; nothing is left in a buffer.
 
     Raises:
-        OSError: if standard output cannot take it, a BrokenPipeError if its reader is gone. Nothing is written to it
-            any more, so that the interpreter's own flush at the end cannot fail a second time.
+        BrokenPipeError: the reader of standard output is gone.
+        OutputError: standard output cannot take the answer; the remarks are written nevertheless.
     """
-    if answer.text:
+    try:
+        _write(answer.text)
+    except BrokenPipeError:
+        abandon(sys.stdout)
+        raise
+    except OSError as error:
+        abandon(sys.stdout)
+        _remark(answer)
+        raise OutputError(_lost(reason(error), answer.changed)) from error
+    _remark(answer)
+
+
+def _write(text: str) -> None:
+    """Write to standard output, all of it; nothing where there is no text."""
+    if text:
         if sys.stdout is None:
             raise OSError(errno.EBADF, "standard output is closed")
-        try:
-            sys.stdout.write(answer.text)
-            sys.stdout.flush()
-        except OSError:
-            _abandon(sys.stdout)
-            raise
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _remark(answer: Answer) -> None:
+    """Write what is said beside an answer."""
     for remark in answer.asides:
         aside(remark)
+
+
+def _lost(cause: str, changed: tuple[str, ...]) -> str:
+    """What to say of an answer that cannot be written."""
+    files = ", ".join(changed)
+    written = f"{files} {'was' if len(changed) == 1 else 'were'} written" if changed else "no file was changed"
+    return f"standard output cannot be written: {cause}; {written}"
+
+
+def unwritable(error: BaseException) -> OutputError | None:
+    """Return what an exception is if it comes from writing to standard output, as help does; else None.
+
+    An error of a file that was opened by its name carries the name.
+    """
+    if isinstance(error, OutputError):
+        return error
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STREAMS:
+        abandon(sys.stdout)
+        return OutputError(_lost(reason(error), ()))
+    return None
 
 
 def aside(text: str) -> None:
@@ -50,11 +90,13 @@ def aside(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
-        _abandon(sys.stderr)
+        abandon(sys.stderr)
 
 
-def _abandon(stream: TextIO) -> None:
-    """Send what a stream still holds, and all that follows, nowhere."""
+def abandon(stream: TextIO | None) -> None:
+    """Send what a stream still holds, and all that follows, nowhere: the interpreter flushes it again at the end."""
+    if stream is None:
+        return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

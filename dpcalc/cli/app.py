@@ -5,13 +5,28 @@ import io
 import os
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise, takewhile
 from typing import Protocol, TextIO, runtime_checkable
 
 import dpcalc
-from dpcalc.cli.answer import Answer, aside, say
-from dpcalc.errors import COMMAND, NO_VERDICT_HINT, InputError, lost_answer
+from dpcalc.cli.answer import Answer, aside, say, unwritable
+from dpcalc.errors import COMMAND, NO_VERDICT_HINT, InputError, OutputError, lost_answer
 
 FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
+
+
+class Stopped(BaseException):
+    """A signal asks the process to end; as KeyboardInterrupt does, it passes through `except Exception`.
+
+    Attributes:
+        code: exit code, 128 + number of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        """Keep the exit code that a shell reports for the signal."""
+        super().__init__(number)
+        self.code = 128 + number
 
 
 @runtime_checkable
@@ -40,20 +55,42 @@ def run(arguments: Sequence[str]) -> int:
         say(answer)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Stopped as stop:
+        return stop.code
     except BrokenPipeError:
         return READER_GONE
     except Exception as error:  # noqa: BLE001  a crash must not look like the answer "no"
-        return _failed(error)
+        return _failed(unwritable(error) or error, arguments)
     return answer.code
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: Exception, arguments: Sequence[str]) -> int:
     """Say what went wrong and choose the exit code."""
     if os.environ.get("DPCALC_TRACEBACK"):
         aside("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
-    aside("\n".join(map(_plain, message.split("\n"))))
+    plain = "\n".join(map(_plain, message.split("\n")))
+    aside(plain)
+    if _wants_json(arguments) and not isinstance(error, OutputError):
+        with suppress(Exception):  # it has been said on standard error
+            from dpcalc.report.error_json import error_json
+
+            say(Answer(text=error_json(_command(arguments), error, message=plain, exit_code=code)))
     return code
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether standard output is for a program: `--json`, or `--report json` without a file."""
+    words = list(takewhile(lambda word: word != "--", arguments))
+    reports = [word.removeprefix("--report=") for word in words if word.startswith("--report=")]
+    reports += [word for option, word in pairwise(words) if option == "--report"]
+    return "--json" in words or any(report in {"json", "json=", "json=-"} for report in reports)
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """The name of the command, as the JSON output states it."""
+    words = list(takewhile(lambda word: not word.startswith("-"), arguments))
+    return " ".join(words[: 2 if words[:1] == ["ledger"] else 1])
 
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
@@ -68,7 +105,8 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
             return usage.getvalue().rstrip(), FIX_INPUT
         case _:
             code, sentence = lost_answer(error)
-            return f"error[{code}]: {sentence}\n  = {NO_VERDICT_HINT}", NO_VERDICT
+            hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
+            return f"error[{code}]: {sentence}{hint}", NO_VERDICT
 
 
 def _plain(line: str) -> str:

@@ -128,11 +128,12 @@ def curve(  # noqa: PLR0913  one parameter an option
         notes.append(written(plot, lambda ending: chart_picture(chart, ending)))
     asides = (*remarks([item for one in loaded for item in one.diagnostics]), *notes)
     if as_csv:
-        return Answer(text=chart_csv(chart), asides=asides)
-    if as_json:
-        return Answer(text=chart_json(kind, chart, loaded), asides=asides)
-    table = chart_lines(chart)
-    return Answer(text=f"{chart_text(chart, width=width())}\n{table}" if on_terminal() else table, asides=asides)
+        text = chart_csv(chart)
+    elif as_json:
+        text = chart_json(kind, chart, loaded)
+    else:
+        text = f"{chart_text(chart, width=width())}\n{chart_lines(chart)}" if on_terminal() else chart_lines(chart)
+    return Answer(text=text, asides=asides, changed=(plot,) if plot else ())
 
 
 def _names(loaded: tuple[Loaded, ...]) -> list[str]:

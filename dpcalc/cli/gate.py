@@ -46,15 +46,17 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
     code = EXIT_CODES[worst(result.verdict for result in results)]
     asides = _tracebacks(results)
     *files, spoken = reports
+    changed = []
     for report in files:
         try:
             report.write(FORMATS[report.format](view))
+            changed.append(str(report.path))
         except InputError as error:  # the verdict is known: say it all the same
             asides.append(f"error: {error}")
             code = max(code, 2)
     if any(report.format == "github" for report in reports):
         asides += _summarized(view)
-    return Answer(text=FORMATS[spoken.format](view), code=code, asides=tuple(asides))
+    return Answer(text=FORMATS[spoken.format](view), code=code, asides=tuple(asides), changed=tuple(changed))
 
 
 @contextmanager

@@ -53,4 +53,6 @@ def init(
         if not force:
             raise InputError(f"--output: expected a path where nothing is, got {output}; --force overwrites it")
         save(output, data)
-    return Answer(text=f"wrote {output}\n", asides=(f"note: adapt it, then run `dpcalc epsilon {output}`",))
+    return Answer(
+        text=f"wrote {output}\n", asides=(f"note: adapt it, then run `dpcalc epsilon {output}`",), changed=(output,)
+    )

@@ -61,7 +61,7 @@ def add(  # noqa: PLR0913  one parameter an option
     asides += _remarks(account.keeps_budget, written, dry_run)
     code = 0 if written or (dry_run and account.keeps_budget) else 1
     text = ledger_json("ledger add", account, added=written) if as_json else drawn(ledger_view(account, added=written))
-    return Answer(text=text, code=code, asides=tuple(asides))
+    return Answer(text=text, code=code, asides=tuple(asides), changed=(ledger,) if written else ())
 
 
 def show(ledger: Ledger, *, as_json: options.Json = False) -> Answer:

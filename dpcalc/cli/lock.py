@@ -48,15 +48,16 @@ def lock(  # noqa: PLR0913  one parameter an option
         asked = cases(paths, reading_of(context))
         results, found = locked(asked, known, costs=costs)
     asides: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     if check:
         results = (*results, *(forgotten(asked, known) if configs is None else ()))
     else:
         results = tuple(_settled(result) for result in results)
-        kept = [known.name(one.new) for one in asked if one.new is not None] if configs is None else found.entries
-        asides = (_saved(found.only(kept), results),)
+        own = found.only([known.name(one.new) for one in asked if one.new is not None])
+        asides, changed = _saved(own, results, keep_others=configs is not None)
     reports = (Report(format="json" if as_json else "text"),)
     answer = gate_answer("lock", results, reports=reports, verbose=verbose)
-    return replace(answer, asides=(*answer.asides, *asides))
+    return replace(answer, asides=(*answer.asides, *asides), changed=(*answer.changed, *changed))
 
 
 def _settled(result: Result) -> Result:
@@ -66,16 +67,29 @@ def _settled(result: Result) -> Result:
     return replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
 
 
-def _saved(lock: Lock, results: Sequence[Result]) -> str:
-    """Write a lock that is whole, and say so."""
+def _saved(own: Lock, results: Sequence[Result], *, keep_others: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write a lock that is whole.
+
+    Args:
+        own: with the entries of the configs that were asked about, and no others.
+        results: of these configs.
+        keep_others: whether the entries of other configs stay, also those that another process has just written.
+
+    Returns:
+        (what to say about it, the file that was written).
+    """
     from dpcalc.config.diagnostics import visible
-    from dpcalc.config.saving import create, save
+    from dpcalc.config.saving import alone, create, save
+    from dpcalc.gate.lock import Lock, lock_at
     from dpcalc.gate.verdict import Verdict
     from dpcalc.report.lock_text import lock_text
 
+    shown = visible(own.path)
     if any(result.verdict is not Verdict.PASSED for result in results):
-        return f"error: {visible(lock.path)} is not written: not every config has a cost"
-    data = lock_text(lock).encode()
-    if not create(lock.path, data):
-        save(lock.path, data)
-    return f"wrote {visible(lock.path)}"
+        return (f"error: {shown} is not written: not every config has a cost",), ()
+    with alone(own.path):
+        others = lock_at(Path(own.path)).entries if keep_others else {}
+        data = lock_text(Lock(path=own.path, entries={**others, **own.entries})).encode()
+        if not create(own.path, data):
+            save(own.path, data)
+    return (f"wrote {shown}",), (own.path,)

@@ -114,9 +114,8 @@ def pate(  # noqa: PLR0913  one parameter an option
     answer = answered(question, rng=_secret_noise() if sanitise else None)
     written = _written(answer, csv, force=force)
     asides = written if quiet else (*_warnings(answer), *written)
-    if as_json:
-        return Answer(text=_json(answer, verbose=verbose), asides=asides)
-    return Answer(text=_text(answer, quiet=quiet, verbose=verbose), asides=asides)
+    text = _json(answer, verbose=verbose) if as_json else _text(answer, quiet=quiet, verbose=verbose)
+    return Answer(text=text, asides=asides, changed=(csv,) if csv else ())
 
 
 def _aggregation(given: dict[str, str]) -> Aggregation:

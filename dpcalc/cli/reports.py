@@ -1,12 +1,25 @@
 """`--report FORMAT[=PATH]`: which formats are written, and where."""
 
+import json
+import os
+import re
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.repository import git_root
+from dpcalc.config.saving import put
+from dpcalc.config.source import read
 from dpcalc.errors import InputError, reason
 from dpcalc.report import FORMATS
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Largest earlier report that is recognised, in bytes: a report of 10,000 configs has about 10 MB."""
+_LAST_LINE = re.compile(r"(?:\A|\n)(?:checked|read|compared|locked) \d+ files?(?:: [^\n]*)?\n?\Z")
+_FIRST_LINE = re.compile(r'\*\*dpcalc \w+: |<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites name="dpcalc" ')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +35,22 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Take away the file of an earlier run: it does not speak for a run that ends without a report."""
-        if self.path is not None and Path(self.path).is_file():
-            with suppress(OSError):  # writing will tell
-                Path(self.path).unlink()
+        """Remove the report of an earlier run: it does not speak for a run that ends without one.
+
+        Raises:
+            InputError: something else has this name: a config, a link out of the repository.
+        """
+        if self.path is None:
+            return
+        self._stay_inside(self.path)
+        if not Path(self.path).is_file():  # devices and pipes are written to
+            return
+        if not _is_report(self.path):
+            raise self._refusal(
+                "expected a new file or an earlier report of dpcalc, got another file; choose another name"
+            )
+        with suppress(OSError):  # writing will tell
+            Path(self.path).unlink()
 
     def write(self, text: str) -> None:
         """Write the report's file.
@@ -35,10 +60,32 @@ class Report:
         """
         if self.path is None:
             return
+        data = text.encode("utf-8", errors="backslashreplace")
         try:
-            Path(self.path).write_text(text, encoding="utf-8")
+            if Path(self.path).exists() and not Path(self.path).is_file():
+                _send(self.path, data)
+            else:
+                put(self.path, data)
+        except InputError as error:
+            raise self._refusal(
+                f"cannot write it: {str(error).removeprefix(f'{self.path}: cannot be written: ')}"
+            ) from None
         except OSError as error:
-            raise InputError(f"--report {self.format}={self.path}: cannot write it: {reason(error)}") from error
+            raise self._refusal(f"cannot write it: {reason(error)}") from error
+
+    def _stay_inside(self, path: str) -> None:
+        """Refuse a symbolic link that a repository holds: whoever committed it did not name the report."""
+        place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
+        root = git_root(place.parent)
+        if root is None:
+            return
+        folder = Path(os.path.realpath(place.parent))
+        if place.is_symlink() or not folder.is_relative_to(os.path.realpath(root)):
+            raise self._refusal("expected a file inside the repository, got a symbolic link; remove the link")
+
+    def _refusal(self, sentence: str) -> InputError:
+        """What is wrong with the path."""
+        return InputError(f"--report {self.format}={self.path}: {sentence}")
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
@@ -52,7 +99,7 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
         Reports, exactly one of them for standard output, which comes last; files of earlier runs are gone.
 
     Raises:
-        InputError: if a format is unknown or two reports want standard output.
+        InputError: if a format is unknown, two reports want the same place, or a file that is no report would be lost.
     """
     asked = [_report(text) for text in texts]
     if as_json:
@@ -61,6 +108,10 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     if len(spoken) > 1:
         names = " and ".join(report.format for report in spoken)
         raise InputError(f"--report: expected at most one on standard output, got {names}; give the others =PATH")
+    paths = [os.path.realpath(report.path) for report in asked if report.path is not None]
+    if len(set(paths)) < len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise InputError(f"--report: expected a file for each report, got two for {twice}")
     for report in asked:
         report.clear()
     return (*(report for report in asked if report.path is not None), *spoken)
@@ -72,3 +123,42 @@ def _report(text: str) -> Report:
     if name not in FORMATS:
         raise InputError(f"--report: expected one of {', '.join(FORMATS)}, got `{name}`")
     return Report(format=name, path=None if path in {"", "-"} else path)
+
+
+def _is_report(path: str) -> bool:
+    """Whether a file is empty or was written by `--report`: nothing else may be lost to one."""
+    try:
+        text = read(path, limit=MAX_BYTES).decode("utf-8")
+    except (ConfigError, UnicodeDecodeError):
+        return False
+    return not text or bool(_FIRST_LINE.match(text) or _LAST_LINE.search(text)) or _is_json_report(text)
+
+
+def _is_json_report(text: str) -> bool:
+    """Whether a text is a report in one of the formats that are JSON."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    match content:
+        case {"schema": str(schema), "command": str()}:
+            return schema.startswith("dpcalc.result/")
+        case {"runs": [{"tool": {"driver": {"name": "dpcalc"}}}, *_]}:
+            return True
+        case list():
+            return all(isinstance(one, dict) and {"check_name", "fingerprint"} <= one.keys() for one in content)
+        case _:
+            return False
+
+
+def _send(path: str, data: bytes) -> None:
+    """Write to a device or a pipe, which is never waited for and never replaced."""
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise IsADirectoryError(f"{path} is a directory")
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "wb", closefd=False) as stream:
+            stream.write(data)
+    finally:
+        os.close(descriptor)

@@ -91,20 +91,21 @@ def _answer(found: Scan, output: str | None, *, force: bool, as_json: bool) -> A
     from dpcalc.config.tree_files import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in found.remarks)
+    changed: tuple[str, ...] = ()
     tree = tree_text(found.names, found.counts) if output else ""
     if output and output != STDOUT:
         _write(output, tree.encode(), force=force)
-        asides = (*asides, f"note: wrote {output}")
+        asides, changed = (*asides, f"note: wrote {output}"), (output,)
     file = DEFAULT if output in {None, STDOUT} else _beside(str(output))
     section = data_section(found.names, [(size.least, size.most) for size in found.sizes], file=file)
     if as_json:
         from dpcalc.report.measured_json import scan_json
 
-        return Answer(text=scan_json(found, output=output, section=section), asides=asides)
+        return Answer(text=scan_json(found, output=output, section=section), asides=asides, changed=changed)
     text = "".join(f"# {line}\n" for line in _sizes(found)) + section
     if output == STDOUT:
         return Answer(text=tree, asides=(*asides, text.rstrip()))
-    return Answer(text=text, asides=asides)
+    return Answer(text=text, asides=asides, changed=changed)
 
 
 def _write(output: str, data: bytes, *, force: bool) -> None:

@@ -222,7 +222,7 @@ def _with(solution: Solution, loaded: Loaded, wish: Wish) -> Answer:
         text = f"{bare_value(solution)}\n"
     else:
         text = drawn(solution_view(solution))
-    return Answer(text=text, code=code, asides=asides)
+    return Answer(text=text, code=code, asides=asides, changed=(loaded.path,) if written else ())
 
 
 def _without(none: NoSolution, loaded: Loaded, wish: Wish) -> Answer:

@@ -131,7 +131,7 @@ def _answer(
         text = sweep_json(axes, found, path=base.name)
     else:
         text = _drawn(axes, found)
-    return Answer(text=text, code=code, asides=tuple(notes))
+    return Answer(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
 
 
 def _pictured(plot: str, axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:

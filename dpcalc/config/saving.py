@@ -95,13 +95,34 @@ def create(path: str, data: bytes) -> bool:
     target = Path(path)
     try:
         with _beside(target, data) as fresh:
-            fresh.chmod(0o644)
+            fresh.chmod(0o666 & ~_umask())
             target.hardlink_to(fresh)  # of all ways to give a name only this one never takes it from another file
+            _settle(target.parent)
     except FileExistsError:
         return False
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {reason(error)}") from error
     return True
+
+
+def put(path: str, data: bytes) -> None:
+    """Write a file in one step, in the place of whatever file or symbolic link has its name.
+
+    Args:
+        path: where it shall be; a link of that name is replaced and not followed.
+        data: the content.
+
+    Raises:
+        InputError: the folder cannot be written, or a folder has that name.
+    """
+    target = Path(path)
+    try:
+        with _beside(target, data) as fresh:
+            fresh.chmod(0o666 & ~_umask())
+            fresh.replace(target)
+            _settle(target.parent)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
@@ -112,6 +133,24 @@ def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
                 os.chown(fresh, status.st_uid, status.st_gid)
         fresh.chmod(stat.S_IMODE(status.st_mode))
         fresh.replace(target)
+        _settle(target.parent)
+
+
+def _umask() -> int:
+    """Return the permissions that new files of this process lack; reading it needs setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _settle(folder: Path) -> None:
+    """Have the new name of a file survive a power failure, where the file system can do that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,15 +195,28 @@ def _problem(what: str, now: Guarantee, entry: Entry | None = None) -> Problem:
 
 
 def _entry(one: Mapping[str, object]) -> Entry:
-    """One entry as it was read."""
-    epsilon = math.inf if one["epsilon"] is None else one["epsilon"]
-    delta, group_size = one["delta"], one["group_size"]
+    """One entry as it was read.
+
+    Raises:
+        ValueError: a number is out of range.
+        TypeError: a value is of another type.
+        KeyError: a value is missing.
+    """
+    epsilon = math.inf if one["epsilon"] is None else _number(one["epsilon"], most=sys.float_info.max)
+    delta, group_size = _number(one["delta"], most=1.0), one["group_size"]
     words = {name: one[name] for name in ("config_hash", "unit", "adjacency")}
-    if not isinstance(epsilon, int | float) or not isinstance(delta, int | float) or not epsilon >= 0:
-        raise TypeError("expected numbers")
-    if not isinstance(group_size, int):
+    if type(group_size) is not int:
         raise TypeError("expected a whole number")
     if not all(isinstance(word, str) for word in words.values()):
         raise TypeError("expected texts")
     texts = {name: str(word) for name, word in words.items()}
-    return Entry(epsilon=float(epsilon), delta=float(delta), group_size=group_size, **texts)
+    return Entry(epsilon=epsilon, delta=delta, group_size=group_size, **texts)
+
+
+def _number(value: object, *, most: float) -> float:
+    """A finite number from 0 to `most`; JSON also writes NaN, Infinity and whole numbers that no float holds."""
+    if type(value) not in {int, float}:
+        raise TypeError("expected a number")
+    if not 0 <= value <= most:  # type: ignore[operator]  # it is one of the two; NaN fails here
+        raise ValueError("expected a finite number >= 0")
+    return float(value)  # type: ignore[arg-type]

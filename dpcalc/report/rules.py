@@ -227,6 +227,13 @@ RULES: dict[str, Rule] = {
         reason="A gate that hangs is switched off sooner or later; one without a verdict does not pass.",
         fix="Allow more time, or check fewer configs at once.",
     ),
+    "DPC903": Rule(
+        title="answer not written",
+        rule="Standard output is full or closed.",
+        reason="An answer that nobody can read is no verdict. Files that the command has written stay written; the "
+        "message names them.",
+        fix="Free some space, or send standard output elsewhere; look at the named files before you repeat a command.",
+    ),
     "DPC999": Rule(
         title="internal error",
         rule="dpcalc itself failed.",

@@ -161,6 +161,16 @@ def test_a_section_has_an_entry_of_its_own(dpcalc, config, here):
         ENTRY % '1, "epsilon": 1',
         ENTRY % '"", "epsilon": NaN',
         ENTRY % '"", "epsilon": "1"',
+        ENTRY % '"", "epsilon": Infinity',
+        ENTRY % '"", "epsilon": true',
+        ENTRY % '"", "epsilon": -1',
+        ENTRY % f'"", "epsilon": {"9" * 400}',
+        ENTRY % f'"", "epsilon": {"9" * 5000}',
+        *(
+            (ENTRY % '"", "epsilon": 1').replace('"delta": 1,', f'"delta": {delta},')
+            for delta in ("9" * 400, "NaN", "Infinity", "-1", "2", "true", "null", "[]")
+        ),
+        (ENTRY % '"", "epsilon": 1').replace('"group_size": 1', '"group_size": true'),
         (ENTRY % '"", "epsilon": 1').replace('"group_size": 1', '"group_size": "1"'),
         "[" * 100_000,
     ],

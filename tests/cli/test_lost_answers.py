@@ -1,0 +1,211 @@
+"""Standard output that cannot take an answer: what was written is told, and nothing is called a defect."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from dpcalc.cli.commands import application
+
+from .conftest import STAND_IN, environment
+from .repository import Repository
+
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+COMMANDS = sorted(get_command(application()).commands)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def into(stream, *arguments, program=STAND_IN, **options):
+    """Exit code and standard error of a command whose standard output is some device."""
+    with Path(stream).open("w") as out:
+        ended = subprocess.run(
+            [sys.executable, program, *arguments],
+            env=environment(),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+            **options,
+        )
+    return ended.returncode, ended.stderr
+
+
+@FULL
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("--help",), ("--version",), ("explain", "DPC100"), ("check", "--help")),
+        *(pytest.param((name, "--help"), marks=pytest.mark.slow) for name in COMMANDS),
+    ],
+    ids=" ".join,
+)
+def test_full(arguments):
+    code, said = into("/dev/full", *arguments)
+    assert (code, said.count("\n")) == (3, 1)
+    assert said.startswith(
+        "error[DPC903]: standard output cannot be written: No space left on device; no file was changed"
+    )
+
+
+@FULL
+@pytest.mark.parametrize(
+    ("arguments", "changed"),
+    [
+        (("lock", "a.yaml"), "dpcalc.lock"),
+        (("check", "a.yaml", "--report", "json=r.json", "--report", "sarif=r.sarif"), "r.json, r.sarif were written"),
+        (("init", "--output", "new.yaml"), "new.yaml was written"),
+        (("ledger", "add", "runs.yaml", "a.yaml"), "runs.yaml was written"),
+        (("solve-sigma", "a.yaml", "--target-eps", "1.9", "--write"), "a.yaml was written"),
+        (("curve", "steps", "a.yaml", "--range", "1,2", "--plot", "p.svg"), "p.svg was written"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_file_that_was_written_is_told(config, tmp_path, arguments, changed):
+    config()
+    program = STAND_IN if arguments[0] in {"lock", "check", "init"} else Path(sys.executable).with_name("dpcalc")
+    code, said = into("/dev/full", *arguments, program=program, cwd=tmp_path)
+    *_, last = said.splitlines()
+    assert code == 3
+    assert last.startswith("error[DPC903]: standard output cannot be written: No space left on device; ")
+    assert changed in last
+    assert "internal" not in said
+    named = {"lock": "dpcalc.lock", "check": "r.json", "init": "new.yaml", "ledger": "runs.yaml", "curve": "p.svg"}
+    assert (tmp_path / named.get(arguments[0], "a.yaml")).stat().st_size > 0
+
+
+def test_closed(config):
+    command = f'"{sys.executable}" "{STAND_IN}" epsilon "{config()}" >&-'
+    options = {"env": environment(), "stderr": subprocess.PIPE, "text": True, "timeout": 60}
+    ended = subprocess.run(command, shell=True, check=False, **options)  # noqa: S602
+    assert ended.returncode == 3
+    assert (
+        "error[DPC903]: standard output cannot be written: standard output is closed; no file was changed"
+        in ended.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "rule"),
+    [
+        (("epsilon", "broken.yaml", "--json"), 2, "DPC102"),
+        (("check", "none.yaml", "--report", "xml", "--json"), 2, "DPC104"),
+        (("check", "--report", "json"), 2, "DPC104"),
+        (("check", "--report=json=-"), 2, "DPC104"),
+        (("check", "--json", "--what"), 2, "DPC104"),
+        (("ledger", "show", "none.yaml", "--json"), 2, "DPC100"),
+        (("epsilon", "none.yaml", "--json"), 2, "DPC100"),
+        (("solve-sigma", "broken.yaml", "--json"), 2, "DPC102"),
+        (("nonsense", "--json"), 2, "DPC104"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_an_error_is_json_where_json_is_asked_for(dpcalc, config, arguments, code, rule):
+    config(steps="'x'", file="broken.yaml")
+    ended = dpcalc(*arguments)
+    document = json.loads(ended.out)
+    assert set(document) == {"schema", "version", "command", "error"}
+    assert (ended.code, document["error"]["exit_code"], document["error"]["code"]) == (code, code, rule)
+    assert document["command"] == ("ledger show" if arguments[0] == "ledger" else arguments[0])
+    assert document["error"]["message"] in ended.err
+    if rule == "DPC102":
+        (finding,) = document["error"]["findings"]
+        assert (finding["path"], finding["line"]) == ("broken.yaml", 6)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("epsilon", "none.yaml"), ("check", "--", "--json"), ("check", "--report", "json=r.json")]
+)
+@pytest.mark.usefixtures("here")
+def test_standard_output_stays_empty_where_json_is_not_asked_for(dpcalc, arguments):
+    assert 'error": {' not in dpcalc(*arguments).out
+
+
+STOPPED = """\
+import os, signal, sys
+import dpcalc.config.saving as saving
+import dpcalc.__main__ as command
+fsync = os.fsync
+def interrupted(descriptor):
+    os.kill(os.getpid(), signal.{name})
+    fsync(descriptor)
+saving.os.fsync = interrupted
+sys.argv[1:] = {arguments!r}
+command.main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("SIGTERM", ["init", "-o", "new.yaml"]),
+        ("SIGHUP", ["init", "-o", "a.yaml", "--force"]),
+        ("SIGINT", ["init", "-o", "new.yaml"]),
+        pytest.param("SIGTERM", ["ledger", "add", "l.yaml", "a.yaml"], marks=pytest.mark.slow),
+        pytest.param("SIGHUP", ["lock", "a.yaml"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_leaves_nothing_half_done(config, tmp_path, name, arguments):
+    path = Path(config())
+    before = path.read_bytes()
+    program = STOPPED.format(name=name, arguments=arguments)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment(), timeout=60, check=False)
+    assert ended.returncode == 128 + getattr(signal, name)
+    assert [one.name for one in tmp_path.iterdir()] == ["a.yaml"]
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
+    program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + STOPPED.format(
+        name="SIGHUP", arguments=["init", "-o", "new.yaml"]
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment(), timeout=60, check=False)
+    assert (ended.returncode, (tmp_path / "new.yaml").exists()) == (0, True)
+
+
+def test_locks_at_the_same_time_lose_nothing(config, tmp_path):
+    Repository.fresh(tmp_path / "work")
+    paths = [config(file=f"work/c{number}.yaml", steps=100 + number) for number in range(8)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, STAND_IN, "lock", path],
+            cwd=tmp_path / "work",
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        for path in paths
+    ]
+    assert [one.communicate(timeout=120)[1] and one.returncode for one in running] == [0] * 8
+    entries = json.loads((tmp_path / "work" / "dpcalc.lock").read_text(encoding="utf-8"))["configs"]
+    assert {name: entry["epsilon"] for name, entry in entries.items()} == {
+        f"c{number}.yaml": (100 + number) / 1000 for number in range(8)
+    }
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+@pytest.mark.usefixtures("here")
+def test_a_new_file_has_the_permissions_that_the_user_allows(dpcalc, config, mask, mode):
+    path = config()
+    before = os.umask(mask)
+    try:
+        dpcalc("lock", path)
+        dpcalc("check", path, "--report", "json=report.json")
+        dpcalc("init", "-o", "new.yaml")
+    finally:
+        os.umask(before)
+    modes = {name: Path(name).stat().st_mode & 0o777 for name in ("dpcalc.lock", "report.json", "new.yaml")}
+    assert set(modes.values()) == {mode}

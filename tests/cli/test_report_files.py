@@ -1,0 +1,100 @@
+"""Where reports may be written: never through a link of the repository, never in the place of another file."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from dpcalc.report import FORMATS
+
+REPORTS = tuple(FORMATS)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A repository as the current directory, and a directory beside it."""
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("target", ["../outside/new", "../outside", "new", "/dev/null"])
+def test_a_link_is_not_followed(dpcalc, config, here, name, target):
+    (here / "report").symlink_to(target)
+    ended = dpcalc("check", config(), "--report", f"{name}=report")
+    assert ended.code == 2
+    assert f"--report {name}=report: expected a file inside the repository, got a symbolic link" in ended.err
+    assert str((here / "report").readlink()) == target
+    assert list((here.parent / "outside").iterdir()) == []
+    assert not (here / "new").exists()
+
+
+def test_a_folder_that_is_a_link_is_not_followed(dpcalc, config, here):
+    (here / "out").symlink_to("../outside")
+    (here / "own").mkdir()
+    (here / "linked").symlink_to("own")
+    assert dpcalc("check", config(), "--report", "sarif=out/x.sarif").code == 2
+    assert list((here.parent / "outside").iterdir()) == []
+    assert dpcalc("check", config(), "--report", "sarif=linked/x.sarif").code == 0
+    assert dpcalc("check", config(), "--report", f"sarif={here.parent}/outside/x.sarif").code == 0  # as the user says
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", REPORTS)
+def test_an_input_is_not_replaced(dpcalc, config, name):
+    for path in (config(file="work/a.yaml"), config(file="work/b.yaml", steps=5000)):
+        before = Path(path).read_bytes()
+        ended = dpcalc("check", path, "--report", f"{name}={path}")
+        assert (ended.code, ended.out) == (2, "")
+        assert "expected a new file or an earlier report of dpcalc, got another file" in ended.err
+        assert Path(path).read_bytes() == before
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "content", [b"precious\n", b"[1]\n", b'{"runs": []}\n', b"{}", b"\xff", b"x\nchecked 1 file: y\nz\n"]
+)
+def test_no_other_file_is_replaced(dpcalc, config, content):
+    Path("precious").write_bytes(content)
+    assert dpcalc("check", config(), "--report", "text=precious").code == 2
+    assert dpcalc("validate", config(), "--report", "json=precious").code == 2
+    assert Path("precious").read_bytes() == content
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("steps", [500, 5000, "x"])
+def test_an_earlier_report_is_replaced_in_one_step(dpcalc, config, name, steps):
+    for command in ("check", "validate", "check"):
+        dpcalc(command, config(steps=steps), "--report", f"{name}=report")
+        assert Path("report").is_file()
+        held = Path("report").open("rb")  # noqa: SIM115  whoever reads it keeps what it was
+        before = Path("report").read_bytes()
+        dpcalc(command, config(steps=steps), config(file="b.yaml"), "--report", f"{name}=report")
+        assert held.read() == before
+        held.close()
+    assert {path.name for path in Path.cwd().iterdir()} == {".git", "report"}
+
+
+@pytest.mark.usefixtures("here")
+def test_two_reports_need_two_files(dpcalc, config):
+    ended = dpcalc("check", config(), "--report", "json=a", "--report", "sarif=./a")
+    assert ended.code == 2
+    assert "expected a file for each report" in ended.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_a_device_is_written_to_and_stays(dpcalc, config):
+    assert dpcalc("check", config(), "--report", "json=/dev/null").code == 0
+    assert dpcalc("check", config(), "--report", "json=/dev/full").code == 2
+    assert all(stat.S_ISCHR(Path(name).stat().st_mode) for name in ("/dev/null", "/dev/full"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_without_a_reader_is_not_waited_for(dpcalc, config, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert dpcalc("check", config(), "--report", f"json={tmp_path / 'pipe'}").code == 2
