@@ -12,7 +12,7 @@ from dpcalc.planner.chart import LINEAR, LOG, Axis, Chart, Limit, Series
 from dpcalc.planner.curve_shapes import POINTS, Question, divergences, profile, tradeoff
 from dpcalc.planner.figures import epsilon_by, kind_of
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.vary import largest_group, noise_put, noise_scaled, with_level
+from dpcalc.planner.vary import is_refused, largest_group, noise_put, noise_scaled, with_level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 _WIDTH = 4.0  # factor by which noise is varied to both sides
@@ -88,6 +88,9 @@ def _over_rate(question: Question) -> Chart:
     grid = question.grid or tuple(map(float, np.geomspace(middle / _STRETCH, min(middle * _STRETCH, most), POINTS)))
     if name == "size":
         grid = tuple(max(1.0, size) for size in _whole(grid))
+    if not question.grid and isinstance(level.scheme, Shuffle):
+        put = _rate_put(question.first)
+        grid = tuple(size for size in grid if not is_refused(put(size)))
     return _epsilon_chart(question, name, grid, _rate_put, LINEAR if question.grid else LOG)
 
 
@@ -189,6 +192,8 @@ def _pass(phase: Phase) -> Fraction:
     level = phase.hierarchy.levels[_sampled(phase)]
     if isinstance(level.scheme, (Poisson, All)):
         return level.rate
+    if isinstance(level.scheme, Shuffle):
+        return Fraction(1, level.scheme.steps_of_a_pass(level.count))
     return Fraction(level.scheme.size, level.count)
 
 

@@ -63,8 +63,9 @@ def _level_text(level: Level) -> str:
             return f"each of {_count(level)} ({level.name}) with probability {_number(rate)}, Poisson"
         case WithReplacement(size=size):
             return f"{size} of {_count(level)} ({level.name}), with replacement"
-        case Shuffle(size=size):
-            return f"{size} of {_count(level)} ({level.name}) in turn, shuffled"
+        case Shuffle(size=size, drop_last=drop_last):
+            left_out = ", dropping the last incomplete batch of a pass" if drop_last else ""
+            return f"{size} of {_count(level)} ({level.name}) in turn, shuffled{left_out}"
         case All():
             return f"all {_count(level)} ({level.name})"
 
@@ -105,6 +106,9 @@ _ALSO = (
 _GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
 _GUARANTEED = frozenset({"approximate-dp", "zcdp", "exponential", "rdp-curve"})
+_NESTED = (
+    "a pass under a shuffled unit goes on whenever that unit has its turn, and begins anew when all have had theirs"
+)
 VOTES = (
     "every unit is in the data of one teacher only",
     "only the noisy labels are released: no votes, no teacher, nothing about the noise",
@@ -145,6 +149,15 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         lines.insert(
             1, "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
         )
-    if any(isinstance(level.scheme, Fixed) for phase in plan.phases for level in phase.hierarchy.levels):
+    levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
+    removed_from_passes = plan.adjacency is Adjacency.ADD_REMOVE and any(
+        isinstance(phase.hierarchy.level(plan.unit).scheme, Shuffle) for phase in plan.phases
+    )
+    if any(isinstance(level.scheme, Fixed) for level in levels) or removed_from_passes:
         lines.insert(1, "counts are those of the larger of the two data sets")
+    for phase in plan.phases:
+        shuffled = [isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels]
+        if sum(shuffled) > 1:
+            lines.insert(1, _NESTED)
+            break
     return tuple(lines)

@@ -112,8 +112,8 @@ def _share(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check
         return phase.check(f"share of {name} drawn", (rate, rate), observed, interval, count.offered)
     parents = max(count.parents, 1)
     expected = count.offered / parents
-    if not isinstance(scheme, Shuffle):
-        expected = mean_drawn(scheme, expected)
+    of_a_step = mean_drawn(scheme, expected)
+    expected = of_a_step * scheme.steps_of_a_pass(int(expected)) if isinstance(scheme, Shuffle) else of_a_step
     observed = count.drawn / parents
     when = "in a pass" if isinstance(scheme, Shuffle) else "at a time"
     return phase.check(f"{name} drawn {when}", (expected, expected), observed, (observed, observed), count.parents)
@@ -166,9 +166,9 @@ def _batch_interval(phase: _Phase, depth: int) -> Ends:
         low = high = float(copies)
         for level, scheme, count in zip(levels, schemes, counts, strict=False):
             ends = _share(phase, level.name, scheme, count).interval
-            times = level.count if isinstance(scheme, Poisson) else mean_drawn(scheme, level.count) / level.count
-            if not isinstance(scheme, Poisson | Shuffle):
-                times = 1.0
+            times = level.count if isinstance(scheme, Poisson) else 1.0
+            if isinstance(scheme, Shuffle):
+                times = 1 / scheme.steps_of_a_pass(level.count)
             low, high = low * ends[0] * times, high * ends[1] * times
         return low, high
     most = copies * math.prod(scheme.most_drawn(level.count) for scheme, level in zip(schemes, levels, strict=False))

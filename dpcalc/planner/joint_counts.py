@@ -13,7 +13,7 @@ from dpcalc.release.contexts import Placement, contexts, large_group, members_dr
 from dpcalc.release.group import groups
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import Law, binomial, hypergeometric, times
-from dpcalc.sampling.paths import Path
+from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import Shuffle, WithReplacement
 from dpcalc.sampling.simulate import synthetic_sizes
 
@@ -63,7 +63,7 @@ def joint_law(plan: Plan, protected: Alternative, number: int) -> JointLaw:
 
 def _group_law(plan: Plan, protected: Alternative, path: Path) -> tuple[Law, bool]:
     """(law of the number of members drawn, whether it is exact for equal sizes)."""
-    placement = _placement(plan, protected)
+    placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
         drawn = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))
         told = large_group(plan.group_size, drawn, path.rate(plan.unit))

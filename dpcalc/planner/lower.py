@@ -23,13 +23,15 @@ from dpcalc.planner.releases import Alternative, alternatives, releasing_phases
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.counted import Bound, CountPair
 from dpcalc.release.data_sets import Mixture, data_set_pair, episode_pair, sign_patterns
+from dpcalc.release.group import Group
 from dpcalc.release.noisy_data_sets import data_set_atoms
+from dpcalc.release.passes import is_shortened, is_shuffled, steps_of_a_pass
 from dpcalc.release.step import bound_mixtures, count_mixtures
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.company import Company, company_of
 from dpcalc.sampling.laws import without_rare
-from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed
+from dpcalc.sampling.paths import Path, one_pass
+from dpcalc.sampling.schemes import Fixed, Shuffle
 
 Pair = tuple[Mixture, Mixture]
 
@@ -157,19 +159,16 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
         return _World(timed=timed, stretches=(built,))
     rhythms = [level.redraw_every for level in hierarchy.levels]
     company = company_of(hierarchy, path, clip=clip)
+    path, company = company.path, replace(company, path=one_pass(company.path))
     if isinstance(phase.mechanism, Shifted):
-        return _single_steps(plan, phase, company, timed)
+        return _single_steps(plan, phase, company, path, timed)
     parts = (
         rhythms[clip : plan.unit] if clip < plan.unit else rhythms[plan.unit - 1 : plan.unit if company.own else clip]
     )
-    if {*parts} != {timed.hold} or _room(path, plan.adjacency) < plan.group_size:
+    if {*parts} != {timed.hold} or _room(company.path, plan.adjacency) < plan.group_size:
         return None
-    if timed.steps_of_a_pass > 1:
-        passes = phase.steps // timed.steps_of_a_pass
-        whole_pass = _Stretch(
-            pair=partial(_drawn_pair, company, plan, ()), factor=math.sqrt(timed.steps_of_a_pass), number=passes
-        )
-        return _World(timed=timed, stretches=(whole_pass,) if passes else ())
+    if is_shuffled(path):
+        return None if _ends_visits(plan, phase) else _passes(plan, phase, company, path, timed)
     whole, rest = divmod(phase.steps, rhythms[0])
     stretches = tuple(
         _one_period(company, plan, [min(rhythm, length) for rhythm in rhythms[: plan.unit]], number)
@@ -193,9 +192,50 @@ def _one_period(company: Company, plan: Plan, rhythms: list[int], number: int) -
     return _Stretch(pair=partial(_drawn_pair, company, plan, repeats), factor=factor, number=number)
 
 
-def _single_steps(plan: Plan, phase: Phase, company: Company, timed: Timed) -> _World | None:
+def _passes(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed) -> _World:
+    """The data sets of a phase with shuffles: of each pass only the sum of all its steps is looked at.
+
+    In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the company's
+    path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass takes as
+    many steps as the passes above it together.
+    """
+    length = steps_of_a_pass(path, Group())
+    number, rest = divmod(phase.steps, length) if _passes_alike(path) else (0, 0)
+    pair = partial(_drawn_pair, company, plan, ())
+    stretches = [_Stretch(pair=pair, factor=math.sqrt(length), number=number)] if number else []
+    ((at, scheme), *others) = ((at, one) for at, one in enumerate(path.schemes) if isinstance(one, Shuffle))
+    if rest and not others and not _is_shortened(plan, phase):
+        schemes = list(company.path.schemes)
+        schemes[at] = Fixed(size=rest * scheme.size)
+        begun = replace(company, path=replace(company.path, schemes=tuple(schemes)))
+        stretches.append(_Stretch(pair=partial(_drawn_pair, begun, plan, ()), factor=math.sqrt(rest), number=1))
+    return _World(timed=timed, stretches=tuple(stretches), whole=length == 1)
+
+
+def _is_shortened(plan: Plan, phase: Phase) -> bool:
+    """Whether removing the protected units from one frame takes a step from its passes."""
+    group = Group(size=plan.group_size, placement=plan.group_size)
+    return is_shortened(phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group=group)
+
+
+def _ends_visits(plan: Plan, phase: Phase) -> bool:
+    """Whether a clipped vector above the protected unit may be missing from a pass that its removal makes shorter."""
+    return phase.clip < plan.unit and _is_shortened(plan, phase)
+
+
+def _passes_alike(path: Path) -> bool:
+    """Whether it is known when the passes over the innermost shuffled level begin: no unit above it is left out."""
+    shuffled = [number for number, scheme in enumerate(path.schemes, start=1) if isinstance(scheme, Shuffle)]
+    return all(path.rate(number) == 1 for number in shuffled[:-1])
+
+
+def _single_steps(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed) -> _World | None:
     """The data sets of a phase with other than Gaussian noise; None for passes, of which it takes sums to make use."""
-    if timed.steps_of_a_pass > 1 or _room(company.path, plan.adjacency) < plan.group_size:
+    if (
+        not _passes_alike(path)
+        or steps_of_a_pass(path, Group()) > 1
+        or _room(company.path, plan.adjacency) < plan.group_size
+    ):
         return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if level.rate < 1), default=1)
     single = _Stretch(pair=partial(_drawn_pair, company, plan, ()), factor=1.0, number=-(-phase.steps // period))

@@ -18,7 +18,17 @@ from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import releases, releasing_phases
 from dpcalc.planner.search import Goal, NoSolution, Value, largest_whole
-from dpcalc.planner.vary import chosen_phase, exchanged, largest_group, noise_put, noise_scaled, with_epochs, with_level
+from dpcalc.planner.vary import (
+    accepted_size,
+    chosen_phase,
+    exchanged,
+    is_refused,
+    largest_group,
+    noise_put,
+    noise_scaled,
+    with_epochs,
+    with_level,
+)
 from dpcalc.release.tree import step_counts
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Poisson, Scheme
@@ -212,12 +222,22 @@ def _put_draw(plan: Plan, chosen: Phase, place: int, epochs: Fraction | None) ->
 
 
 def _solve_size(level: Level, goal: Goal, draw: Callable[[Scheme], Plan]) -> Solution:
-    """The largest size below the count (the whole is `all`, another scheme)."""
+    """The largest size below the count (the whole is `all`, another scheme); sizes that are refused are passed over."""
 
     def put(value: int) -> Plan:
         return draw(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson have a size
 
-    value, fails_at = largest_whole(put, (1, max(1, level.least - 1)), goal, "size")
+    most = max(1, level.least - 1)
+    # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
+    together = put(1).group_size
+    start = together + 1 if is_refused(put(min(together, most))) else 1
+    least = next((size for size in range(start, most + 1) if not is_refused(put(size))), 1)
+
+    def put_accepted(value: int) -> Plan:
+        return put(accepted_size(put, value, least) or value)
+
+    value, fails_at = largest_whole(put_accepted, (least, max(least, most)), goal, "size")
+    value = accepted_size(put, value, least) or value
     return _solution(put(value), (value, fails_at), ("rate", "size"), goal)
 
 

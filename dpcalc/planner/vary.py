@@ -1,5 +1,6 @@
 """Plans that differ in one quantity: what solvers search and curves draw."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -7,8 +8,10 @@ from operator import index
 
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.releases import alternatives
 from dpcalc.sampling.groups import LARGEST_PLACED, most_together, unbounded
 from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.schemes import Shuffle
 
 
 def chosen_phase(plan: Plan, name: str | None, what: str) -> Phase:
@@ -92,7 +95,26 @@ def largest_group(plan: Plan) -> int:
     """The most units for which something is proved together."""
     hierarchies = [one.hierarchy for one in plan.phases]
     most = max(1, most_together(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
-    if not unbounded(most, hierarchies, unit=plan.unit):
-        return most
-    sizes = range(1, LARGEST_PLACED + 1)
-    return max(size for size in sizes if size <= most and not unbounded(size, hierarchies, unit=plan.unit))
+    if unbounded(most, hierarchies, unit=plan.unit):
+        sizes = range(1, LARGEST_PLACED + 1)
+        most = max(size for size in sizes if size <= most and not unbounded(size, hierarchies, unit=plan.unit))
+    # A larger group never makes a pass longer, so that the sizes which are refused are those above some size.
+    if is_refused(replace(plan, group_size=most)):
+        most = max(1, bisect_left(range(1, most + 1), 1, key=lambda size: is_refused(replace(plan, group_size=size))))
+    return most
+
+
+def is_refused(plan: Plan) -> bool:
+    """Whether no bound covers what removing the protected units does to the steps of a pass."""
+    if all(not isinstance(one.hierarchy.level(plan.unit).scheme, Shuffle) for one in plan.phases):
+        return False
+    try:
+        alternatives(plan)
+    except InputError:
+        return True
+    return False
+
+
+def accepted_size(put: Callable[[int], Plan], value: int, least: int) -> int | None:
+    """The largest size up to a value whose plan is not refused; None if there is none from `least` on."""
+    return next((size for size in range(value, least - 1, -1) if not is_refused(put(size))), None)

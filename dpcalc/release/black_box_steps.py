@@ -5,9 +5,10 @@ as under Gaussian noise. Any other mechanism knows no distances between batches,
 are revealed; they are the same in D and D'. So are draws that are held for several steps, the protected level's own
 too: where they hold anything of what is protected, all that they can hold is taken to be there.
 
-Shuffles. As in `phase_bounds`, with the order of a pass revealed only the batch of the unit differs and, where a unit
-is removed, the last one: another unit takes its place, and there one is missing. For groups the pass of one unit is
-chained, unit after unit: every link is a pair of neighbours, in frames that have lost up to k - 1 units.
+Shuffles. As in `passes`, with the order of a pass revealed only the batch of the unit differs and, where a unit is
+removed, the last one: another unit takes its place, and there one is missing. A pass that drops what fills no batch is
+a step with a fixed draw. For groups the pass of one unit is chained, unit after unit: every link is a pair of
+neighbours, in frames that have lost up to k - 1 units.
 """
 
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from dpcalc.release.counted import Average, Bound, always
 from dpcalc.release.divergences import chained_step, diverging_step
 from dpcalc.release.drawn_laws import drawn_laws, unit_bound
 from dpcalc.release.group import Group
+from dpcalc.release.passes import is_shortened, refusal_of_passes
 from dpcalc.release.phase_bounds import drawn_in_time, native_bound
 from dpcalc.release.timed import Timed, stretch
 from dpcalc.release.tree import Release, Repeat, Sequence, Single
@@ -115,16 +117,22 @@ class Steps:
 
 
 def black_box_release(steps: Steps) -> tuple[Release, Release]:
-    """The steps in the directions D||D' and D'||D, drawn as the levels say."""
-    shuffled = isinstance(steps.path.schemes[-1], Shuffle)
-    if shuffled or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
+    """The steps in the directions D||D' and D'||D, drawn as the levels say.
+
+    Raises:
+        InputError: removing what is protected takes a step from the passes.
+    """
+    unit, group = len(steps.path.counts), steps.group
+    if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
+        raise refusal_of_passes(steps.hierarchy, unit=unit, group=group)
+    if _holds_all(steps.path) or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
         return _passes(steps)
     return timed_release(steps.mechanism, steps.timed, steps.number)
 
 
 def known_release(steps: Steps) -> tuple[Release, Release]:
     """The same if every step were known to hold the unit: no amplification."""
-    if isinstance(steps.path.schemes[-1], Shuffle):
+    if _holds_all(steps.path):
         return _passes(steps)
     timed = steps.timed
     return timed_release(steps.mechanism, replace(timed, bound=always(timed.bound), revealed=()), steps.number)
@@ -178,6 +186,11 @@ def _known(changes: int) -> StepBound:
     return StepBound(inclusion=Fraction(1), shift=changes, missed=(), distances=(), distances_swapped=())
 
 
+def _holds_all(path: Path) -> bool:
+    """Whether the protected level is shuffled, and every pass holds each of its units."""
+    return isinstance(path.schemes[-1], Shuffle) and path.rate(len(path.counts)) == 1
+
+
 def _passes(steps: Steps) -> tuple[Release, Release]:
     """Passes over a shuffled level: the batches of one that differ, or what they make of a group."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
@@ -201,7 +214,7 @@ def _of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
 def _pass_of_one(steps: Steps) -> list[Bound]:
     """The batches of a pass that differ for one unit, in frames that have lost all others of its group."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
-    if not isinstance(path.schemes[-1], Shuffle):
+    if not _holds_all(path):
         spare = max(0, path.counts[-1] - 1 - least_left(steps.hierarchy, unit=len(path.counts)))
         fewer = min(steps.group.size - 1, spare) if removed else 0
         path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))

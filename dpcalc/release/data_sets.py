@@ -15,7 +15,7 @@ from dpcalc.adjacency import Adjacency
 from dpcalc.sampling.company import Company
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import Law, at_least_one, binomial, hypergeometric, summed, times, without_rare
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 
@@ -209,7 +209,7 @@ def _own(company: Company) -> Mixture:
         match level.scheme:
             case Poisson(probability=rate):
                 counts = _compound(_binomial(fewest, rate), counts)
-            case Fixed() | All():
+            case Fixed() | All() | Shuffle(drop_last=True):
                 counts = _power(counts, level.scheme.most_drawn(fewest))
     return counts
 

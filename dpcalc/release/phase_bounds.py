@@ -1,9 +1,6 @@
 """The valid bounds of a phase: from levels, schemes and rhythms to the one-step bound and when it applies.
 
-Shuffles. Every unit is in one step of each pass, and nothing is claimed for not knowing in which: a pass is one
-release without amplification. When a unit is removed, let the last unit of the order take its place: one batch has
-another unit in it, distance own + sibling, and the last one lacks one, distance sibling; a clipped vector above the
-unit can turn around in both, distance 2 each. A group of k has at most k times the shift, less where a frame fills up.
+Shuffles: `passes` has the bound of a pass, and says when nothing is claimed for the protected level itself.
 
 Any unit is part of a unit above it, so replacing that one covers it, whatever the relation. For one unit and draws of
 one rhythm that never costs less: raising the rates below an ancestor to 1 and its shift to 2 m makes (K) of the unit
@@ -17,11 +14,12 @@ from fractions import Fraction
 from itertools import groupby
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.release.bounds import StepBound, path_bound
+from dpcalc.release.bounds import path_bound
 from dpcalc.release.counted import Average, Bound, Member
 from dpcalc.release.drawn_laws import drawn_laws
 from dpcalc.release.group import Group
 from dpcalc.release.hidden_groups import hidden_group
+from dpcalc.release.passes import is_shortened, is_shuffled, pass_of, refusal_of_passes, with_passes
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import Law, binomial, put_together
@@ -32,7 +30,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithRe
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[Timed, ...]:
-    """The valid bounds of one phase, the native one first; any of them may be taken.
+    """The valid bounds of one phase, the native one first where there is one; any of them may be taken.
 
     Args:
         hierarchy: levels and schemes.
@@ -40,21 +38,32 @@ def phase_bounds(
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
         group: how many units are protected together, and where they are.
+
+    Raises:
+        InputError: removing what is protected takes a step from the passes, and no bound covers that.
     """
+    if is_shortened(hierarchy, unit=len(path.counts), adjacency=adjacency, group=group):
+        above = _above(hierarchy, path, clip, group)
+        if not above:
+            raise refusal_of_passes(hierarchy, unit=len(path.counts), group=group)
+        return above
     native = native_bound(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
     if native.is_plain or hierarchy.episodes is not None:
         return (native,)
     hidden = _hidden(hierarchy, path, clip, adjacency, group)
     bounds = (native, replace(native, bound=hidden)) if hidden is not None else (native,)
+    return (*bounds, *_above(hierarchy, path, clip, group))
+
+
+def _above(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[Timed, ...]:
+    """The bounds of the units above the protected one, each replaced whole; none where a group is under several."""
     if not group.is_together:
-        return bounds
-    unit = len(path.counts)
-    above = (
+        return ()
+    return tuple(
         native_bound(hierarchy, _upto(path, level), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
-        for level in range(1, unit)
+        for level in range(1, len(path.counts))
         if _knows_contents(hierarchy, path, level)
     )
-    return (*bounds, *above)
 
 
 def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
@@ -88,14 +97,19 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
     """The bound of the protected level itself; arguments as for `phase_bounds`."""
     if hierarchy.episodes is not None:
         return Timed(bound=_episode_bound(hierarchy, path, clip, adjacency, group))
-    shuffled = any(isinstance(scheme, Shuffle) for scheme in path.schemes)
-    whole = max(clip, 1) if shuffled else clip  # a group can be in several batches of a pass, whose vectors count apart
-    timed = drawn_in_time(hierarchy, path, group, lambda drawn: _draw_bound(hierarchy, drawn, whole, adjacency, group))
-    return _with_passes(timed, path, clip, adjacency, group) if shuffled else timed
+    shuffled = is_shuffled(path)
+    # A group can be in several batches of a pass, whose vectors count apart even where each batch is one vector.
+    vectors = max(clip, 1) if shuffled and group.size > 1 else clip
+
+    def draw(drawn: Path) -> Bound:
+        return _draw_bound(hierarchy, drawn, (clip, vectors), adjacency, group)
+
+    timed = drawn_in_time(hierarchy, path, group, draw)
+    return with_passes(timed, path, clip=clip, adjacency=adjacency, group=group) if shuffled else timed
 
 
 def drawn_in_time(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> Timed:
-    """When a phase redraws the levels down to the protected one, a shuffled level taken for one drawn whole.
+    """When a phase redraws the levels down to the protected one, a pass of a shuffle taken as one draw.
 
     Args:
         hierarchy: levels and schemes.
@@ -106,14 +120,13 @@ def drawn_in_time(hierarchy: Hierarchy, path: Path, group: Group, bound: Callabl
     unit = len(path.counts)
     hold = hierarchy.level(unit).redraw_every
     slow = [level for level in range(1, unit) if hierarchy.level(level).redraw_every > hold]
-    shuffled = [level for level in range(1, unit + 1) if isinstance(path.schemes[level - 1], Shuffle)]
     if group.size > 1:  # held draws of parents of several members are not told apart: nothing is claimed for them
         revealed: list[tuple[Fraction, int]] = []
     else:
         rhythms = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
         revealed = [(math.prod(map(path.rate, levels), start=Fraction(1)), period) for period, levels in rhythms]
     return Timed(
-        bound=bound(_certain(path, {*slow, *shuffled})),
+        bound=bound(_certain(pass_of(path, group), {*slow})),
         hold=hold,
         revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
     )
@@ -125,36 +138,16 @@ def _certain(path: Path, levels: set[int]) -> Path:
     return replace(path, schemes=tuple(schemes))
 
 
-def _with_passes(timed: Timed, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Timed:
-    """The bound of a pass: one step of it, or what the order of a shuffled protected level does."""
-    passes = (
-        scheme.steps_of_a_pass(count)
-        for scheme, count in zip(path.schemes, path.counts, strict=True)
-        if isinstance(scheme, Shuffle)
-    )
-    length = next(passes)
-    if not isinstance(path.schemes[-1], Shuffle):
-        return replace(timed, steps_of_a_pass=length)
-    size = path.schemes[-1].size
-    own, sibling, last = path.contributions[-1], path.siblings[-1], path.siblings[-1]
-    if clip < len(path.counts):
-        own, sibling, last = 1, 1, 2
-    if adjacency is Adjacency.ADD_REMOVE:
-        squared = group.size**2 * ((own + sibling) ** 2 + last**2)
-    else:
-        full, rest = divmod(group.size, size) if group.is_together else (0, group.size)
-        one = own if adjacency is Adjacency.ZERO_OUT and clip >= len(path.counts) else 2 * own
-        squared = (full * size**2 + rest**2) * one**2
-    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
-    return replace(timed, bound=bound, squared=squared, steps_of_a_pass=length)
+def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
+    """The bound of one draw, all rhythms of `path` being the protected level's; the clipping level is given twice.
 
-
-def _draw_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """The bound of one draw, all rhythms of `path` being the protected level's."""
+    Once for what a vector changes, once for how many vectors change.
+    """
+    clip, vectors = clips
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
     if group.size == 1 and not replaced:
         return _one_unit(hierarchy, path, clip, adjacency)
-    return _member(path, clip, adjacency).bound(drawn_laws(hierarchy, path, clip=clip, group=group))
+    return _member(path, clip, adjacency).bound(drawn_laws(hierarchy, path, clip=vectors, group=group))
 
 
 def _member(path: Path, clip: int, adjacency: Adjacency) -> Member:

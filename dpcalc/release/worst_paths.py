@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path, PathTable, Whole, path_table
+from dpcalc.sampling.paths import Path, PathTable, Whole, path_table, whole_batches
 from dpcalc.sampling.schemes import All, Fixed, Shuffle, WithReplacement
 
 MOST_PATHS = 128
@@ -51,13 +51,18 @@ def _above(paths: Sequence[Path]) -> Path:
     """
     if len(paths) == 1:
         return paths[0]
+    columns = zip(*(path.schemes for path in paths), strict=True)
+    schemes = tuple(next((one for one in column if one != All()), All()) for column in columns)
+    counts = zip(*(path.counts for path in paths), strict=True)
     own = max(path.contributions[-1] for path in paths)
     beside = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
-    steps = zip(*(path.schemes for path in paths), strict=True)
     return Path(
         place=(),
-        counts=tuple(map(min, zip(*(path.counts for path in paths), strict=True))),
-        schemes=tuple(next((one for one in column if one != All()), All()) for column in steps),
+        counts=tuple(
+            column[0] if len({*column}) == 1 else whole_batches(scheme, min(column))
+            for scheme, column in zip(schemes, counts, strict=True)
+        ),
+        schemes=schemes,
         contributions=tuple(own + max(column) for column in zip(*beside, strict=True)),
         siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
     )
@@ -83,6 +88,8 @@ def _of_phase(table: PathTable, phase: int) -> Iterator[Whole]:
             sampled = table.counts[:, at] > (1 if isinstance(level.scheme, WithReplacement) else level.scheme.size)
             yield np.where(sampled, -table.counts[:, at], 0)
             beside = np.where(sampled, siblings[:, at], 0)
+            if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:  # fewer units may be left out more often
+                yield np.where(sampled, table.counts[:, at], _IRRELEVANT)
         if at == table.unit - 1:
             yield beside
             continue
@@ -132,4 +139,5 @@ def _merged(table: PathTable) -> PathTable:
         counts=-highest(-table.counts),
         contributions=tuple(highest(c[:, -1:]) + highest(c - c[:, -1:]) for c in table.contributions),
         siblings=tuple(highest(siblings) for siblings in table.siblings),
+        is_merged=True,
     )

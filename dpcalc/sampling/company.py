@@ -7,7 +7,7 @@ import numpy as np
 
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.paths import Path, Rows, Whole, level_rows
-from dpcalc.sampling.schemes import All, Fixed, WithReplacement
+from dpcalc.sampling.schemes import All, Fixed, Shuffle, WithReplacement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def _certain(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Wh
     for number in range(clip - 1, 0, -1):
         below, level, values = levels[number], hierarchy.level(number + 1), found[number]
         match level.scheme:
-            case Fixed(size=size) | WithReplacement(size=size):
+            case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
                 found[number - 1] = size * np.minimum.reduceat(values, below.first)
             case All():
                 found[number - 1] = below.sums(values)
@@ -85,7 +85,10 @@ def _rows_on(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[
 def _actual(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
     """The path as the tree has it, which several paths put together are not."""
     if hierarchy.tree is None:
-        return path
+        levels_of = hierarchy.levels[: len(path.counts)]
+        least = tuple(max(level.least, count) for level, count in zip(levels_of, path.counts, strict=True))
+        drawn = (drawn_from(level.scheme, count) for level, count in zip(levels_of, least, strict=True))
+        return replace(path, counts=least, schemes=tuple(drawn))
     counts = tuple(
         int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
     )

@@ -59,7 +59,9 @@ class Level:
 
     @property
     def rate(self) -> Fraction:
-        """Exact probability that one unit is drawn, given its parent is; for unequal sizes the largest."""
+        """Exact probability that one unit is drawn, given its parent is; for unequal sizes never below the largest."""
+        if isinstance(self.scheme, Shuffle) and not self.is_equal:
+            return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.least)
 
     @property
@@ -69,8 +71,12 @@ class Level:
 
 
 def drawn_from(scheme: Scheme, count: int) -> Scheme:
-    """What a scheme is for a parent with `count` units: a fixed draw of all of them is `all`."""
-    return All() if isinstance(scheme, (Fixed, Shuffle)) and scheme.size == count else scheme
+    """What a scheme is for a parent with `count` units: a fixed draw of all of them is `all`.
+
+    A shuffle that drops what fills no batch stays one: with one unit fewer it has no batch at all.
+    """
+    whole = isinstance(scheme, Fixed) or (isinstance(scheme, Shuffle) and not scheme.drop_last)
+    return All() if whole and scheme.most_drawn(count) == count else scheme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +143,9 @@ class Hierarchy:
                     f"level {level.name}: expected redraw_every to divide the {above.redraw_every} of level "
                     f"{above.name}, got {level.redraw_every}"
                 )
-            if isinstance(level.scheme, Shuffle) and any(x.rate < 1 for x in self.levels[: self.levels.index(level)]):
+            above_it = self.levels[: self.levels.index(level)]
+            sampled = any(x.rate < 1 for x in above_it if not isinstance(x.scheme, Shuffle))
+            if isinstance(level.scheme, Shuffle) and sampled:
                 raise InputError(f"level {level.name}: expected all levels above a shuffle to be drawn whole")
         held = (x for x in self.levels if x.redraw_every > 1 and isinstance(x.scheme, (WithReplacement, Shuffle)))
         for level in held:

@@ -5,7 +5,7 @@ for each kind of units under each kind of parents and, at the last level, one fo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpcalc.sampling.alike import alike_units
 from dpcalc.sampling.hierarchy import Hierarchy, drawn_from
-from dpcalc.sampling.schemes import Fixed, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, Fixed, Scheme, Shuffle, WithReplacement
 
 Whole = NDArray[np.int64]
 
@@ -111,6 +111,7 @@ class PathTable:
         counts: units in the frame, shape (paths, levels).
         contributions: for each phase the contributions of `Path`, shape (paths, levels).
         siblings: likewise.
+        is_merged: whether a row stands for several paths, none of which it is below.
     """
 
     hierarchies: tuple[Hierarchy, ...]
@@ -118,6 +119,7 @@ class PathTable:
     counts: Whole
     contributions: tuple[Whole, ...]
     siblings: tuple[Whole, ...]
+    is_merged: bool = False
 
     @property
     def unit(self) -> int:
@@ -130,11 +132,16 @@ class PathTable:
         place = self._place(int(self.rows[at]))
         found = []
         for number, hierarchy in enumerate(self.hierarchies):
-            levels = zip(hierarchy.levels, counts, strict=False)
+            levels = hierarchy.levels[: self.unit]
+            bounded = [self.is_merged or (level.least < level.count and not place) for level in levels]
+            own_counts = tuple(
+                whole_batches(level.scheme, count) if is_bounded else count
+                for level, count, is_bounded in zip(levels, counts, bounded, strict=True)
+            )
             path = Path(
                 place=place,
-                counts=counts,
-                schemes=tuple(drawn_from(level.scheme, count) for level, count in levels),
+                counts=own_counts,
+                schemes=tuple(drawn_from(level.scheme, count) for level, count in zip(levels, own_counts, strict=True)),
                 contributions=tuple(self.contributions[number][at].tolist()),
                 siblings=tuple(self.siblings[number][at].tolist()),
             )
@@ -149,6 +156,33 @@ class PathTable:
         if self.unit == self.hierarchies[0].depth:
             return (*tree.place(self.unit - 1, row), 0)
         return tree.place(self.unit, row)
+
+
+def whole_batches(scheme: Scheme, count: int) -> int:
+    """A count of which a pass costs as much as of any larger one: with drop_last one that leaves nobody out.
+
+    A pass over more units has at least as many steps, and holds each of them at most once.
+    """
+    return scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
+
+
+def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
+    """A path with one pass of its shuffles as one draw.
+
+    A pass that drops what fills no batch draws a fixed number; any other one draws everything. The draws of shuffles
+    above the innermost one are revealed, and where `is_revealed` its own too: whom it may leave out it draws.
+
+    Args:
+        path: the way to a unit.
+        is_revealed: whether the innermost shuffle is taken to draw everything as well.
+    """
+    shuffled = [at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)]
+    schemes: list[Scheme] = list(path.schemes)
+    for at in shuffled:
+        scheme, count = path.schemes[at], path.counts[at]
+        drawn = scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
+        schemes[at] = All() if is_revealed or at != shuffled[-1] else drawn_from(Fixed(size=drawn), count)
+    return replace(path, schemes=tuple(schemes))
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:

@@ -84,33 +84,54 @@ class WithReplacement:
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffle:
-    """Pass after pass over all children in random order, `size` of them in each step; the last batch may be smaller.
+    """Pass after pass over all children in random order, `size` of them in each step.
 
-    No amplification is claimed: every child is in exactly one step of each pass, and the reader may know which one.
+    No amplification is claimed for the order: the reader may know in which step of a pass a child is. The number of
+    steps of a pass follows from the data; `changes_passes` says whether removing children changes it.
 
     Attributes:
         size: children in a step, a whole number >= 1.
+        drop_last: whether the children that fill no whole batch are left out of the pass; without it the last batch of
+            a pass is smaller.
     """
 
     name: ClassVar[str] = "shuffle"
     size: int
+    drop_last: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an empty or negative draw."""
         _refuse_empty(self.size)
 
     def rate(self, count: int) -> Fraction:
-        """Certainty, once in every pass."""
-        del count
-        return Fraction(1)
+        """Exact probability that one of `count` children is in a pass."""
+        return Fraction(self.drawn_in_a_pass(count), count)
 
     def most_drawn(self, count: int) -> int:
         """Most children in one step."""
         return min(self.size, count)
 
     def steps_of_a_pass(self, count: int) -> int:
-        """Steps until all of `count` children have had their turn."""
-        return -(-count // self.size)
+        """Steps of a pass over `count` children."""
+        return count // self.size if self.drop_last else -(-count // self.size)
+
+    def drawn_in_a_pass(self, count: int) -> int:
+        """Children that a pass over `count` of them holds."""
+        return count - count % self.size if self.drop_last else count
+
+    def changes_passes(self, least: int, most: int, removed: int) -> bool:
+        """Whether a pass over some number of children has fewer steps when some of them are removed.
+
+        Args:
+            least: fewest children there can be, >= 1.
+            most: most children there can be, >= least.
+            removed: children that are removed, from 1 to `least`.
+        """
+        # Steps end at the multiples of the size: a number n from least to most loses one where a multiple lies in
+        # [n - removed, n - 1], or with drop_last in [n - removed + 1, n]. Together these are one range.
+        last = most if self.drop_last else most - 1
+        first = least - removed + (1 if self.drop_last else 0)
+        return last - last % self.size >= first
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -170,7 +170,7 @@ def mean_drawn(scheme: Scheme, count: float) -> float:
         case Poisson(probability=rate):
             return count * float(rate)
         case Shuffle():
-            return count / scheme.steps_of_a_pass(int(count))
+            return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
         case All():
             return count
 
@@ -204,7 +204,9 @@ def _rounds(hierarchy: Hierarchy, watched: Watched, number: int, rng: Generator)
         parents, children = draw(scheme, sizes, rng)
         steps, units = steps[parents], first[parents] + children
         if isinstance(scheme, Shuffle):
-            steps, span = steps + place_in_frame(parents, sizes) // scheme.size, 1
+            turns_of = place_in_frame(parents, sizes) // scheme.size
+            kept = turns_of < length
+            steps, units, span = (steps + turns_of)[kept], units[kept], 1
         counts = _by_round(steps // span, number, length // span)
         level = LevelCount(
             parents=sizes.size,

@@ -214,7 +214,10 @@ def held(rng):
 
 
 def shuffled(rng):
-    """A pass over shuffled units, all above them drawn whole, any draw below; None if that cannot be."""
+    """A pass over shuffled units, all above them drawn whole, any draw below; None if that cannot be.
+
+    Nor where removing the members takes a step from a pass: `passes` has those.
+    """
     depth = int(rng.choice([1, 1, 2, 2]))
     unit, clip, relation = random_question(rng, depth)
     at = int(rng.integers(1, depth + 1))
@@ -231,7 +234,11 @@ def shuffled(rng):
         if level == at:
             if lost == count:
                 return None  # nothing would be left to shuffle
-            tree.append(Draw(count, "shuffle", min(size, count - lost)))
+            drawn = min(size, count - lost)
+            removed = len(members) if level == unit and relation == ADD_REMOVE else 0
+            if (count - 1) // drawn != (count - 1 - removed) // drawn:
+                return None
+            tree.append(Draw(count, "shuffle", drawn))
         else:
             tree.append(random_draw(rng, other, other - lost) if level > at else Draw(other))
     steps = tree[at - 1].steps_of_a_pass

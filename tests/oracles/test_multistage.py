@@ -118,7 +118,7 @@ def test_no_answer_to_the_first_output_exceeds_the_bound_at_length(block):
 
 ALL_TWICE = Draw(2, every=2)
 FOUND = [  # data sets that once cost more than was said
-    Problem((Draw(4, "shuffle", 3),), ((0,),), 0, ADD_REMOVE, 3.0, steps=2),
+    Problem((Draw(5, "shuffle", 3),), ((0,),), 0, ADD_REMOVE, 3.0, steps=2),
     Problem((ALL_TWICE, Draw(2, "shuffle", 1)), ((0, 0), (1, 0)), 2, ZERO_OUT, 3.0, steps=2),
     Problem((ALL_TWICE, Draw(2, "shuffle", 1)), ((0, 0), (1, 0)), 2, REPLACE_ONE, 3.0, steps=2),
     Problem((Draw(2, "shuffle", 1), Draw(2, "again", 2)), ((0, 1), (1, 0)), 0, ZERO_OUT, 1.1, steps=2),

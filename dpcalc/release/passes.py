@@ -1,0 +1,156 @@
+"""Passes over shuffled units: the bound of one pass, and what removing units does to the steps of a pass.
+
+Once per pass. A shuffled unit is in at most one step of a pass, and a pass of a level below another shuffled one
+counts the steps in which the unit above has its turn: in T steps a unit at levels with passes of L1, L2, ... steps has
+its turn at most ceil(T / L1) times, of which ceil(ceil(T / L1) / L2) = ceil(T / (L1 L2)) pass the next level, and so
+on. The draws of the outer shuffles are the same in D and D', so that they may be revealed.
+
+Without amplification. Reveal the order of the pass too. When a unit is removed, let the last unit of the order take
+its place: one batch has another unit in it, distance own + sibling, and the last one lacks one, distance sibling (none
+where drop_last leaves somebody out, who takes the place); a clipped vector above the unit can turn around in both,
+distance 2 each. A group of k has at most k times the shift, less where a frame fills up.
+
+With drop_last a pass of m steps holds m n of N units, each order alike: whether it holds the unit is a fixed draw of m
+n out of N, made once in a pass. Couple the orders as for a fixed draw (see `bounds`): where the pass holds the unit,
+the batches of D, of D' and of the pass in which the first unit left out stands in its place differ in one step only,
+by the distances of a fixed draw. Given the coupled orders that step is the whole privacy loss of the pass, whatever
+the other steps have released before it, so that (K) holds with the pass as the step. A pass that is not finished draws
+fewer units, and (K) grows with the rate.
+
+Groups. Units under one parent have their passes in common. Passes under different parents need not begin together: for
+groups under several parents only the passes of the outermost shuffle are counted, and none is taken to leave anybody
+out. Members that have their turn in different steps cost no more than in one: the likelihood ratio of two steps is
+that of two independent sums, and the one of their sum grows in convex order (see `bounds`).
+
+All of this rests on passes of equal length in D and D'. Removing a unit at a multiple of the size (with drop_last:
+from one) makes the pass of D' a step shorter; from there on every batch may differ in all its units. No such bound is
+given: either the unit above is replaced as a whole (its steps are those of the levels above, which lose nobody), or
+the run is refused.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from dpcalc.adjacency import Adjacency
+from dpcalc.errors import InputError
+from dpcalc.release.bounds import StepBound
+from dpcalc.release.contexts import Placement
+from dpcalc.release.group import Group
+from dpcalc.release.timed import Timed
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.paths import Path, one_pass
+from dpcalc.sampling.schemes import Shuffle
+
+_SIZES_TRIED = 1000  # sizes beside the stated one that a refusal looks at for its advice
+
+
+def is_shuffled(path: Path) -> bool:
+    """Whether the unit at the end of a path, or one above it, has its turn once in a pass."""
+    return any(isinstance(scheme, Shuffle) for scheme in path.schemes)
+
+
+def pass_of(path: Path, group: Group) -> Path:
+    """A path with one pass as one draw, as far as a draw is claimed for it."""
+    last = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
+    return one_pass(path, is_revealed=last > 0 and not group.is_together)
+
+
+def with_passes(timed: Timed, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> Timed:
+    """The bound of a pass, from that of one draw of `pass_of`.
+
+    Args:
+        timed: the bound of the pass taken as one draw.
+        path: the way to the protected units, some of it shuffled.
+        clip: clipping level.
+        adjacency: relation between D and D', whose passes have equally many steps.
+        group: the protected units.
+    """
+    length = steps_of_a_pass(path, group)
+    last = path.schemes[-1]
+    if not isinstance(last, Shuffle) or pass_of(path, group).rate(len(path.counts)) < 1:
+        return replace(timed, steps_of_a_pass=length)
+    own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
+    if clip < len(path.counts):
+        own, sibling, moved = 1, 1, 2
+    if last.drop_last:
+        moved = 0
+    if adjacency is Adjacency.ADD_REMOVE:
+        squared = group.size**2 * ((own + sibling) ** 2 + moved**2)
+    else:
+        full, rest = divmod(group.size, last.size) if group.is_together else (0, group.size)
+        one = own if adjacency is Adjacency.ZERO_OUT and clip >= len(path.counts) else 2 * own
+        squared = (full * last.size**2 + rest**2) * one**2
+    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
+    return replace(timed, bound=bound, squared=squared, steps_of_a_pass=length)
+
+
+def steps_of_a_pass(path: Path, group: Group) -> int:
+    """Steps in which each of the protected units has its turn at most once."""
+    schemes = zip(path.schemes, path.counts, strict=True)
+    lengths = [scheme.steps_of_a_pass(count) for scheme, count in schemes if isinstance(scheme, Shuffle)]
+    return math.prod(lengths if group.is_together else lengths[:1])
+
+
+def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group: Group) -> bool:
+    """Whether removing what is protected can take a step from a pass over the protected level.
+
+    Args:
+        hierarchy: levels and schemes.
+        unit: protected level.
+        adjacency: relation between D and D'; only add-remove changes counts.
+        group: the protected units.
+    """
+    level = hierarchy.level(unit)
+    if adjacency is not Adjacency.ADD_REMOVE or not isinstance(level.scheme, Shuffle):
+        return False
+    return _loses_steps(hierarchy, unit, level.scheme, _most_in_a_frame(group))
+
+
+def refusal_of_passes(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
+    """The error for removals that `is_shortened` finds and no bound covers, with the ways out that there are."""
+    level, removed = hierarchy.level(unit), _most_in_a_frame(group)
+    if not isinstance(level.scheme, Shuffle):
+        raise TypeError(f"level {level.name}: expected a shuffle, got {level.scheme.name}")
+    counted = f"{level.count:,}" if level.is_equal else f"{level.least:,} to {level.count:,}"
+    drawn = f"size {level.scheme.size:,}{' and drop_last' if level.scheme.drop_last else ''}"
+    units = "1 unit is" if removed == 1 else f"{removed} units are"
+    ways = ["use adjacency zero-out or replace-one", *_other_draws(hierarchy, unit, level.scheme, removed)]
+    return InputError(
+        f"level {level.name}: expected a shuffle whose passes have as many steps when {units} removed, got {drawn} of "
+        f"{counted}, whose passes lose a step, so that all later batches change; "
+        f"{', '.join(ways[:-1])}{' or ' if ways[1:] else ''}{ways[-1]}"
+    )
+
+
+def _other_draws(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
+    """Changes of a shuffle under which a removal takes no step from a pass."""
+    other = replace(scheme, drop_last=not scheme.drop_last)
+    if not _loses_steps(hierarchy, unit, other, removed):
+        yield f"set drop_last: {str(other.drop_last).lower()}"
+    nearest = sorted(range(1, 2 * scheme.size + removed + 1), key=lambda size: abs(size - scheme.size))
+    for size in nearest[:_SIZES_TRIED]:
+        if size <= hierarchy.level(unit).least and not _loses_steps(
+            hierarchy, unit, replace(scheme, size=size), removed
+        ):
+            yield f"take size {size}"
+            return
+
+
+def _loses_steps(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> bool:
+    """Whether a pass over any frame of a level gets shorter when so many of its units are removed."""
+    level = hierarchy.level(unit)
+    if hierarchy.tree is None:
+        return scheme.changes_passes(level.least, level.count, removed)
+    return any(scheme.changes_passes(held, held, min(removed, held)) for held in {*hierarchy.tree.sizes[unit - 1]})
+
+
+def _most_in_a_frame(group: Group) -> int:
+    """The most members of a group that are in one unit of the level above."""
+    return group.size if group.placement is None else _most_together(group.placement)
+
+
+def _most_together(placement: Placement) -> int:
+    """The largest number in a placement."""
+    return max(map(_most_together, placement)) if isinstance(placement, tuple) else placement
