@@ -34,6 +34,10 @@ class OutputError(DpcalcError):
     """The answer is known and standard output cannot take it (exit code 3)."""
 
 
+class OutOfMemoryError(DpcalcError):
+    """There was no answer in the memory allowed (exit code 3); no number is reported."""
+
+
 def reason(error: Exception) -> str:
     """What the system says of a file that could not be read or written, without number and name."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
@@ -52,5 +56,9 @@ def lost_answer(error: Exception) -> tuple[str, str]:
             return "DPC902", str(error)
         case OutputError():
             return "DPC903", str(error)
+        case OutOfMemoryError():
+            return "DPC904", str(error)
+        case MemoryError():
+            return "DPC904", "no answer within the memory of this machine"
         case _:
             return "DPC999", f"internal error: {type(error).__name__}: {error}"

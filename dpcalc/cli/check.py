@@ -38,14 +38,16 @@ def check(  # noqa: PLR0913  one parameter an option
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Pass when there is no config to check.")] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")] = False,
-    timeout: options.Timeout = None,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
     verbose: options.Verbose = False,
 ) -> Answer:
     """Check that every config stays within its budget.
 
     Exit code 0: all do. 1: one does not. 2: an input must be fixed. 3: there is no verdict. Of several, the highest.
     """
-    from dpcalc.cli.gate import answered_in_time, gate_answer
+    from dpcalc.cli.gate import gate_answer
+    from dpcalc.cli.limits import costs_in_time
     from dpcalc.cli.reports import reports
     from dpcalc.config.diagnostics import Severity
     from dpcalc.gate.check import Demands
@@ -69,7 +71,7 @@ def check(  # noqa: PLR0913  one parameter an option
         lock=read_lock(place_of(Path.cwd())) if locked else None,
         whole=configs is None,
     )
-    with answered_in_time(options.seconds(timeout)) as costs:
+    with costs_in_time(timeout, memory_limit) as costs:
         chosen = chosen_configs(configs)
         judged = scope(chosen.paths, patterns=chosen.patterns, base=before, here=Path.cwd())
         results = results_of(judged.paths, reading=reading_of(context, base=before), demands=demands, costs=costs)

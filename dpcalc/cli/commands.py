@@ -29,6 +29,7 @@ from dpcalc.cli import (
     validate,
 )
 from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
+from dpcalc.cli.limits import TimedCommand
 from dpcalc.cli.sources import AsWrittenCommand, ManyCommand, SourceCommand
 
 COMPUTE, SOLVE, EXPLORE = "Compute the privacy cost of one run", "Solve for a setting", "Compare and explore"
@@ -54,7 +55,7 @@ def application() -> typer.Typer:
     add(COMPUTE, epsilon.epsilon, epsilon.EXAMPLE)
     add(COMPUTE, delta.delta, delta.EXAMPLE)
     add(COMPUTE, risk.risk, risk.EXAMPLE)
-    add(COMPUTE, pate.pate, pate.EXAMPLE, HelpfulCommand)
+    add(COMPUTE, pate.pate, pate.EXAMPLE, TimedCommand)
     add(SOLVE, solve.solve_sigma, solve.SIGMA_EXAMPLE)
     add(SOLVE, solve.solve_steps, solve.STEPS_EXAMPLE)
     add(SOLVE, solve.solve_rate, solve.RATE_EXAMPLE)
@@ -71,7 +72,7 @@ def application() -> typer.Typer:
     add(RECORD, statement.statement, statement.EXAMPLE)
     commands.add_typer(ledger.application(), rich_help_panel=RECORD)
     add(FILES, init.init, init.EXAMPLE, HelpfulCommand)
-    add(FILES, scan.scan, scan.EXAMPLE, HelpfulCommand)
+    add(FILES, scan.scan, scan.EXAMPLE, TimedCommand)
     add(FILES, show.show, show.EXAMPLE)
     add(FILES, schema.schema, schema.EXAMPLE, HelpfulCommand)
     return commands

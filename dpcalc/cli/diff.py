@@ -26,14 +26,16 @@ def diff(  # noqa: PLR0913  one parameter an option
     report: options.Reports = None,
     as_json: options.Json = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")] = False,
-    timeout: options.Timeout = None,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
     verbose: options.Verbose = False,
 ) -> Answer:
     """Compare the privacy cost of a config before and after a change, key by key.
 
     Exit code 1: epsilon rises, or less is promised. Budgets are for `check`.
     """
-    from dpcalc.cli.gate import answered_in_time, gate_answer
+    from dpcalc.cli.gate import gate_answer
+    from dpcalc.cli.limits import costs_in_time
     from dpcalc.cli.reports import reports
     from dpcalc.config.diagnostics import Severity
     from dpcalc.gate.cases import cases, two_files
@@ -41,7 +43,7 @@ def diff(  # noqa: PLR0913  one parameter an option
     from dpcalc.gate.scope import Scope, scope, scoped
 
     wanted = reports(report or (), as_json=as_json)
-    with answered_in_time(options.seconds(timeout)) as costs:
+    with costs_in_time(timeout, memory_limit) as costs:
         before = options.revision(base)
         reading = reading_of(context, base=before)
         if before:

@@ -1,31 +1,22 @@
 """The end of every command that is a gate: reports, remarks, exit code."""
-# ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
 from __future__ import annotations
 
 import os
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dpcalc.cli.answer import Answer, aside
-from dpcalc.cli.progress import tell
+from dpcalc.cli.answer import Answer
 from dpcalc.cli.reports import Report
 from dpcalc.config.diagnostics import Severity
 from dpcalc.config.repository import git_root
-from dpcalc.errors import InputError, OutOfTimeError, lost_answer, reason
+from dpcalc.errors import InputError, reason
 from dpcalc.gate.verdict import Result, Verdict, worst
 from dpcalc.report import FORMATS
 from dpcalc.report.gate_view import GateView, gate_view
 
-if TYPE_CHECKING:
-    from dpcalc.gate.costs import Costs
-
 EXIT_CODES = {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.INVALID: 2, Verdict.UNDECIDED: 3}
-GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that never ends) is given up
 SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
@@ -57,35 +48,6 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
     if any(report.format == "github" for report in reports):
         asides += _summarized(view)
     return Answer(text=FORMATS[spoken.format](view), code=code, asides=tuple(asides), changed=tuple(changed))
-
-
-@contextmanager
-def answered_in_time(seconds: float | None) -> Iterator[Costs]:
-    """Ends this process with exit code 3 if the work within is not done a little after its time.
-
-    Args:
-        seconds: the time, or None for any.
-
-    Yields:
-        What answers; it stops by itself when the time is up, and what is known by then is still said.
-    """
-    from dpcalc.gate.costs import Costs
-
-    done = threading.Event()
-    if seconds is not None:
-        threading.Thread(target=_end, args=(done, seconds), daemon=True).start()
-    try:
-        yield Costs(seconds=seconds, told=tell)
-    finally:
-        done.set()
-
-
-def _end(done: threading.Event, seconds: float) -> None:
-    """Wait for the work, then for nothing."""
-    if not done.wait(seconds + GRACE):
-        code, sentence = lost_answer(OutOfTimeError(f"no answer within {seconds:g} s"))
-        aside(f"error[{code}]: {sentence}")
-        os._exit(3)
 
 
 def _located(path: str) -> str:

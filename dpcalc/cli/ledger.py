@@ -12,6 +12,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
+from dpcalc.cli.limits import TimedCommand
 from dpcalc.cli.remarks import remarks
 from dpcalc.cli.terminal import drawn
 from dpcalc.errors import InputError
@@ -86,13 +87,15 @@ def check(  # noqa: PLR0913  one parameter an option
     ] = None,
     report: options.Reports = None,
     as_json: options.Json = False,
-    timeout: options.Timeout = None,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
 ) -> Answer:
     """Check that a ledger keeps to its budget and lost nothing.
 
     Exit code 0: it does. 1: it does not. 2: an input must be fixed. 3: there is no verdict.
     """
-    from dpcalc.cli.gate import answered_in_time, gate_answer
+    from dpcalc.cli.gate import gate_answer
+    from dpcalc.cli.limits import costs_in_time
     from dpcalc.cli.reports import reports
     from dpcalc.gate.check import Demands
     from dpcalc.gate.ledger_check import check_ledger
@@ -102,7 +105,7 @@ def check(  # noqa: PLR0913  one parameter an option
     wanted = reports(report or (), as_json=as_json)
     most = options.number("--max-epsilon", max_epsilon)
     policy = Policy(max_epsilon=None if most is None else Limit(value=most, source="--max-epsilon"))
-    with answered_in_time(options.seconds(timeout)) as costs:
+    with costs_in_time(timeout, memory_limit) as costs:
         result = check_ledger(ledger, base=options.revision(base), demands=Demands(policy=policy), costs=costs)
     return gate_answer("check", [result], reports=wanted, verbose=False)
 
@@ -117,8 +120,8 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    commands.command(cls=HelpfulCommand, epilog=ADD_EXAMPLE)(add)
-    commands.command(cls=HelpfulCommand, epilog=SHOW_EXAMPLE)(show)
+    commands.command(cls=TimedCommand, epilog=ADD_EXAMPLE)(add)
+    commands.command(cls=TimedCommand, epilog=SHOW_EXAMPLE)(show)
     commands.command(cls=HelpfulCommand, epilog=CHECK_EXAMPLE)(check)
     return commands
 

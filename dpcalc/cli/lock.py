@@ -28,19 +28,21 @@ def lock(  # noqa: PLR0913  one parameter an option
     *,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if something would change.")] = False,
     as_json: options.Json = False,
-    timeout: options.Timeout = None,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
     verbose: options.Verbose = False,
 ) -> Answer:
     """Record the meaning and the cost of configs in dpcalc.lock.
 
     Entries of other configs stay; without CONFIG the file is written anew. `check --locked` compares with it.
     """
-    from dpcalc.cli.gate import answered_in_time, gate_answer
+    from dpcalc.cli.gate import gate_answer
+    from dpcalc.cli.limits import costs_in_time
     from dpcalc.cli.reports import Report
     from dpcalc.gate.cases import cases
     from dpcalc.gate.lock import forgotten, lock_at, locked, place_of
 
-    with answered_in_time(options.seconds(timeout)) as costs:
+    with costs_in_time(timeout, memory_limit) as costs:
         paths = chosen_configs(configs).paths
         if not paths:
             raise InputError("nothing to lock: expected one or more configs, got none")

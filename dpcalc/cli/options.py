@@ -103,8 +103,15 @@ Reports = Annotated[
 Base = Annotated[
     str | None, typer.Option("--base", metavar="REV", help="Compare with a git revision.", show_default=False)
 ]
+GATE_SECONDS, GIGABYTES = "600", "4"  # defaults where others may have written the config: ten times what any needs
+MAX_SECONDS = 1e6  # 11 days; the system's own clocks take no more than 24
 Timeout = Annotated[
     str | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")
+]
+GateTimeout = Annotated[str, typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")]
+MemoryLimit = Annotated[
+    str,
+    typer.Option("--memory-limit", metavar="GB", help="Memory of each worker process; beyond it exit code 3 (Linux)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON: every number in full, schema dpcalc.result/1.")]
 Quiet = Annotated[
@@ -138,22 +145,42 @@ def number(option: str, text: str | None) -> float | None:
     return value
 
 
-def seconds(text: str | None) -> float | None:
-    """The value of `--timeout`.
+def seconds(text: str | None) -> float:
+    """Return the value of `--timeout`.
 
     Args:
         text: what the user wrote, or None.
 
     Returns:
-        Seconds > 0, or None.
+        Seconds > 0, at most `MAX_SECONDS`; infinite for None.
 
     Raises:
         InputError: if the text is no such number.
     """
     value = number("--timeout", text)
+    if value is None:
+        return math.inf
     if value == 0:
         raise InputError(f"--timeout: expected a number of seconds > 0, got `{text}`")
-    return value
+    return min(value, MAX_SECONDS)
+
+
+def memory(text: str) -> int:
+    """Return the value of `--memory-limit`.
+
+    Args:
+        text: gigabytes as the user wrote them.
+
+    Returns:
+        Bytes > 0, at most 2 ** 60.
+
+    Raises:
+        InputError: if the text is no such number.
+    """
+    value = number("--memory-limit", text)
+    if not value:
+        raise InputError(f"--memory-limit: expected a number of gigabytes > 0, got `{text}`")
+    return int(min(value * 1e9, 2**60)) or 1
 
 
 def revision(text: str | None) -> str:

@@ -15,6 +15,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.answer import aside
 from dpcalc.cli.help import HelpfulCommand
+from dpcalc.cli.limits import ended_after
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,14 +72,21 @@ class SourceCommand(HelpfulCommand):
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
         """The command's own options, then the shared ones; an argument of its own comes before CONFIG."""
-        return [*super().get_params(ctx), *self.shared]
+        return [*super().get_params(ctx), *self._added]
+
+    @property
+    def _added(self) -> list[Any]:
+        """Return the shared options that the command does not have itself."""
+        own = {param.name for param in self.params}
+        return [param for param in self.shared if param.name not in own]
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Put the shared options aside and run the command."""
         given = {param.name: None for param in _shared().params}  # Typer's own defaults remember earlier calls
-        given |= {name: ctx.params.pop(name) for name in [param.name for param in self.shared]}
+        given |= {name: ctx.params.pop(name) for name in [param.name for param in self._added]}
         ctx.meta[_REQUEST] = _shared().callback(**given)
-        return super().invoke(ctx)
+        with ended_after(options.seconds(given["timeout"])):
+            return super().invoke(ctx)
 
 
 class ManyCommand(SourceCommand):
@@ -303,8 +311,10 @@ def _request(  # noqa: PLR0913  one parameter an option
     steps: options.Steps = None,
     epochs: options.Epochs = None,
     noise_multiplier: options.NoiseMultiplier = None,
+    timeout: options.Timeout = None,
 ) -> Request:
-    """The shared options as one request."""
+    """Return the shared options as one request."""
+    del timeout  # the command that has the option keeps to it
     flags = {
         "--unit": unit,
         "--delta": delta,

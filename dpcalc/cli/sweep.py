@@ -69,6 +69,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
         str | None,
         typer.Option("--scheduler", metavar="ADDRESS", help="The cluster, e.g. tcp://host:8786.", show_default=False),
     ] = None,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
 ) -> Answer:
     """Compute epsilon for every config of a grid.
 
@@ -91,7 +92,8 @@ def sweep(  # noqa: PLR0913  one parameter an option
         if len(axes) == 1 and axes[0].numbers is None:
             raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
     base = _base(context, axes)
-    found = swept(base, axes, _pool(executor, scheduler, jobs, points=math.prod(len(axis.values) for axis in axes)))
+    pool = _pool(executor, scheduler, jobs, memory=options.memory(memory_limit), points=_points(axes))
+    found = swept(base, axes, pool)
     return _answer(base, axes, found, (plot, as_csv, as_json))
 
 
@@ -105,13 +107,18 @@ def _base(context: typer.Context, axes: tuple[Over, ...]) -> Base:
     return opened(path, key=key, overrides=overrides)
 
 
-def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, points: int) -> Pool:
-    """Who computes."""
+def _points(axes: tuple[Over, ...]) -> int:
+    """Return the number of points of a grid."""
+    return math.prod(len(axis.values) for axis in axes)
+
+
+def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory: int, points: int) -> Pool:
+    """Return what computes."""
     from dpcalc.gate.pools import dask, here, processes
 
     if executor is Executor.DASK:
-        return partial(dask, scheduler=scheduler, told=tell)
-    return here if points <= FEW else partial(processes, jobs=jobs, told=tell)
+        return partial(dask, scheduler=scheduler, memory=memory, on_progress=tell)
+    return here if points <= FEW else partial(processes, jobs=jobs, memory=memory, on_progress=tell)
 
 
 def _answer(

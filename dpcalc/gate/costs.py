@@ -1,16 +1,16 @@
-"""What plans cost: each question computed once, many of them by two processes, none beyond a deadline."""
+"""What plans cost: each question computed once, by worker processes with limits of time and memory."""
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dpcalc.errors import InputError
-from dpcalc.gate.workers import Told, answers, nobody
+from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import Guarantee, Kind
-from dpcalc.planner.evaluate import guarantee as cost_of
 from dpcalc.planner.plan import Plan
 
-PATIENCE = 0.5  # seconds of questions answered here; two more interpreters would hardly have started by then
+FIT_SECONDS = 20.0  # for one suggestion, which changes no verdict; ordinary ones take less than two
 CLOSE = 1e-4  # a suggested noise meets a target this much (relative) below the limit, so that it can be rounded up
 
 
@@ -33,39 +33,53 @@ Question = Plan | Fit
 Answer = Guarantee | float | int
 
 
-class Costs:
-    """Questions and their answers."""
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What answers may take.
 
-    def __init__(self, *, seconds: float | None = None, told: Told = nobody) -> None:
+    Attributes:
+        seconds: for all of them together; infinite for any time.
+        memory: bytes for one process beyond its start, or None for any.
+    """
+
+    seconds: float = math.inf
+    memory: int | None = None
+
+
+NO_LIMITS = Limits()
+
+
+class Costs:
+    """Questions and their answers; `close` ends the processes that compute them."""
+
+    def __init__(self, *, limits: Limits = NO_LIMITS, on_progress: OnProgress = ignore_progress) -> None:
         """Start the clock.
 
         Args:
-            seconds: how long all answers together may take, or None.
-            told: is told which part of the questions is answered, from 0 to 1.
+            limits: what all answers may take.
+            on_progress: is given the part of the questions that is answered, from 0 to 1.
         """
-        self._told = told
-        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._on_progress = on_progress
+        self._deadline = time.monotonic() + limits.seconds
         self._known: dict[Question, Answer | Exception] = {}
+        self._workers: Workers[Question, Answer] = Workers(answered, memory=limits.memory)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._workers.close()
 
     def settle(self, questions: Iterable[Question]) -> None:
         """Have questions answered that were not asked before.
 
         Args:
-            questions: plans as `bare` makes them, and fits of such plans.
+            questions: plans as `bare` makes them, or fits of such plans.
         """
         asked = [question for question in dict.fromkeys(questions) if question not in self._known]
-        start, left = time.monotonic(), list(reversed(asked))
-        if self._deadline is None:  # what runs here cannot be stopped
-            while left and (len(left) == 1 or time.monotonic() < start + PATIENCE):
-                question = left.pop()
-                self._known[question] = _answered(question)
-
-        def told(part: float) -> None:
-            self._told(1 - (1 - part) * len(left) / len(asked))
-
-        left.reverse()
-        found = answers(answered, left, deadline=self._deadline, told=told)
-        self._known |= dict(zip(left, found, strict=True))
+        plans = [question for question in asked if isinstance(question, Plan)]
+        fits = [question for question in asked if not isinstance(question, Plan)]
+        for some, seconds in ((plans, math.inf), (fits, FIT_SECONDS)):
+            found = self._workers.answers(some, deadline=self._deadline, seconds=seconds, on_progress=self._on_progress)
+            self._known |= dict(zip(some, found, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:
         """What a plan costs, always by PLD; by RDP where it is the best of several runs.
@@ -93,9 +107,8 @@ class Costs:
         return None if isinstance(answer, Guarantee) else answer
 
     def _answer(self, question: Question) -> Answer:
-        """A known answer, or one that is computed here."""
-        if question not in self._known:
-            self._known[question] = _answered(question)
+        """Return a known answer, or compute it."""
+        self.settle([question])
         answer = self._known[question]
         if isinstance(answer, Exception):
             raise answer
@@ -108,14 +121,6 @@ def bare(plan: Plan) -> Plan:
     return replace(plan, name="", budget=None, method="auto", phases=phases)
 
 
-def _answered(question: Question) -> Answer | Exception:
-    """The answer to one question, or what stands in its place wherever it is asked for."""
-    try:
-        return answered(question)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is no answer
-        return error
-
-
 def answered(question: Question) -> Answer:
     """The answer to one question, computed here and now.
 
@@ -125,7 +130,9 @@ def answered(question: Question) -> Answer:
         ConvergenceError: there is no certified answer.
     """
     if isinstance(question, Plan):
-        return cost_of(question, method="pld" if question.knows_losses and question.tuning is None else "rdp")
+        from dpcalc.planner.evaluate import guarantee  # noqa: PLC0415  only the workers need it
+
+        return guarantee(question, method="pld" if question.knows_losses and question.tuning is None else "rdp")
 
     from dpcalc.planner.goals import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
     from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise

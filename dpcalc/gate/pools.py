@@ -2,11 +2,12 @@
 # ruff: noqa: PLC0415  distributed is an extra
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from dpcalc.errors import InputError
-from dpcalc.gate.workers import Told, answers
+from dpcalc.gate.workers import OnProgress, answers
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,39 +19,46 @@ def here(function: Callable[[T], R], tasks: Sequence[T]) -> tuple[R, ...]:
 
 
 def processes(
-    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, told: Told
+    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory: int | None, on_progress: OnProgress
 ) -> tuple[R | Exception, ...]:
-    """Answers from processes of this machine.
+    """Answer by processes of this machine.
 
     Args:
         function: pure, importable by its name.
         tasks: what to ask it.
         jobs: how many processes; None for one a processor.
-        told: is told which part is done.
+        memory: bytes for each process beyond its start; None for any.
+        on_progress: is given the part that is done.
     """
-    return answers(function, tasks, deadline=None, told=told, processes=jobs or _processors())
+    return answers(function, tasks, processes=jobs or _processors(), memory=memory, on_progress=on_progress)
 
 
 def dask(
-    function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, told: Told
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    *,
+    scheduler: str | None,
+    memory: int | None,
+    on_progress: OnProgress,
 ) -> tuple[R | Exception, ...]:
-    """Answers from a Dask cluster, on which the same version of dpcalc must be installed.
+    """Answer by a Dask cluster, on which the same version of dpcalc must be installed.
 
     Args:
         function: pure, importable by its name.
         tasks: what to ask it.
         scheduler: address of the cluster, such as "tcp://host:8786"; None starts one on this machine.
-        told: is told which part is done.
+        memory: bytes for each process of a cluster that is started; None for any.
+        on_progress: is given the part that is done.
 
     Raises:
-        InputError: the extra is not installed, or nobody answers at the address.
+        InputError: the extra is not installed, nobody answers at the address, or Python was started with `-E`.
     """
     try:
         from distributed import Client, as_completed
     except ImportError as error:
         extra = "install it as `pip install '.[dask]'`, or leave --executor out"
         raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
-    local = {} if scheduler else {"n_workers": _processors(), "threads_per_worker": 1, "dashboard_address": None}
+    local = {} if scheduler else _local(memory)
     try:
         client = Client(scheduler, timeout=10, set_as_default=False, **local)
     except (OSError, ValueError, TimeoutError) as error:
@@ -58,8 +66,24 @@ def dask(
     with client:
         futures = client.map(function, tasks, pure=False)
         for done, _ in enumerate(as_completed(futures, loop=client.loop), start=1):
-            told(done / len(futures))
+            on_progress(done / len(futures))
         return tuple(one.exception() or one.result() for one in futures)
+
+
+def _local(memory: int | None) -> dict[str, object]:
+    """Return the options of a cluster on this machine, whose processes import nothing from the current directory.
+
+    Dask starts them by the standard library, which takes `PYTHONSAFEPATH` from here: also for those that it starts
+    later in the place of dead ones.
+    """
+    if sys.flags.ignore_environment and not sys.flags.safe_path:
+        raise InputError(
+            "--executor dask: expected `python -P` or `-I`, got `-E` alone: processes would import from the current "
+            "directory; add -P"
+        )
+    os.environ["PYTHONSAFEPATH"] = "1"
+    limits = {} if memory is None else {"memory_limit": memory}
+    return {"n_workers": _processors(), "threads_per_worker": 1, "dashboard_address": None, **limits}
 
 
 def _processors() -> int:

@@ -1,156 +1,212 @@
-"""Answers of a pure function from processes that can be stopped, and whose end is no end of ours."""
+"""Worker processes: answers of a pure function within limits of time and memory, safe from the current directory."""
 
-import multiprocessing
+import math
 import pickle
-import signal
+import subprocess
+import sys
+import threading
 import time
-import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import TypeVar
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 from dpcalc.errors import OutOfTimeError
+from dpcalc.gate.worker import read_message, write_message
 
 PROCESSES = 2
-Told = Callable[[float], object]
+OnProgress = Callable[[float], object]
 T = TypeVar("T")
 R = TypeVar("R")
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from dpcalc.gate.worker import serve; serve()"
 
 
-def nobody(part: float) -> None:
-    """Is told which part is done, and does nothing about it."""
+def ignore_progress(part: float) -> None:
+    """Take the part of the work that is done, and do nothing about it."""
     del part
 
 
 @dataclass(kw_only=True, eq=False)
 class _Worker:
-    """A process, the way to it, and the number of the task it works on."""
+    """A process, the thread that listens to it, and what it works on.
 
-    process: BaseProcess
-    pipe: Connection
-    task: int = field(default=-1)
+    Attributes:
+        task: number of the task, -1 for none.
+        until: when the task must be answered, on the clock of `time.monotonic`.
+    """
+
+    process: subprocess.Popen[bytes]
+    listener: threading.Thread = field(init=False)
+    task: int = -1
+    until: float = math.inf
 
 
-def answers(
+class Workers(Generic[T, R]):
+    """Processes that answer one function for many tasks; they end with the `with` block, and with this process."""
+
+    def __init__(self, function: Callable[[T], R], *, processes: int = PROCESSES, memory: int | None = None) -> None:
+        """Start nothing yet.
+
+        Args:
+            function: pure, importable by its name, as are its tasks and values.
+            processes: how many run at most.
+            memory: bytes that each may take beyond its start, or None for any.
+        """
+        self._preparation = pickle.dumps((function, memory))
+        self._processes = processes
+        self._workers: list[_Worker] = []
+        self._inbox: SimpleQueue[tuple[_Worker, bytes | None]] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        """Return the workers themselves."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End all processes."""
+        self.close()
+
+    def close(self) -> None:
+        """End all processes, whatever they compute; a later question starts new ones."""
+        for worker in tuple(self._workers):
+            self._end(worker)
+
+    def answers(
+        self,
+        tasks: Sequence[T],
+        *,
+        deadline: float = math.inf,
+        seconds: float = math.inf,
+        on_progress: OnProgress = ignore_progress,
+    ) -> tuple[R | Exception, ...]:
+        """Return one answer a task, in their order.
+
+        Args:
+            tasks: the arguments.
+            deadline: when all must be answered, on the clock of `time.monotonic`.
+            seconds: how long one task may take.
+            on_progress: is given the part that is done, from 0 to 1.
+
+        Returns:
+            For each task the value; or what the function raised; an OutOfTimeError for a task that was not answered
+            in time; an OutOfMemoryError; a ChildProcessError for a task whose process died of it.
+        """
+        found: dict[int, R | Exception] = {}
+        waiting = deque(range(len(tasks)))
+        while len(found) < len(tasks) and time.monotonic() < deadline:
+            self._assign(tasks, waiting, seconds)
+            until = min((deadline, *(worker.until for worker in self._workers)))
+            for number, answer in self._arrived(until):
+                found[number] = answer
+                on_progress(len(found) / len(tasks))
+        for worker in self._busy():
+            self._end(worker)
+        late = OutOfTimeError("no answer within the time allowed")
+        return tuple(found.get(number, late) for number in range(len(tasks)))
+
+    def _busy(self) -> tuple[_Worker, ...]:
+        """Return the processes that work on a task."""
+        return tuple(worker for worker in self._workers if worker.task >= 0)
+
+    def _assign(self, tasks: Sequence[T], waiting: deque[int], seconds: float) -> None:
+        """Give the next tasks to idle processes, starting as many as there may be."""
+        while waiting:
+            worker = next((worker for worker in self._workers if worker.task < 0), None)
+            if worker is None and len(self._workers) >= self._processes:
+                return
+            worker = worker or self._started()
+            worker.task, worker.until = waiting.popleft(), time.monotonic() + seconds
+            _send(worker, pickle.dumps(tasks[worker.task]))
+
+    def _arrived(self, until: float) -> Iterator[tuple[int, R | Exception]]:
+        """Wait for one answer; yield it, or an error for each task whose time is up."""
+        left = until - time.monotonic()
+        try:
+            worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
+        except Empty:
+            for late in self._busy():
+                if time.monotonic() >= late.until:
+                    self._end(late)
+                    yield late.task, OutOfTimeError("no answer within the time allowed for it")
+            return
+        if worker not in self._workers:  # it was ended while its answer was on the way
+            return
+        number, worker.task, worker.until = worker.task, -1, math.inf
+        if message is not None:
+            yield number, pickle.loads(message)  # noqa: S301  written by our own worker
+            return
+        self._end(worker)
+        if number >= 0:
+            yield (
+                number,
+                ChildProcessError(f"the process that computed it died (exit code {worker.process.returncode})"),
+            )
+
+    def _started(self) -> _Worker:
+        """Start a fresh interpreter: a fork would copy locks that other threads hold."""
+        process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
+        worker = _Worker(process=process)
+        worker.listener = threading.Thread(target=_listen, args=(worker, self._inbox), daemon=True)
+        worker.listener.start()
+        self._workers.append(worker)
+        _send(worker, self._preparation)
+        return worker
+
+    def _end(self, worker: _Worker) -> None:
+        """End a process, whatever it computes."""
+        self._workers.remove(worker)
+        worker.process.kill()
+        worker.process.wait()
+        worker.listener.join()
+        for pipe in (worker.process.stdin, worker.process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what was not yet sent cannot be any more
+                    pipe.close()
+
+
+def answers(  # noqa: PLR0913  those of `Workers`
     function: Callable[[T], R],
     tasks: Sequence[T],
     *,
-    deadline: float | None,
-    told: Told = nobody,
     processes: int = PROCESSES,
+    memory: int | None = None,
+    deadline: float = math.inf,
+    seconds: float = math.inf,
+    on_progress: OnProgress = ignore_progress,
 ) -> tuple[R | Exception, ...]:
-    """The function's value for each task, or the exception that stands in its place.
+    """Return the answers of processes that exist only for them; the arguments are those of `Workers`."""
+    with Workers(function, processes=processes, memory=memory) as workers:
+        return workers.answers(tasks, deadline=deadline, seconds=seconds, on_progress=on_progress)
 
-    Args:
-        function: pure, importable by its name, as are its tasks and values.
-        tasks: what to ask it.
-        deadline: on the clock of `time.monotonic`, or None.
-        told: is told which part is done, from 0 to 1.
-        processes: how many there are at most.
 
-    Returns:
-        One answer a task, in their order: a value; what the function raised; an OutOfTimeError for what was not
-        answered by the deadline; a ChildProcessError for a task whose process died of it.
+def _command() -> list[str]:
+    """Return the command line of a worker.
 
-    Note:
-        A fresh interpreter a process (not a copy of this one, which may have threads).
+    `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping
+    relative entries of ours. `-I` and the like are handed on.
     """
-    found: dict[int, R | Exception] = {}
-    waiting = iter(range(len(tasks)))
-    in_time = deadline is None or time.monotonic() < deadline
-    with _workers(function, min(processes, len(tasks)) if in_time else 0) as workers:
-        for worker in workers:
-            _give(worker, waiting, tasks)
-        while len(found) < len(tasks):
-            busy = {worker.pipe: worker for worker in workers if worker.task >= 0}
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            for pipe in wait([*busy], timeout=left):
-                worker = busy[pipe]  # type: ignore[index]  # what came back is one of those that went in
-                found[worker.task] = _taken(worker)
-                if isinstance(found[worker.task], ChildProcessError):
-                    _replace(worker, function)
-                _give(worker, waiting, tasks)
-                told(len(found) / len(tasks))
-            if deadline is not None and time.monotonic() >= deadline:
-                break
-    late = OutOfTimeError("no answer within the time allowed")
-    return tuple(found.get(number, late) for number in range(len(tasks)))
+    flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
+    path = [entry for entry in sys.path if Path(entry).is_absolute()]
+    home = str(Path(__file__).parents[2])  # last, so that it hides no library where dpcalc is imported by other means
+    return [sys.executable, *flags, "-P", "-c", _PROGRAM, *path, *([] if home in path else [home])]
 
 
-@contextmanager
-def _workers(function: Callable[[T], R], number: int) -> Iterator[list[_Worker]]:
-    """Processes that are gone afterwards, whatever they are at."""
-    workers: list[_Worker] = []
-    try:
-        while len(workers) < number:
-            workers.append(_started(function))
-        yield workers
-    finally:
-        for worker in workers:
-            worker.process.kill()
-            worker.process.join()
-            worker.pipe.close()
+_FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 
 
-def _started(function: Callable[[T], R]) -> _Worker:
-    """A new process."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(function, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    return _Worker(process=process, pipe=ours)
+def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]") -> None:
+    """Pass on the answers of a process, then that it ended."""
+    stream = worker.process.stdout
+    while stream is not None and (message := read_message(stream)) is not None:
+        inbox.put((worker, message))
+    inbox.put((worker, None))
 
 
-def _replace(worker: _Worker, function: Callable[[T], R]) -> None:
-    """A new process in the place of a dead one."""
-    worker.process.join()
-    worker.pipe.close()
-    fresh = _started(function)
-    worker.process, worker.pipe = fresh.process, fresh.pipe
-
-
-def _give(worker: _Worker, waiting: Iterator[int], tasks: Sequence[T]) -> None:
-    """The next task, if there is one."""
-    worker.task = next(waiting, -1)
-    if worker.task >= 0:
-        with suppress(BrokenPipeError):  # it is dead, as its end of the pipe will tell
-            worker.pipe.send(tasks[worker.task])
-
-
-def _taken(worker: _Worker) -> R | Exception:
-    """What a process has to say."""
-    try:
-        answer: R | Exception = worker.pipe.recv()
-    except EOFError:
-        worker.process.join()
-        return ChildProcessError(f"the process that computed it died (exit code {worker.process.exitcode})")
-    return answer
-
-
-def _work(function: Callable[[T], R], pipe: Connection) -> None:
-    """What a process does until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that asks
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:
-            return
-        pipe.send_bytes(_parcel(function, task))
-
-
-def _parcel(function: Callable[[T], R], task: T) -> bytes:
-    """An answer ready to be sent."""
-    try:
-        return pickle.dumps(function(task))
-    except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
-        error.add_note("".join(traceback.format_exception(error)))
-        try:
-            parcel = pickle.dumps(error)
-            pickle.loads(parcel)  # noqa: S301  our own, of a moment ago
-        except Exception:  # noqa: BLE001  an exception that cannot travel
-            return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
-        return parcel
+def _send(worker: _Worker, message: bytes) -> None:
+    """Write a message to a process; where it is dead, the end of its answers tells."""
+    with suppress(OSError):
+        if worker.process.stdin is not None:
+            write_message(worker.process.stdin, message)

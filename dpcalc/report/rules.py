@@ -223,7 +223,7 @@ RULES: dict[str, Rule] = {
     ),
     "DPC902": Rule(
         title="timeout",
-        rule="There was no answer within `--timeout`.",
+        rule="There was no answer within `--timeout`; `check`, `diff` and `lock` have one by default.",
         reason="A gate that hangs is switched off sooner or later; one without a verdict does not pass.",
         fix="Allow more time, or check fewer configs at once.",
     ),
@@ -233,6 +233,12 @@ RULES: dict[str, Rule] = {
         reason="An answer that nobody can read is no verdict. Files that the command has written stay written; the "
         "message names them.",
         fix="Free some space, or send standard output elsewhere; look at the named files before you repeat a command.",
+    ),
+    "DPC904": Rule(
+        title="out of memory",
+        rule="There was no answer within `--memory-limit`.",
+        reason="A config must not take down the machine that checks it; without a verdict it does not pass.",
+        fix="Allow more memory, or use a coarser config: fewer phases, more noise.",
     ),
     "DPC999": Rule(
         title="internal error",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-import dpcalc.gate.costs as dpcalc_costs
+from dpcalc.planner import evaluate
 
 from .repository import Repository
 from .stand_in import guarantee
@@ -208,7 +208,7 @@ def cheap_poisson(dpcalc, monkeypatch):  # noqa: ARG001  after its own stand-in
         cheaper = 0.5 if level.scheme.name == "poisson" else 1.0
         return replace(answer, epsilon=cheaper * answer.epsilon * 1200 / level.count)
 
-    monkeypatch.setattr(dpcalc_costs, "cost_of", cost)
+    monkeypatch.setattr(evaluate, "guarantee", cost)
 
 
 @pytest.mark.usefixtures("cheap_poisson")

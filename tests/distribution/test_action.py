@@ -15,7 +15,11 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).with_name("schemas") / "github-action.json"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = ACTION["runs"]["steps"]
-GIVEN = {"configs", "base", "policy", "max-epsilon", "require-budget", "locked", "strict", "timeout", "reports"}
+GIVEN = {
+    *("configs", "base", "policy", "max-epsilon", "require-budget", "locked", "strict", "timeout", "memory-limit"),
+    "reports",
+}
+LIMITS = ("--timeout=600", "--memory-limit=4")
 STAND_IN = '#!/bin/sh\nfor word in "$@"; do printf "%s\\0" "$word"; done > "$RECORD"\nexit "${CODE:-0}"\n'
 
 
@@ -39,7 +43,7 @@ def test_every_input_arrives_through_the_environment():
 @pytest.fixture
 def action(tmp_path):
     """Run the script of the last step with inputs, a recorder in the place of dpcalc."""
-    command = tmp_path / "runner" / "dpcalc" / "bin" / "dpcalc"
+    command = tmp_path / "runner" / "dpcalc" / "bin" / "python"
     command.parent.mkdir(parents=True)
     command.write_text(STAND_IN, encoding="utf-8")
     command.chmod(0o755)
@@ -68,7 +72,9 @@ def action(tmp_path):
             timeout=30,
         )
         words = record.read_bytes().decode().split("\0")[:-1] if record.exists() else None
-        return ended, words
+        if words is not None:
+            assert words[:3] == ["-I", "-m", "dpcalc"]
+        return ended, words and words[3:]
 
     ran.work = work
     return ran
@@ -76,7 +82,7 @@ def action(tmp_path):
 
 def test_without_inputs_dpcalc_finds_the_configs(action):
     _, words = action()
-    assert words == ["check", "--report", "github", "--timeout=600", "--"]
+    assert words == ["check", "--report", "github", *LIMITS, "--"]
 
 
 def test_every_input_becomes_an_option(action):
@@ -89,11 +95,13 @@ def test_every_input_becomes_an_option(action):
         locked="true",
         strict="true",
         timeout="60",
+        memory_limit="2",
         reports="sarif=a.sarif\njunit=b.xml\n",
     )
     assert words == [
         *("check", "--report", "github", "--base=origin/main", "--policy=policy.toml", "--max-epsilon=3"),
-        *("--timeout=60", "--require-budget", "--locked", "--strict", "--report=sarif=a.sarif", "--report=junit=b.xml"),
+        *("--timeout=60", "--memory-limit=2", "--require-budget", "--locked", "--strict"),
+        *("--report=sarif=a.sarif", "--report=junit=b.xml"),
         *("--", "a.yaml", "b c.yaml"),
     ]
 
@@ -103,13 +111,38 @@ def test_the_exit_code_is_that_of_dpcalc(action, code):
     assert action(code=code)[0].returncode == code
 
 
-def test_patterns_name_files_also_with_blanks(action):
-    for name in ("a.yaml", "b c.yaml", "-x.yaml", "$(touch injected).yaml"):
+def test_patterns_are_left_to_dpcalc(action):
+    """A shell would expand `**` by its own rules, split names at line breaks, and know nothing of the base."""
+    for name in ("a.yaml", "b c.yaml", "d\ne.yaml"):
         (action.work / name).write_text("")
-    _, words = action(configs="*.yaml")
-    assert sorted(words[words.index("--") + 1 :]) == ["$(touch injected).yaml", "-x.yaml", "a.yaml", "b c.yaml"]
-    assert action(configs="none*.yaml")[1][-1] == "none*.yaml"  # dpcalc says that there is no such file
-    assert not (action.work / "injected").exists()
+    patterns = ["*.yaml", "cf/**/*.yaml", "[ab]?.yaml", " a b.yaml ", "~/x.yaml", "e\\f.yaml"]
+    _, words = action(configs="\n".join(patterns))
+    assert words[words.index("--") + 1 :] == patterns
+
+
+def test_dpcalc_reaches_every_directory_and_name(tmp_path):
+    paths = [
+        "cf/top.yaml",
+        "cf/a/mid.yaml",
+        "cf/a/b/deep.yaml",
+        "cf/a/b/c/deeper.yaml",
+        "cf/li\nne.yaml",
+        "cf/ b .yaml",
+    ]
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("version: 1\n", encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "dpcalc", "validate", "--json", "--", "cf/**/*.yaml"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert sorted(one["path"] for one in json.loads(ended.stdout)["results"]) == sorted(paths)
+
+
+@pytest.mark.parametrize("name", ["base", "policy", "max_epsilon", "timeout", "memory_limit"])
+def test_an_empty_input_switches_nothing_off(action, name):
+    ended, words = action(**{name: ""})
+    assert (ended.returncode, words) == (2, None)
+    assert f"--{name.replace('_', '-')}: expected a value, got nothing" in ended.stderr
 
 
 HOSTILE = [
@@ -123,7 +156,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("name", ["configs", "base", "policy", "max_epsilon", "timeout", "reports"])
+@pytest.mark.parametrize("name", ["configs", "base", "policy", "max_epsilon", "timeout", "memory_limit", "reports"])
 def test_inputs_are_words_and_nothing_else(action, name, text):
     _, words = action(**{name: text})
     option = {"configs": "", "reports": "--report="}.get(name, f"--{name.replace('_', '-')}=")

@@ -3,10 +3,11 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from cli.stand_in import Here
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
+from dpcalc.errors import ConvergenceError, InputError, OutOfMemoryError, OutOfTimeError, UnsupportedError
 from dpcalc.gate import costs as accounting
 from dpcalc.gate import reading
 from dpcalc.gate.check import Demands, check
@@ -15,6 +16,7 @@ from dpcalc.gate.policy import EVERYTHING_GOES, Policy
 from dpcalc.gate.verdict import Limit, Verdict, worst
 from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner import evaluate
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed
@@ -78,7 +80,8 @@ def costs(monkeypatch):
             raise cost
         return cost
 
-    monkeypatch.setattr(accounting, "cost_of", cost_of)
+    monkeypatch.setattr(evaluate, "guarantee", cost_of)
+    monkeypatch.setattr(accounting, "Workers", Here)  # a process of its own would have the real accounting
     monkeypatch.setattr(Costs, "fit", lambda *_: None)
     return known
 
@@ -174,7 +177,9 @@ def test_a_limit_from_the_command_line_stands_in_for_a_budget(result):
         (ConvergenceError("did not converge"), Verdict.UNDECIDED, "DPC901"),
         (UnsupportedError("not for shuffling"), Verdict.INVALID, "DPC104"),
         (RecursionError("too deep"), Verdict.UNDECIDED, "DPC999"),
-        (MemoryError(), Verdict.UNDECIDED, "DPC999"),
+        (MemoryError(), Verdict.UNDECIDED, "DPC904"),
+        (OutOfMemoryError("no answer within 4 GB of memory"), Verdict.UNDECIDED, "DPC904"),
+        (OutOfTimeError("no answer"), Verdict.UNDECIDED, "DPC902"),
         (NotImplementedError(), Verdict.UNDECIDED, "DPC999"),
     ],
 )

@@ -91,7 +91,11 @@ def test_flags_alone():
 def test_processes_tell_the_same():
     told = []
     axis = Over(key="training.steps", values=tuple(map(str, range(100, 160))))
-    beside = sweep(BASE, (axis,), lambda function, chunks: pools.processes(function, chunks, jobs=2, told=told.append))
+    beside = sweep(
+        BASE,
+        (axis,),
+        lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None, on_progress=told.append),
+    )
     assert beside[:2] == sweep(BASE, (Over(key="training.steps", values=("100", "101")),), pools.here)
     assert told[-1] == 1
     assert pickle.loads(pickle.dumps(beside)) == beside  # noqa: S301  our own
@@ -105,7 +109,11 @@ def test_a_dask_cluster_tells_the_same():
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         address = cluster.scheduler_address
         there = sweep(
-            BASE, (axis,), lambda function, chunks: pools.dask(function, chunks, scheduler=address, told=told.append)
+            BASE,
+            (axis,),
+            lambda function, chunks: pools.dask(
+                function, chunks, scheduler=address, memory=None, on_progress=told.append
+            ),
         )
     assert there == here
     assert told[-1] == 1
@@ -118,7 +126,9 @@ def test_ten_thousand_flat_configs_within_a_minute_of_two_processors():
         Over(key="training.steps", values=whole(grid("100:20000:100:log", option=""))),
     )
     before = os.times()
-    found = sweep(BASE, axes, lambda function, chunks: pools.processes(function, chunks, jobs=2, told=float))
+    found = sweep(
+        BASE, axes, lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None, on_progress=float)
+    )
     after = os.times()
     assert len(found) == 10_000
     assert not any(one.code for one in found)

@@ -1,15 +1,21 @@
-import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
-from dpcalc.errors import OutOfTimeError
-from dpcalc.gate.workers import answers
+import pytest
+
+from dpcalc.errors import OutOfMemoryError, OutOfTimeError
+from dpcalc.gate.workers import Workers, answers
 
 from .worker_tasks import act
 
 
 def test_answers_come_in_the_order_of_the_tasks():
     told = []
-    assert answers(act, list(range(20)), deadline=None, told=told.append) == tuple(range(0, 40, 2))
+    assert answers(act, list(range(20)), on_progress=told.append) == tuple(range(0, 40, 2))
     assert told == [number / 20 for number in range(1, 21)]
 
 
@@ -18,7 +24,7 @@ def test_nothing_to_do():
 
 
 def test_whatever_goes_wrong_is_the_answer_to_its_own_task_only():
-    found = answers(act, [1, "raise", "die", 2, "odd", "kill", "unsendable", 3], deadline=None)
+    found = answers(act, [1, "raise", "die", 2, "odd", "kill", "unsendable", 3])
     assert [one for one in found if isinstance(one, int)] == [2, 4, 6]
     assert [found.index(number) for number in (2, 4, 6)] == [0, 3, 7]
     raised, died, odd, killed, unsendable = (one for one in found if not isinstance(one, int))
@@ -39,7 +45,6 @@ def answers_within(seconds):
     found = answers(act, [1, "sleep", "sleep", 2], deadline=start + seconds)
     assert time.monotonic() - start < seconds + 30  # seconds; a task that sleeps takes 60
     assert [type(one) for one in found[1:]] == [OutOfTimeError] * 3
-    assert not multiprocessing.active_children()
     return found
 
 
@@ -47,3 +52,83 @@ def test_nobody_waits_beyond_the_deadline():
     assert isinstance(answers_within(0.0)[0], OutOfTimeError)
     # a busy machine may need more than a moment to start a process
     assert any(answers_within(seconds)[0] == 2 for seconds in (1.5, 6.0, 24.0))
+
+
+TASKS = [1, "sleep", 2, "sleep", 3]
+
+
+def test_a_task_that_takes_too_long_holds_up_no_other():
+    expected = [2, OutOfTimeError, 4, OutOfTimeError, 6]
+    for seconds in (2, 6, 24):  # a busy machine may need more than a moment to start a process
+        found = [one if isinstance(one, int) else type(one) for one in answers(act, TASKS, seconds=seconds)]
+        if found == expected:
+            return
+    assert found == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory on Linux")
+def test_a_task_takes_no_more_memory_than_is_allowed():
+    hog, one, modest = answers(act, ["hog", 1, "modest"], memory=1_000_000_000)
+    assert isinstance(hog, OutOfMemoryError)
+    assert str(hog) == "no answer within 1 GB of memory"
+    assert (one, modest) == (2, 200_000_000)
+    assert answers(act, ["modest"]) == (200_000_000,)
+
+
+def test_what_a_task_prints_is_no_answer(capfd):
+    assert answers(act, ["print", 1]) == ("answered", 2)
+    assert capfd.readouterr().out == ""
+
+
+def test_workers_answer_more_than_once_and_start_again_after_they_were_ended():
+    with Workers(act) as workers:
+        assert workers.answers([1, "die"])[0] == 2
+        assert isinstance(workers.answers([1, "sleep"], deadline=time.monotonic() + 3)[1], OutOfTimeError)
+        assert workers.answers([3, 4, 5]) == (6, 8, 10)
+        processes = [worker.process for worker in workers._workers]
+    assert len(processes) == 2
+    assert all(process.poll() is not None for process in processes)
+
+
+ORPHANS = """
+import sys
+sys.path.append(sys.argv[1])
+from gate.worker_tasks import act
+from dpcalc.gate.workers import Workers
+with Workers(act) as workers:
+    workers.answers([1, 2])
+    print(*(worker.process.pid for worker in workers._workers), flush=True)
+    workers.answers(["sleep", "sleep"])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_workers_end_with_their_parent(end):
+    command = [sys.executable, "-c", ORPHANS, str(Path(__file__).parents[1])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        workers = [int(number) for number in parent.stdout.readline().split()]
+        time.sleep(0.3)
+        parent.send_signal(end)
+    assert len(workers) == 2
+    until = time.monotonic() + 30
+    while (left := [one for one in workers if alive(one)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
+
+
+def alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    return not status.exists() or status.read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+
+
+def test_relative_directories_are_not_handed_on(monkeypatch, tmp_path):
+    """Such as "", the current directory, where `python -c` runs dpcalc."""
+    (tmp_path / "pickle.py").write_text("raise SystemExit('planted')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", ".", "..", *sys.path])
+    assert answers(act, [1]) == (2,)
