@@ -5,7 +5,10 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity, excerpt
 from dpcalc.errors import reason
@@ -188,13 +191,35 @@ def _read_stdin(limit: int) -> bytes:
 
 def _read_file(path: str, limit: int) -> bytes:
     """A regular file, one byte more than allowed at most."""
+    with open_regular(path) as stream:
+        return stream.read(limit + 1)
+
+
+@contextmanager
+def open_regular(path: str) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; nothing else is waited for or read without end.
+
+    Args:
+        path: file name.
+
+    Yields:
+        The stream of its bytes.
+
+    Raises:
+        ConfigError: it is a folder, a named pipe, a device.
+        OSError: it is not there, or may not be read.
+        ValueError: no file can have such a name.
+    """
     # Without O_NONBLOCK opening a named pipe waits for a writer; O_BINARY exists on Windows only.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise whole_file(path, "DPC100", "is a folder", f"name its files, e.g. '{path.rstrip('/')}/*.yaml'")
+        if not stat.S_ISREG(mode):
             raise whole_file(path, "DPC100", "is not a regular file", "give a file, or `-` for standard input")
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(limit + 1)
+            yield stream
     finally:
         os.close(descriptor)
 

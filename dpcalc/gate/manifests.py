@@ -2,18 +2,22 @@
 
 import csv
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import BinaryIO
 
+from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.source import open_regular
 from dpcalc.errors import InputError, reason
 from dpcalc.sampling.trees import Counts
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
 DELIMITERS = ",;\t|"
+LONGEST_LINE = 16 * 1024 * 1024
+"""Longest line that is read, in bytes: a larger one is no row, and would fill the memory."""
 _EVERY = 4096  # rows between two words about progress
 
 Key = tuple[str, ...]
@@ -37,9 +41,11 @@ def manifest_counts(path: str, columns: Sequence[str], *, distinct: bool, tell: 
     """
     rows = _csv if path.lower().endswith((".csv", ".tsv")) else _jsonl
     try:
-        with Path(path).open("rb") as stream:
-            keys = _told(rows(path, stream, columns), stream, Path(path).stat().st_size, tell)
+        with open_regular(path) as stream:
+            keys = _told(rows(path, stream, columns), stream, os.fstat(stream.fileno()).st_size, tell)
             found = Counter(dict.fromkeys(keys, 1)) if distinct else Counter(keys)
+    except ConfigError as error:
+        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from error
     if not found:
@@ -119,7 +125,9 @@ def _empty(path: str, line: int, column: str, value: object = "") -> InputError:
 
 def _lines(path: str, stream: BinaryIO) -> Iterator[str]:
     """The lines of a UTF-8 text, their ends kept."""
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
+        if len(line) == LONGEST_LINE:
+            raise InputError(f"{path}:{number}: expected at most {LONGEST_LINE} characters in a line, got more")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:

@@ -1,12 +1,16 @@
 """Votes of an ensemble of teachers from a file: a NumPy array or a CSV, every cell checked."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from dpcalc.config.diagnostics import ConfigError
+from dpcalc.config.source import open_regular
 from dpcalc.errors import InputError, reason
 from dpcalc.mechanisms.pate import Votes
 
@@ -53,6 +57,8 @@ def votes(ballots: Ballots) -> Votes:
         raise InputError(f"{path}: expected a file *{', *'.join(ENDINGS)}, got another ending")
     try:
         table = _array(path) if path.lower().endswith(".npy") else _text(path)
+    except ConfigError as error:
+        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from error
     _within_range(path, table)
@@ -100,20 +106,20 @@ def _counted(ballots: Ballots, table: Table, classes: int) -> Table:
 
 def _array(path: str) -> Table:
     """The table of a .npy file; one with Python objects is refused, since loading it could run anything."""
-    with Path(path).open("rb") as stream:
-        known = stream.read(len(_MAGIC)) == _MAGIC
-    if not known:
-        raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
+    shape, kind = _header(path)
+    if kind.hasobject:
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got Python objects, which are not loaded")
+    if kind.kind not in "iuf":
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {kind}")
+    lengths = [length for length in shape if type(length) is int and length > 0]
+    if len(shape) != 2 or len(lengths) != 2:
+        got = str(shape)[:60]
+        raise InputError(f"{path}: expected two dimensions, queries x labels, none of them empty, got {got}")
+    _not_huge(path, math.prod(lengths))
     try:
         raw = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, SyntaxError) as error:
-        what = "Python objects, which are not loaded" if "bject" in str(error) else "a damaged one"
-        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {what}") from None
-    if raw.dtype.kind not in "iuf":
-        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {raw.dtype}")
-    if raw.ndim != 2 or not raw.size:
-        raise InputError(f"{path}: expected two dimensions, queries x labels, none of them empty, got {raw.shape}")
-    _not_huge(path, raw.size)
+    except (ValueError, EOFError) as error:  # it is shorter than its header says
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got a damaged one") from error
     with np.errstate(invalid="ignore", over="ignore"):
         table = np.asarray(raw).astype(np.int64)
         wrong = np.asarray(raw) != table
@@ -121,6 +127,20 @@ def _array(path: str) -> Table:
         row, column = np.unravel_index(int(wrong.argmax()), raw.shape)
         raise _wrong(path, row, column, _WHOLE, raw[row, column])
     return table
+
+
+def _header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
+    """Shape and type as a .npy file states them; they are looked at before anything is made of that size."""
+    with open_regular(path) as stream:
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
+        stream.seek(0)
+        try:
+            read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+            shape, _, kind = read(stream)
+        except Exception as error:  # NumPy reads it with Python's own parser, which raises many things
+            raise InputError(f"{path}: expected a NumPy array of whole numbers, got a damaged one") from error
+    return shape, kind
 
 
 def _text(path: str) -> Table:
@@ -166,7 +186,7 @@ def _number(word: str) -> float | None:
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     """Numbered lines of a UTF-8 text that are not blank."""
-    with Path(path).open("rb") as stream:
+    with open_regular(path) as stream:
         number = 0
         while line := stream.readline(_LONGEST_LINE):
             number += 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
 from dpcalc.guarantee import Kind
+from dpcalc.report.csv_cells import cell
 from dpcalc.report.gate_view import findings
 from dpcalc.report.json_parts import document, finding_fields, finite
 from dpcalc.report.rounding import rounded_up
@@ -50,7 +51,7 @@ def chart_csv(chart: Chart) -> str:
     """A table with every number in full: a column for each line, empty where there is no answer."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([chart.x.name, *(_column(one) for one in chart.series)])
+    writer.writerow([cell(chart.x.name), *(cell(_column(one)) for one in chart.series)])
     found = [dict(zip(one.xs, one.ys, strict=True)) for one in chart.series]
     for x in sorted({x for one in chart.series for x in one.xs}):
         values = [ys.get(x) for ys in found]

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,11 +49,31 @@ def picture_format(path: str) -> str:
     if ending not in FORMATS:
         raise InputError(f"--plot: expected a file name ending in {', '.join(FORMATS)}, got {path}")
     try:
-        import matplotlib as mpl  # noqa: F401  is it there?
+        with _away():
+            import matplotlib as mpl  # noqa: F401  is it there?
     except ImportError as error:
         extra = "install it as `pip install '.[plot]'`, or leave --plot out"
         raise InputError(f"--plot: expected matplotlib, which is not installed; {extra}") from error
     return ending
+
+
+@contextmanager
+def _away() -> Iterator[None]:
+    """Be in a directory of dpcalc's own: matplotlib reads `matplotlibrc` of the current one while it is imported.
+
+    That file may come from a checkout, and its settings run LaTeX and change every picture.
+    """
+    try:
+        before = os.open(os.curdir, os.O_RDONLY)
+    except OSError:  # the directory has been deleted, or Windows opens none
+        yield
+        return
+    os.chdir(Path(__file__).parent)
+    try:
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 def chart_picture(chart: Chart, ending: str) -> bytes:
@@ -109,10 +131,13 @@ def words(text: str) -> str:
 
 def _drawn(draw: Callable[[Figure], object], ending: str) -> bytes:
     """The bytes of a figure; no state of matplotlib is changed, no display needed."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+    with _away():
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
 
-    with mpl.rc_context(_FIXED):
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_FIXED)
         figure = Figure(figsize=(7.2, 4.5), layout="constrained")
         draw(figure)
         file = io.BytesIO()

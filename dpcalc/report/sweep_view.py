@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dpcalc.config.diagnostics import visible
 from dpcalc.guarantee import Kind
 from dpcalc.planner.chart import LINEAR, LOG, Axis, Chart, Limit, Series
+from dpcalc.report.csv_cells import cell
 from dpcalc.report.json_parts import document, finite
 from dpcalc.report.rounding import rounded_up
 
@@ -44,12 +45,12 @@ def sweep_csv(axes: Sequence[Over], outcomes: Sequence[Outcome]) -> str:
     """A table with every number in full."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*(axis.key for axis in axes), *COLUMNS))
+    writer.writerow((*(cell(axis.key) for axis in axes), *COLUMNS))
     for one in outcomes:
         fits = {True: "yes", False: "no", None: ""}[one.fits]
         epsilon, budget = ("" if value is None else repr(value) for value in (one.epsilon, one.budget))
         kind = "" if one.epsilon is None else one.kind
-        writer.writerow((*one.values, epsilon, kind, one.method, budget, fits, visible(one.error)))
+        writer.writerow((*map(cell, one.values), epsilon, kind, one.method, budget, fits, cell(one.error)))
     return text.getvalue()
 
 

@@ -124,7 +124,7 @@ def test_outside_git_the_own_folder_is_the_end(tmp_path):
         ("../innocent.yaml", "is no YAML, JSON or TOML file of the repository"),
         ("../.git/inner.yaml", "is no YAML, JSON or TOML file of the repository"),
         ("../none.yaml", "no such file"),
-        ("../folder.yaml", "is not a regular file"),
+        ("../folder.yaml", "is a folder"),
         ("../binary.yaml", "is not UTF-8"),
         ("../broken.yaml", "cannot be read, line 1"),
         ("../broken.json", "cannot be read as JSON"),

@@ -36,7 +36,8 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_directory(tmp_path):
-    assert (refusal(tmp_path).code, refusal(tmp_path).message) == ("DPC100", "is not a regular file")
+    assert (refusal(tmp_path).code, refusal(tmp_path).message) == ("DPC100", "is a folder")
+    assert refusal(tmp_path).hint == f"name its files, e.g. '{tmp_path}/*.yaml'"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

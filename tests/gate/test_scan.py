@@ -6,6 +6,7 @@ import os
 import pytest
 
 from dpcalc.errors import InputError
+from dpcalc.gate import manifests
 from dpcalc.gate.scan import Source, scan
 
 SESSIONS = {"ann": {"s1": 3, "s2": 1}, "bob": {"s1": 2}, "cy": {"s1": 1, "s2": 4, "s3": 2}}
@@ -266,3 +267,22 @@ def test_options_that_do_not_fit(data, manifest):
     assert "--suffix: expected with a folder" in refused(path, columns=("user",), endings=(".jpg",))
     assert "--columns: expected the column of each level" in refused(path)
     assert "got 1" in refused(path, levels=("user", "session", "image"), columns=("user",))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".ndjson"])
+def test_what_never_ends_is_not_read(tmp_path, ending):
+    path = tmp_path / f"rows{ending}"
+    os.mkfifo(path)
+    for _ in range(2):
+        with pytest.raises(InputError, match="is not a regular file"):
+            scan(Source(path=str(path), columns=("user",)), tell=lambda _: None)
+        path.unlink()
+        path.symlink_to("/dev/zero")
+
+
+def test_a_line_without_an_end_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifests, "LONGEST_LINE", 1000)
+    (tmp_path / "rows.csv").write_text("user\nann\n" + "b" * 2000, encoding="utf-8")
+    with pytest.raises(InputError, match=r"rows.csv:3: expected at most 1000 characters in a line"):
+        scan(Source(path=str(tmp_path / "rows.csv"), columns=("user",)), tell=lambda _: None)

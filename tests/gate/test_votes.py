@@ -1,6 +1,7 @@
 """Votes from files: what is read, and what is wrong with its row and column."""
 
 import io
+import os
 import pickle
 
 import numpy as np
@@ -178,6 +179,71 @@ def test_teachers_are_counted(saved):
         votes(Ballots(path=saved(GOOD, "a.npy"), teachers=4, classes=20))
     with pytest.raises(InputError, match="row 2, column 1: expected a label from 0 to 9, got 10"):
         votes(Ballots(path=saved(GOOD, "a.npy"), classes=10))
+
+
+def array_file(header, version=(1, 0), content=b""):
+    """A .npy file with any header."""
+    text = header.encode()
+    size = len(text).to_bytes(2 if version == (1, 0) else 4, "little")
+    return b"\x93NUMPY" + bytes(version) + size + text + content
+
+
+def header(shape, kind="'<i8'"):
+    return f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}\n"
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0), (9, 9)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            header(shape)
+            for shape in (
+                f"({10**30}, 2)",
+                f"(2, {10**30})",
+                "(-1, 10)",
+                "(True, 2)",
+                "(10000000000000, 1000000)",
+                "(2.0, 3)",
+                "('2', 3)",
+                "2",
+                "()",
+                "(0, 3)",
+                "(3, 2, 2)",
+                "None",
+                f"({'9' * 5000}, 2)",
+            )
+        ),
+        *(header("(2, 2)", kind) for kind in ("'|O'", "'<U9'", "'<c16'", "3", "'nonsense'", "[('a', '<i8')]", "None")),
+        header("(50000, 1000)"),  # longer than the file
+        "-" * 4000 + "1",
+        "1+" * 4000 + "1",
+        "[" * 4000,
+        "(" * 9000 + ")" * 9000,
+        "{}",
+        "",
+        "\0" * 100,
+        "__import__('os').system('true')",
+    ],
+    ids=lambda text: text[:60] if isinstance(text, str) else str(text),
+)
+@pytest.mark.filterwarnings("error")
+def test_headers_that_are_hostile(saved, text, version):
+    with pytest.raises(InputError, match=r"votes.npy: expected (a NumPy array|two dimensions|at most)"):
+        votes(Ballots(path=saved(array_file(text, version, b"\1" * 64), "votes.npy")))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["votes.npy", "votes.csv", "votes.tsv"])
+def test_what_never_ends_is_not_read(tmp_path, name):
+    path = tmp_path / name
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="is not a regular file"):
+        votes(Ballots(path=str(path)))
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="is not a regular file"):
+        votes(Ballots(path=str(path)))
 
 
 @pytest.mark.parametrize("name", ["gone.csv", "gone.npy", ".", "votes.txt", "votes.npz"])
