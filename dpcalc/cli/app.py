@@ -102,7 +102,7 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
         case UsageError():
             usage = io.StringIO()
             error.show(usage)
-            return usage.getvalue().rstrip(), FIX_INPUT
+            return usage.getvalue().rstrip().replace("Value error, ", "", 1), FIX_INPUT  # pydantic's prefix
         case _:
             code, sentence = lost_answer(error)
             hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import Goal
 
+EPSILON = "--target-eps"
 TargetEpsilon = Annotated[
     str | None,
-    typer.Option("--target-eps", "--target-epsilon", metavar="E", help="The epsilon to meet.", show_default="budget"),
+    typer.Option(EPSILON, "--target-epsilon", metavar="E", help="The epsilon to meet.", show_default="budget"),
 ]
 TargetRate = Annotated[
     str | None,
@@ -42,7 +43,7 @@ TargetAdvantage = Annotated[
 
 def stated(epsilon: str | None, rate: str | None, at: str | None, advantage: str | None) -> dict[str, str | None]:
     """The options that state a goal, with their texts."""
-    return {"--target-eps": epsilon, "--target-tpr": rate, "--at-fpr": at, "--target-advantage": advantage}
+    return {EPSILON: epsilon, "--target-tpr": rate, "--at-fpr": at, "--target-advantage": advantage}
 
 
 def consistent(targets: Mapping[str, str | None]) -> dict[str, float | None]:
@@ -54,7 +55,10 @@ def consistent(targets: Mapping[str, str | None]) -> dict[str, float | None]:
     Raises:
         InputError: they are no numbers, or state more than one goal, or half of one.
     """
-    goals = {option: options.number(option, text) for option, text in targets.items()}
+    goals = {
+        option: options.number(option, text, positive=True) if option == EPSILON else options.probability(option, text)
+        for option, text in targets.items()
+    }
     if (goals["--target-tpr"] is None) != (goals["--at-fpr"] is None):
         raise InputError("--target-tpr and --at-fpr: expected both or none, got one; a rate needs the other beside it")
     given = [option for option, value in goals.items() if value is not None and option != "--at-fpr"]

@@ -121,28 +121,57 @@ Quiet = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
 
 
-def number(option: str, text: str | None) -> float | None:
-    """The value of an option that takes a finite number >= 0.
+def number(option: str, text: str | None, *, positive: bool = False) -> float | None:
+    """Return the value of an option that takes a finite number >= 0; a quotient such as 1/97 is one.
 
     Args:
         option: its name, for the message.
         text: what the user wrote, or None.
-
-    Returns:
-        The number, or None.
+        positive: whether 0 is refused too.
 
     Raises:
-        InputError: if the text is no such number.
+        InputError: the text is no such number.
     """
     if text is None:
         return None
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise InputError(f"{option}: expected a finite number >= 0, got `{text}`")
+        value = _quotient(text)
+    if not 0 <= value < math.inf or (positive and value == 0):
+        expected = f"expected a finite number {'>' if positive else '>='} 0"
+        raise InputError(f"{option}: {expected}, got `{text}`{_way_out(text)}")
     return value
+
+
+def probability(option: str, text: str | None) -> float | None:
+    """Return the value of an option that takes a number strictly between 0 and 1; otherwise as `number`."""
+    if text is None:
+        return None
+    try:
+        value = number(option, text)
+    except InputError:
+        value = None
+    if value is None or not 0 < value < 1:
+        expected = "expected a probability between 0 and 1, both excluded"
+        raise InputError(f"{option}: {expected}, got `{text}`{_way_out(text)}")
+    return value
+
+
+def _quotient(text: str) -> float:
+    """The value of a quotient of two whole numbers, nan of anything else."""
+    from dpcalc.config.scalars import quotient  # noqa: PLC0415  only where it is no plain number
+
+    found = quotient(text.strip())
+    return math.nan if found is None else float(found)
+
+
+def _way_out(text: str) -> str:
+    """How to write the number that was probably meant, behind a semicolon."""
+    from dpcalc.config.scalars import word_hint  # noqa: PLC0415  only where something is wrong
+
+    hint = word_hint(text)
+    return hint and f"; {hint}"
 
 
 def seconds(text: str | None) -> float:
@@ -157,12 +186,8 @@ def seconds(text: str | None) -> float:
     Raises:
         InputError: if the text is no such number.
     """
-    value = number("--timeout", text)
-    if value is None:
-        return math.inf
-    if value == 0:
-        raise InputError(f"--timeout: expected a number of seconds > 0, got `{text}`")
-    return min(value, MAX_SECONDS)
+    value = number("--timeout", text, positive=True)
+    return math.inf if value is None else min(value, MAX_SECONDS)
 
 
 def memory(text: str) -> int:

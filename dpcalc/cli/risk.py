@@ -35,8 +35,8 @@ def risk(
 
     The bounds hold for every attacker and every data set.
     """
-    chance = options.number("--prior", prior) or 0.0
-    asked = tuple(options.number("--fpr", rate) or 0.0 for rate in rates or ())
+    chance = options.probability("--prior", prior) or 0.0
+    asked = tuple(options.probability("--fpr", rate) or 0.0 for rate in rates or ())
     loaded = loaded_plan(context)
 
     from dpcalc.planner.goals import by_composition

@@ -262,11 +262,15 @@ def _neither(context: typer.Context, request: Request, missing: Sequence[str]) -
     from dpcalc.config.discovery import searched
 
     folders = searched(Path.cwd())
-    above = " or above (stopped at the git root)" if len(folders) > 1 else " (no git repository: not looked above)"
-    looked = "found configs are ignored" if request.no_config else f"no dpcalc.yaml in {folders[0]}{above}"
+    above = " or the folders above it, up to the git root" if len(folders) > 1 else ""
+    looked = (
+        "--no-config ignores those that are found" if request.no_config else f"no dpcalc.yaml in {folders[0]}{above}"
+    )
     own = "".join(f" {words}" for words in _own_words(context))
     told = "".join(f" {option} {text}" for option, text in request.flags)
     more = "".join(f" {option} {EXAMPLES[option]}" for option in missing)
+    goals = [context.params[name] for name in ("target", "target_tpr", "target_advantage") if name in context.params]
+    more += " --target-eps 2" if goals and set(goals) == {None} else ""  # without a config there is no budget
     lacks = f"; without one {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} needed" if missing else ""
     return (
         f"no config: none given, {looked}{lacks}\n"

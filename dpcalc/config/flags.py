@@ -83,7 +83,7 @@ def from_flags(overrides: Overrides) -> Loaded:
         rate = given.texts.get(_RATE) or given.assumed.get(_RATE, "1")
         assumed.append(f"{_SIZE}={_fitting('1' if given.scheme == 'all' else rate)}")
     loaded = load_text(_TEXT, path=PATH, overrides=replace(overrides, assumed=tuple(assumed)))
-    return replace(loaded, diagnostics=(*_notes(given), *loaded.diagnostics))
+    return replace(loaded, diagnostics=(*_notes(given), *map(_of_flags, loaded.diagnostics)))
 
 
 def _needed(given: _Given) -> Iterator[str]:
@@ -135,6 +135,13 @@ def _notes(given: _Given) -> Iterator[Diagnostic]:
         yield _note(message, "the result depends on the rate only; --dataset-size states the number")
 
 
-def _note(message: str, hint: str) -> Diagnostic:
+def _of_flags(diagnostic: Diagnostic) -> Diagnostic:
+    """A remark on what nobody stated in the terms of the command line: there is no file to change."""
+    if diagnostic.code != "DPC204":
+        return diagnostic
+    return _note(diagnostic.message, "state `--adjacency add-remove`, or replace-one or zero-out", code="DPC204")
+
+
+def _note(message: str, hint: str, *, code: str = "DPC201") -> Diagnostic:
     """A note on what was assumed."""
-    return Diagnostic(code="DPC201", severity=Severity.NOTE, message=message, hint=hint, path=PATH)
+    return Diagnostic(code=code, severity=Severity.NOTE, message=message, hint=hint, path=PATH)

@@ -1,16 +1,19 @@
 """The part of a training config that is for dpcalc: a `dpcalc:` section, or one that `--key` names."""
 
+import re
 from dataclasses import dataclass, replace
 
 from dpcalc.config.assignments import path_of
 from dpcalc.config.diagnostics import ConfigError
 from dpcalc.config.dotted import child, shown
 from dpcalc.config.messages import unexpected
-from dpcalc.config.nodes import Items, Node, Section, entry
+from dpcalc.config.nodes import Items, Node, Scalar, Section, entry
 from dpcalc.config.source import error, source_of
 
 SECTION = "dpcalc"
 KEY = "--key"
+NO_TOML = "a config is YAML or JSON; write `key: value` in the place of TOML's `key = value`"
+_TOML = re.compile(r"\s*[\w.-]+ *= *\S")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,9 @@ def part_of(tree: Node, key: str) -> Part:
     elif entry(tree, SECTION) is not None:
         keys, node = (SECTION,), entry(tree, SECTION) or tree
     if not isinstance(node, Section):
-        raise ConfigError([unexpected(node, "a mapping of keys")])
+        wrong = unexpected(node, "a mapping of keys")
+        is_toml = isinstance(node, Scalar) and _TOML.match(node.text)
+        raise ConfigError([replace(wrong, hint=NO_TOML) if is_toml else wrong])
     return Part(root=_section(node, len(node.path)), keys=keys, path=node.path)
 
 

@@ -10,14 +10,14 @@ from dpcalc.config.diagnostics import ConfigError, Diagnostic
 from dpcalc.config.fingerprint import fingerprint
 from dpcalc.config.formats import Document
 from dpcalc.config.forms import level_names
-from dpcalc.config.inside import Part, part_of, put_back
+from dpcalc.config.inside import NO_TOML, Part, part_of, put_back
 from dpcalc.config.meaning import contradictions, remarks
 from dpcalc.config.merging import RUN_KEYS, as_set, long_form, runs, without_effect
 from dpcalc.config.nodes import Node, Section, walk, within
 from dpcalc.config.references import References, unresolved
 from dpcalc.config.repository import Files, folder_of, stay_inside
 from dpcalc.config.sections import sections
-from dpcalc.config.source import STDIN, Source, decode, read, source_of
+from dpcalc.config.source import STDIN, Source, decode, read, source_of, whole_file
 from dpcalc.config.version import foreign, version_problems
 from dpcalc.config.yaml_text import parsed, tagged
 from dpcalc.planner.plan import Plan
@@ -161,6 +161,8 @@ class _Opened:
 
 def _opened(source: Source, key: str, overrides: Overrides, files: Files) -> _Opened:
     """The stages from text to long form."""
+    if source.path.lower().endswith(".toml"):
+        raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parsed(source)
     part = part_of(tree, key)
     changed, unreadable = changes(overrides)

@@ -75,7 +75,9 @@ def remarks(found: Sections) -> Iterator[Diagnostic]:
         return
     if privacy.adjacency is None:
         hint = "add `adjacency: add-remove`, or replace-one or zero-out"
-        yield finding(Severity.NOTE, "DPC204", section.anchor, "adjacency not stated, add-remove assumed", hint)
+        in_file = section.mark.source is root.mark.source  # else a flag alone speaks of privacy
+        place = section.anchor if in_file else root.anchor
+        yield finding(Severity.NOTE, "DPC204", place, "adjacency not stated, add-remove assumed", hint)
     names = [level.name for level in data.levels]
     depth = names.index(privacy.unit) + 1 if privacy.unit else 1
     units = number_of_units(found, depth)

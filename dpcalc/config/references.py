@@ -1,5 +1,6 @@
 """`${...}`: values that stand elsewhere, in the same file or in another one of the repository."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -22,6 +23,8 @@ _HYDRA = "this looks like an unresolved Hydra config: let Hydra write the resolv
 _HYDRAS = ("hydra", "oc.")  # how the names of their resolvers begin
 _FORM = "write `${section.key}`, or `${conf/train.yaml:section.key}` for another file"
 _SHOWN = 60
+_BEFORE_COMMA = re.compile("(?<![0-9])([0-9]{1,3}),$")
+_THOUSANDS = re.compile("[0-9]{3}(?![0-9])")
 
 
 class References:
@@ -143,7 +146,23 @@ def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagno
         elif reason:
             yield error("DPC106", node.mark, f"`{path}` is {node.text[:_SHOWN]}: {reason}", "write a plain number")
         elif scalars.value(node) is None:
-            yield error("DPC102", node.anchor, f"`{path}` is empty", "give it a value, or delete the line")
+            yield _cut_number(node) or error(
+                "DPC102", node.anchor, f"`{path}` is empty", "give it a value, or delete the line"
+            )
+
+
+def _cut_number(empty: Scalar) -> Diagnostic | None:
+    """Explain a number that YAML cuts in two, as in `{steps: 5,000}`, at the empty value that is left of it."""
+    mark = empty.key
+    if mark is None or mark.line > len(mark.source.lines):
+        return None
+    line, start = mark.source.lines[mark.line - 1], mark.column - 1
+    found, before = _THOUSANDS.match(line, start), _BEFORE_COMMA.search(line[:start])
+    if found is None or before is None:
+        return None
+    number = f"{before[1]},{found[0]}"
+    message = f"`{number}` is cut in two: a comma ends a value in braces"
+    return error("DPC102", empty.anchor, message, f"write {number.replace(',', '_')}")
 
 
 def hydra_defaults(root: Node) -> Iterator[Diagnostic]:

@@ -131,10 +131,27 @@ def number_hint(node: Node) -> str:
     """How to write what was probably meant where a number is due, or ""."""
     if not isinstance(node, Scalar):
         return ""
-    text = node.text.strip()[:MAX_DIGITS]
-    if not node.plain and _NUMBER.fullmatch(text):
+    if not node.plain and _NUMBER.fullmatch(node.text.strip()[:MAX_DIGITS]):
         return "remove the quotes"
-    return next((advice(text) for pattern, advice in _LOOKALIKES if pattern.fullmatch(text)), "")
+    return word_hint(node.text)
+
+
+def word_hint(text: str) -> str:
+    """Return how to write the number that a word probably means, or ""."""
+    word = text.strip()[:MAX_DIGITS]
+    return next((advice(word) for pattern, advice in _LOOKALIKES if pattern.fullmatch(word)), "")
+
+
+def _percent(text: str) -> str:
+    """How to write a percentage."""
+    share = decimal(Fraction(text.rstrip(" %")) / 100)
+    return f"write a plain number: {text} is {share}"
+
+
+def _with_suffix(text: str) -> str:
+    """How to write a number with a suffix for thousands, millions or billions."""
+    amount = Fraction(text[:-1].strip()) * {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}[text[-1].lower()]
+    return f"write {amount.numerator:_}" if amount.denominator == 1 else f"write {decimal(amount)}"
 
 
 def _decimal(text: str) -> str:
@@ -155,6 +172,7 @@ _LOOKALIKES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
         re.compile(r"[0-9.]+ */ *[0-9.]+"),
         lambda _: "write a decimal number; rates and probabilities may be quotients of two whole numbers, such as 1/97",
     ),
-    (re.compile(r"[0-9.]+ *%"), lambda _: "write a plain number: 1% is 0.01"),
+    (re.compile(r"[0-9]+(\.[0-9]+)? *%"), _percent),
+    (re.compile(r"[0-9]+(\.[0-9]+)? *[kKmMbBgG]"), _with_suffix),
     (re.compile(r"[0-9]{1,3}(,[0-9]{3})+"), lambda text: f"write {text.replace(',', '_')}"),
 )

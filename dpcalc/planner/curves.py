@@ -10,7 +10,7 @@ import numpy as np
 from dpcalc.errors import InputError
 from dpcalc.planner.chart import LINEAR, LOG, Axis, Chart, Limit, Series
 from dpcalc.planner.curve_shapes import POINTS, Question, divergences, profile, tradeoff
-from dpcalc.planner.figures import epsilon_by, kind_of
+from dpcalc.planner.figures import Figure, epsilon_by, kind_of
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.vary import is_refused, largest_group, noise_put, noise_scaled, with_level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
@@ -135,11 +135,10 @@ def _epsilon_chart(
         for at, x in enumerate(grid):
             found.append(epsilon_by(putting(float(x)), method))
             question.told((number + (at + 1) / len(grid)) / len(lines))
-        usual = "pld" if plan.knows_losses else "rdp"
-        names = _names(question, label, usual if method == "auto" else method)
-        told = {kind for y, kind in found if y is not None}
+        names = _names(question, label, _answering(found, method))
+        told = {one.kind for one in found if one.epsilon is not None}
         kind = told.pop() if len(told) == 1 else kinds[number]
-        series.append(Series(name=names, kind=kind, xs=tuple(map(float, grid)), ys=tuple(y for y, _ in found)))
+        series.append(Series(name=names, kind=kind, xs=tuple(map(float, grid)), ys=tuple(one.epsilon for one in found)))
     return Chart(
         title=f"epsilon over {name}, delta = {question.first.delta!r}",
         x=Axis(name=name, scale=scale),
@@ -151,6 +150,12 @@ def _epsilon_chart(
             if plan.budget is not None
         ),
     )
+
+
+def _answering(found: Sequence[Figure], asked: str) -> str:
+    """The methods that gave the numbers of a line, which tells what `auto` was; without a number what was asked."""
+    names = dict.fromkeys(one.method for one in found if one.epsilon is not None and math.isfinite(one.epsilon))
+    return " or ".join(names) or asked
 
 
 def _scale(series: Sequence[Series]) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
@@ -51,7 +52,22 @@ def kind_of(method: str) -> Kind:
     return PUBLISHED[method][0] if method in PUBLISHED else Kind.UPPER
 
 
-def epsilon_by(plan: Plan, method: str) -> tuple[float | None, Kind]:
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One number of a plan.
+
+    Attributes:
+        epsilon: infinite without noise; None where the method does not apply or finds no answer.
+        kind: what the number is.
+        method: the method that gave it, of `auto` the accountant that answered; with `tuning` it says so.
+    """
+
+    epsilon: float | None
+    kind: Kind
+    method: str
+
+
+def epsilon_by(plan: Plan, method: str) -> Figure:
     """Epsilon by one method, and what that number is.
 
     Args:
@@ -59,19 +75,21 @@ def epsilon_by(plan: Plan, method: str) -> tuple[float | None, Kind]:
         method: one of METHODS; "lower" is the certified cost of an actual data set.
 
     Returns:
-        The number; infinite without noise; None where the method does not apply or finds no answer. What is published
-        is an upper bound where it is valid.
+        The number. What is published is an upper bound where it is valid.
     """
     kind = kind_of(method)
     if is_noiseless(plan):
-        return math.inf, kind
+        return Figure(epsilon=math.inf, kind=kind, method=method)
     try:
         if method == LOWER:
             found = epsilon_lower(plan)
-            return (None if found is None else found[0]), kind
+            return Figure(epsilon=None if found is None else found[0], kind=kind, method=method)
         if method in PUBLISHED:
             row = PUBLISHED[method][1](plan)
-            return (None, kind) if row is None else (row.epsilon, row.kind)
-        return guarantee(plan, method=method).epsilon, kind
+            epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
+            return Figure(epsilon=epsilon, kind=kind, method=method)
+        main = guarantee(plan, method=method)
     except (ConvergenceError, UnsupportedError):
-        return None, kind
+        return Figure(epsilon=None, kind=kind, method=method)
+    words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
+    return Figure(epsilon=main.epsilon, kind=kind, method=words)

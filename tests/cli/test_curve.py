@@ -114,3 +114,11 @@ def test_without_matplotlib_the_way_out_is_told_at_once(real, file, monkeypatch)
     ended = real(*STEPS, str(file()), "--plot", "a.svg")
     assert (ended.code, ended.out) == (2, "")
     assert "pip install '.[plot]'" in ended.err
+
+
+def test_a_word_that_is_no_choice_is_told_in_our_words(real, file):
+    for words in (("curve", "noise"), ("sweep", "--over", "training.steps=5", "--executor", "magic")):
+        ended = real(*words, str(file()))
+        assert (ended.code, ended.out) == (2, "")
+        assert f"'{words[-1]}' is not one of " in ended.err
+        assert "Value error" not in ended.err

@@ -143,10 +143,19 @@ def test_without_a_config_both_ways_out_are_named(real, command):
     assert "or say it directly:" in ended.err
 
 
+@pytest.mark.parametrize("command", SOLVERS)
+def test_the_way_out_without_a_config_is_a_whole_command(real, command):
+    ended = real(command)
+    (way,) = (line.partition(":  dpcalc ")[2] for line in ended.err.splitlines() if "say it directly" in line)
+    assert real(*way.split(), "-q").code == 0
+    assert "looked above" not in ended.err
+
+
 @pytest.mark.parametrize("target", ["0", "-1", "nan", "inf", "two"])
 def test_a_target_that_is_none(real, file, target):
     ended = real("solve-sigma", str(file()), f"--target-eps={target}")
     assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"error: --target-eps: expected a finite number > 0, got `{target}`\n"
 
 
 def test_a_found_config(real, file):

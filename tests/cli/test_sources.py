@@ -53,7 +53,7 @@ def test_flags_override_a_found_config(dpcalc, config):
 def test_no_config_ignores_it(dpcalc, config, folder, monkeypatch):
     monkeypatch.setenv("DPCALC_CONFIG", config(file="dpcalc.yaml"))
     ended = dpcalc("epsilon", "--no-config")
-    assert (ended.code, "found configs are ignored" in ended.err) == (2, True)
+    assert (ended.code, "--no-config ignores those that are found" in ended.err) == (2, True)
     document = json.loads(dpcalc("epsilon", "--no-config", *RUN, "--json").out)
     assert (document["steps"], document["config"]["path"]) == (1400, "<command line>")
     assert str(folder) not in json.dumps(document)
@@ -98,7 +98,7 @@ def test_neither_config_nor_flags(dpcalc, folder, command):
     first, *ways = ended.err.splitlines()
     inner = folder / "inner"
     assert first == (
-        f"error: no config: none given, no dpcalc.yaml in {inner} or above (stopped at the git root); "
+        f"error: no config: none given, no dpcalc.yaml in {inner} or the folders above it, up to the git root; "
         "without one --sample-rate, --noise-multiplier are needed"
     )
     assert ways == [

@@ -47,6 +47,19 @@ def test_a_flag_is_a_set(option, text):
     assert option == "--unit" or by_flag.plan != load_text(flat({}), path="f").plan
 
 
+def test_a_remark_on_flags_alone_speaks_of_flags():
+    (note,) = (one for one in from_flags(overrides(RUN)).diagnostics if one.code == "DPC204")
+    assert (note.path, note.line, note.column, note.severity) == (PATH, None, None, Severity.NOTE)
+    assert note.hint == "state `--adjacency add-remove`, or replace-one or zero-out"
+
+
+def test_a_remark_on_a_file_stands_in_the_file():
+    text = flat({"privacy": None})
+    loaded = load_text(text, path="f", overrides=overrides({"--delta": "1e-6"}))
+    (note,) = (one for one in loaded.diagnostics if one.code == "DPC204")
+    assert (note.path, note.line, note.column) == ("f", 1, 1)
+
+
 def test_every_flag_is_tested():
     (parameters,) = (mark.args[1] for mark in test_a_flag_is_a_set.pytestmark)
     assert {option for option, _ in parameters} == FLAGS.keys()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.config import Severity, load, load_text
+from dpcalc.config import ConfigError, Severity, load, load_text
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.config.texts import flat, nested, plan
@@ -267,3 +267,14 @@ def test_marks():
     assert loaded.mark("privacy.delta") == (6, 34)
     assert loaded.mark("privacy.unit") is None
     assert loaded.mark("nothing.here") is None
+
+
+@pytest.mark.parametrize("text", ["version = 1\n", "[data]\nexamples = 3\n", flat({})])
+def test_a_toml_file_is_told_to_be_one(tmp_path, text):
+    path = tmp_path / "run.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    (error,) = caught.value.diagnostics
+    assert (error.code, error.message) == ("DPC100", "the file is TOML")
+    assert "a config is YAML or JSON" in error.hint

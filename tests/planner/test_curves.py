@@ -22,6 +22,7 @@ from dpcalc.planner.curves import CURVES, after, curve
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.published_rdp import published_rdp
+from dpcalc.planner.repetitions import TruncatedNegativeBinomial
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 
 from .test_edges import HUNDREDTH, plan_of
@@ -257,3 +258,16 @@ def test_epsilon_by_general_bounds_is_a_line_of_its_own():
     nested = replace(plan_of(HUNDREDTH), group_size=2)
     (none,) = curve("steps", asked(nested, methods=("general-rdp",), grid=(10,))).series
     assert none.ys == (None,)
+
+
+def test_a_line_is_named_after_the_accountant_that_answers():
+    """The best of several runs is bounded by Renyi divergences, whatever the accountant of one run is."""
+    plan = plan_of(HUNDREDTH)
+    tuned = replace(plan, tuning=TruncatedNegativeBinomial(shape=1.0, mean=10.0))
+    (line,) = curve("sigma", asked(tuned, grid=(1.0, 2.0))).series
+    assert line.name == "rdp, best of several runs"
+    assert line.ys[0] > guarantee(plan).epsilon
+    (line,) = curve("sigma", asked(plan, grid=(1.0, 2.0))).series
+    assert line.name == "pld"
+    (line, other) = curve("sigma", asked(tuned, methods=("auto", "pld"), grid=(1.0,))).series
+    assert (line.name, other.name, other.ys) == ("rdp, best of several runs", "pld", (None,))
