@@ -17,6 +17,8 @@ from dpcalc.numerics.roots import bracket_root
 _ROUNDED = 1e-12  # relative error of a normal probability whose argument was rounded, with room to spare
 _LARGEST = 600.0  # epsilon that still leaves e^epsilon a float
 _WORST = 1e-6  # share of delta that round-off may have
+_PER_LOSS = 4e-15  # share of delta by which a profile of finitely many losses may be read too high, for each of them
+_SHORT = 1e-11  # relative distance that keeps a lower end below the width of the bracket it was read from
 
 
 def closed_form(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
@@ -76,18 +78,38 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
     Returns:
         epsilon >= 0, about 1e-6 relative in delta from the exact value; None for several steps, for other profiles than
-        that of (K), or where rounding matters: an exponent x of a probability is good to x units in the last place.
+        those of finitely many losses and that of (K), or where rounding matters: an exponent x of a probability is good
+        to x units in the last place.
     """
     ((curve, count), *more) = counts.items()
-    if more or count > 1 or not isinstance(curve, GluedProfile):
+    if more or count > 1:
         return None
+    match curve:
+        case Atoms():
+            return _one_step_of_atoms(curve, delta, sign)
+        case GluedProfile():
+            return _one_step_of_mixtures(curve, delta, sign)
+        case _:
+            return None
+
+
+def _one_step_of_atoms(curve: Atoms, delta: float, sign: int) -> float | None:
+    """The same for finitely many losses, whose profile is read from above by a share of so much for each of them."""
+    if sign > 0:
+        return curve.epsilon(delta)
+    epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
+    return epsilon * (1 - _SHORT) if epsilon < math.inf else None
+
+
+def _one_step_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float | None:
+    """The same for (K) under Gaussian noise."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
     error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
     if error > _WORST * delta or epsilon > _LARGEST:
         return None
     epsilon = curve.epsilon(delta - sign * 2 * error)
-    return epsilon if sign > 0 else epsilon * (1 - 1e-11)
+    return epsilon if sign > 0 else epsilon * (1 - _SHORT)
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:  # noqa: ARG001  both ends

@@ -61,7 +61,7 @@ def crossing(composed: Composed, delta: float, side: Side) -> Crossing:
     gap = float(losses[below] - losses[above])
     rest = float(plain[below:].sum()) + float(error[above]) - delta
     discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
-    short = min(max(math.log(discounted / rest), 0.0), gap)
+    short = min(max(math.log(discounted / rest), 0.0), gap) if discounted > 0 else 0.0  # else all of it is error
     epsilon = max(0.0, float(losses[below]) - short)
     log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
     return Crossing(

@@ -78,15 +78,19 @@ def capped(curve: Curve, limit: float, gather: Gathering, *, least: float) -> Cu
         counts = tuple((capped(one, limit, gather, least=least), count) for one, count in curve.counts)
         return replace(curve, counts=counts)
     pieces = [_split(segment, limit, least) for segment in curve.segments]
-    found = [gather(p, log_q, limit) for _, p, log_q in pieces if p]
-    if not found:
+    gathered = [gather(p, log_q, limit) for _, p, log_q in pieces if p]
+    if not gathered:
         return curve
-    losses, masses = curve.atoms
+    found = [one for one in gathered if one.mass > 0]
+    losses, log_masses = curve.atoms
     return Capped(
         segments=tuple(segment for segment, _, _ in pieces),
         at_zero=curve.at_zero,
-        atoms=((*losses, *(one.loss for one in found)), (*masses, *(one.mass for one in found))),
-        infinite=curve.infinite + math.fsum(one.infinite for one in found),
+        atoms=(
+            (*losses, *(one.loss for one in found)),
+            (*log_masses, *(math.log(one.mass) for one in found)),
+        ),
+        infinite=curve.infinite + math.fsum(one.infinite for one in gathered),
     )
 
 

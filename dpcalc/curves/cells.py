@@ -146,8 +146,8 @@ class _Atoms:
 
 def _atoms(curve: LossCurve, aim: Resolution) -> _Atoms:
     """The single values of a loss, where the tilted mass is not negligible."""
-    loss, plain = (np.array(values) for values in curve.atoms)
-    mass = np.exp(np.minimum(np.log(plain) + aim.tilt * loss - aim.log_norm, 700.0))
+    loss, log_mass = (np.array(values) for values in curve.atoms)
+    mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
     used = mass > NEGLIGIBLE
     return _Atoms(mass[used], loss[used])
 

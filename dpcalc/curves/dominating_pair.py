@@ -32,7 +32,7 @@ class LossCurve(Protocol):
 
     @property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, P masses) of single values."""
+        """(losses, log P masses) of single values."""
         return (), ()
 
     @property

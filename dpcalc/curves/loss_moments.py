@@ -221,8 +221,8 @@ def loss_moments(curve: LossCurve, *, max_order: float, neglect: float = 0.0, fr
         frequency: largest imaginary part of an order the nodes must serve.
     """
     pieces: Sequence[tuple[Array, Array]] = [_segment_nodes(s, max_order, neglect, frequency) for s in curve.segments]
-    losses, masses = (np.array(values) for values in curve.atoms)
-    log_mass = np.concatenate([*(m for m, _ in pieces), np.log(masses)])
+    losses, log_masses = (np.array(values) for values in curve.atoms)
+    log_mass = np.concatenate([*(m for m, _ in pieces), log_masses])
     loss = np.concatenate([*(x for _, x in pieces), losses])
     if not losses.size:
         return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)

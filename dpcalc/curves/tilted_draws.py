@@ -165,10 +165,10 @@ def _tilted_step(curve: LossCurve, tilt: float, neglect: float) -> TiltedStep:
     found = [(segment, _edges(segment, tilt, neglect)) for segment in curve.segments if segment.weight > neglect]
     segments = tuple(segment for segment, ends in found if ends.size)
     edges = [ends for _, ends in found if ends.size]
-    values, masses = curve.atoms
+    values, logs = curve.atoms
     atoms = np.array([*values, 0.0])
     with np.errstate(divide="ignore"):
-        log_masses = np.log(np.array([*masses, curve.at_zero])) + tilt * atoms
+        log_masses = np.append(np.array(logs), np.log(curve.at_zero)) + tilt * atoms
     empty = [np.zeros(0)]
     ceiling = np.concatenate([*empty, *map(_ceiling, segments, edges, [tilt] * len(edges))])
     width = np.concatenate([*empty, *map(np.diff, edges)])

@@ -44,10 +44,10 @@ class ToldApart(PrivacyProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, P masses) of single values."""
+        """(losses, log P masses) of single values."""
         pairs = list(zip(self.weights, (profile.atoms for profile in self.profiles), strict=True))
         losses = tuple(loss for _, (values, _) in pairs for loss in values)
-        return losses, tuple(weight * mass for weight, (_, masses) in pairs for mass in masses)
+        return losses, tuple(math.log(weight) + log for weight, (_, logs) in pairs for log in logs)
 
     @cached_property
     def infinite(self) -> float:

@@ -35,12 +35,21 @@ class ApproximateDp:
             Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
         """
         if self.epsilon == 0:
-            return Atoms(losses=(), masses=(), infinite=self.delta, other_infinite=self.delta)
-        false = 1 / (1 + math.exp(self.epsilon))
-        masses = ((1 - self.delta) * false, (1 - self.delta) * (1 - false))
+            return Atoms(losses=(), log_masses=(), infinite=self.delta, other_infinite=self.delta)
+        answered = math.log1p(-self.delta)
+        true, false = _log_answers(self.epsilon)
         return Atoms(
-            losses=(-self.epsilon, self.epsilon), masses=masses, infinite=self.delta, other_infinite=self.delta
+            losses=(-self.epsilon, self.epsilon),
+            log_masses=(answered + false, answered + true),
+            infinite=self.delta,
+            other_infinite=self.delta,
         )
+
+
+def _log_answers(epsilon: float) -> tuple[float, float]:
+    """Log probabilities of the true and of the false answer of one bit of randomized response."""
+    rest = math.log1p(math.exp(-epsilon))
+    return -rest, -epsilon - rest
 
 
 def approximate_dp_rdp(epsilon: float, order: float) -> float:
@@ -51,8 +60,8 @@ def approximate_dp_rdp(epsilon: float, order: float) -> float:
     """
     if math.isinf(order) or epsilon == 0:
         return epsilon
-    true = 1 / (1 + math.exp(-epsilon))
-    first = order * math.log(true) + (1 - order) * math.log1p(-true)
-    second = order * math.log1p(-true) + (1 - order) * math.log(true)
+    true, false = _log_answers(epsilon)
+    first = order * true + (1 - order) * false
+    second = order * false + (1 - order) * true
     top = max(first, second)
     return (top + math.log(math.exp(first - top) + math.exp(second - top))) / (order - 1)

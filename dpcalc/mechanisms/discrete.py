@@ -6,14 +6,18 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.curves.atoms import Atoms
 from dpcalc.errors import InputError
+from dpcalc.mechanisms.laplace import laplace_chords, laplace_points
+from dpcalc.numerics.log_sums import log1m_exp, log_sum_of
+
+Array = NDArray[np.float64]
 
 _LARGEST = 1_000_000  # values of the noise
 _FAR = 39.0  # deviations beyond which a discrete Gaussian has less than 1e-330
-_LEAST = 1e-290  # mass that a value is kept for
-_ROUND_OFF = 1e-12  # of masses in all
+_TINIEST = 5e-324  # the least positive float
 _TOLD_APART = 16_000  # values on the grid; fewer cost more than 1e-5 of epsilon
 
 
@@ -47,28 +51,45 @@ class DiscreteGaussian:
 
 @lru_cache(maxsize=64)
 def _discrete_gaussian(sigma: float, shift: int) -> Atoms:
-    """The losses (shift^2 - 2 shift x) / (2 sigma^2) of x, from the largest x down; many of them on a wider grid.
+    """The losses (shift^2 - 2 shift x) / (2 sigma^2) of x; what is far from both centers has next to no mass in P or Q.
+
+    Left out is less than the least float, which is called infinite.
+    """
+    far = math.ceil(_FAR * sigma)
+    whole = np.arange(-far, far + 1, dtype=np.float64)
+    log_total = math.log(math.fsum(np.exp(-0.5 * (whole / sigma) ** 2).tolist()))
+    together = shift <= 2 * far + 1
+    ranges = [(-far, shift + far)] if together else [(-far, far), (shift - far, shift + far)]
+    parts = [_on_range(sigma, shift, low, high, log_total) for low, high in reversed(ranges)]
+    losses, logs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    told = logs > -np.inf
+    return Atoms(
+        losses=tuple(losses[told].tolist()),
+        log_masses=tuple(logs[told].tolist()),
+        infinite=_TINIEST,
+        other_infinite=_TINIEST,
+    )
+
+
+def _on_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
+    """(losses, log P masses) of the values from `low` to `high`; many of them on a wider grid.
 
     There each mass goes to the ends of its cell so that P and Q masses are kept: chords of the profile, convex in
     e^epsilon (Doroshenko et al. 2022, 2207.04380v3, section 4).
     """
-    far = math.ceil(_FAR * sigma)
-    x = np.arange(far, -far - 1, -1, dtype=np.float64)
-    weights = np.exp(-0.5 * (x / sigma) ** 2)
-    mass = weights / weights.sum() * (1 - 4e-15)
+    x = np.arange(high, low - 1, -1, dtype=np.float64)
     width = -(-x.size // _TOLD_APART)
-    cells = np.pad(mass, (0, -x.size % width)).reshape(-1, width)
+    logs = np.pad(-0.5 * (x / sigma) ** 2 - log_total, (0, -x.size % width), constant_values=-np.inf)
     gap = shift / sigma**2
-    share = np.expm1(-gap * np.arange(width)) / math.expm1(-gap * width)  # of a mass, to the upper end
-    at_ends = np.append((cells * (1 - share)).sum(axis=1), 0.0) + np.append(0.0, (cells * share).sum(axis=1))
-    losses = shift * (shift - 2 * (far - width * np.arange(at_ends.size))) / (2 * sigma * sigma)
-    kept = at_ends > _LEAST
-    losses, at_ends = losses[kept], at_ends[kept]
-    last = shift / 2 - losses[0] * sigma * sigma / shift  # x of the least loss; Q has its values beyond it alone
-    beyond = float(mass[x > last - shift].sum())
-    lacking = max(0.0, 1 - float(np.exp(np.log(at_ends) - losses).sum())) + _ROUND_OFF
-    other = max(_LEAST, min(beyond, lacking))
-    return Atoms(losses=tuple(losses.tolist()), masses=tuple(at_ends.tolist()), infinite=_LEAST, other_infinite=other)
+    if width > 1:
+        cells, inside = logs.reshape(-1, width), np.arange(width, dtype=np.float64)
+        to_upper = log1m_exp(gap * inside) - log1m_exp(np.array(gap * width))
+        to_lower = log1m_exp(gap * (width - inside)) - log1m_exp(np.array(gap * width)) - gap * inside
+        upper, lower = (log_sum_of([*(cells + share).T]) for share in (to_upper, to_lower))
+        logs = np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper))
+    x = high - width * np.arange(logs.size, dtype=np.float64)
+    losses: Array = shift * (shift - 2 * x) / (2 * sigma * sigma)
+    return losses, logs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +114,18 @@ class DiscreteLaplace:
         References:
             Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2.
         """
-        decay = math.exp(-1 / self.noise_multiplier)  # Pr[x] = (1 - decay) / (1 + decay) decay^|x|
-        below = 1 / (1 + decay)  # x <= 0
-        inside = [-math.expm1(-1 / self.noise_multiplier) / (1 + decay) * decay**x for x in range(1, shift)]
-        above = decay**shift / (1 + decay)  # x >= shift
-        masses = (above, *reversed(inside), below)
-        losses = tuple((shift - 2 * x) / self.noise_multiplier for x in range(shift, -1, -1))
-        return Atoms(losses=losses, masses=masses, other_infinite=0.0)
+        return _discrete_laplace(self.noise_multiplier, shift)
+
+
+@lru_cache(maxsize=256)
+def _discrete_laplace(scale: float, shift: int) -> Atoms:
+    """The chords of the profile of Laplace noise between the losses (shift - 2 x) / scale, x = 0, ..., shift.
+
+    Of more losses than are told apart some are left out: chords of the chords.
+    """
+    if shift < _TOLD_APART:
+        x = np.arange(shift + 1, dtype=np.float64)
+    else:
+        x = np.unique(np.rint((laplace_points(shift / scale) * scale + shift) / 2))
+        x = np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])
+    return laplace_chords((2.0 * x - shift) / scale)

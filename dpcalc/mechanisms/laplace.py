@@ -6,11 +6,16 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.curves.atoms import Atoms
 from dpcalc.errors import InputError
 
+Array = NDArray[np.float64]
+
 _POINTS = 2001  # of the profile; its chords cost less than 1e-6 of epsilon
+_EVEN = 20.0  # largest loss up to which points are evenly spaced
+_NEAREST, _WIDER = 0.02, 10.0  # distance of points at the ends of a longer range, and how far from there it doubles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,24 +45,40 @@ class Laplace:
 
 @lru_cache(maxsize=256)
 def laplace_pair(pure: float) -> Atoms:
-    """Lap(0, 1) against Lap(pure, 1), pure > 0: delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure, by chords.
-
-    The loss is pure with probability 1/2, -pure with e^-pure / 2, and between them has the density e^((x - pure) / 2)
-    / 4 at x, which chords split over the ends of each interval of length h: e^((a - pure) / 2) w at its lower end a and
-    e^(h / 2) times that at its upper one, w = (1 - e^(-h / 2))^2 / (2 (1 - e^-h)).
+    """Lap(0, 1) against Lap(pure, 1), pure > 0, by chords of its profile; an upper bound, the same both ways.
 
     Many coordinates cost no more than one in which they all differ: change one after the other, then powers of tests
     compose (as in `chained`), and those of two shifts on one line compose to that of their sum.
+    """
+    return laplace_chords(laplace_points(pure))
+
+
+def laplace_chords(losses: Array) -> Atoms:
+    """The chords of the profile of Laplace noise, delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure.
+
+    The loss is pure with probability 1/2, -pure with e^-pure / 2, and between them has the density e^((x - pure) / 2)
+    / 4 at x. Of each interval of length h chords leave e^((a - pure) / 2) w to either end a of it, w = tanh(h / 4) / 2.
+
+    Args:
+        losses: from -pure to pure, increasing, n >= 2.
 
     References:
         Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 3.
     """
-    losses = np.linspace(-pure, pure, _POINTS)
-    step = 2 * pure / (_POINTS - 1)
-    lower = np.exp((losses[:-1] - pure) / 2) * math.expm1(-step / 2) ** 2 / (-2 * math.expm1(-step))
-    masses = np.append(lower, 0.5) + np.append(math.exp(-pure) / 2, lower * math.exp(step / 2))
-    kept = masses > 0
-    return Atoms(losses=tuple(losses[kept].tolist()), masses=tuple(masses[kept].tolist()), other_infinite=0.0)
+    halves = np.tanh(np.diff(losses) / 4) / 2
+    share = np.append(0.5, halves) + np.append(halves, 0.5)
+    logs = np.log(share) + (losses - losses[-1]) / 2
+    return Atoms(losses=tuple(losses.tolist()), log_masses=tuple(logs.tolist()), other_infinite=0.0)
+
+
+def laplace_points(pure: float) -> Array:
+    """Losses from -pure to pure where chords end: evenly in a small range, in a large one close at its likely ends."""
+    if pure <= _EVEN:
+        return np.linspace(-pure, pure, _POINTS)
+    number = math.ceil(math.log1p(pure / _WIDER) * _WIDER / _NEAREST)
+    inward = _WIDER * np.expm1(np.linspace(0.0, math.log1p(pure / _WIDER), number + 1))
+    below = inward[:-1] - pure
+    return np.concatenate([below, [0.0], -below[::-1]])
 
 
 def laplace_rdp(pure: float, order: float) -> float:

@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.likely_outcome import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.curves.loss_moments import Curve
@@ -23,7 +22,6 @@ from dpcalc.numerics.normal import ACCURACY, log_below, log_below_exactly
 
 Array = NDArray[np.float64]
 _ROUNDOFF = 1e-14
-_MOST_PURE = 100.0  # epsilon of a query beyond which it counts as one that tells all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +136,7 @@ class LNMax:
 
     def curves(self, teachers: int) -> tuple[Curve, ...]:
         """Pure differential privacy."""
-        pure = self.epsilon * teachers
-        return (
-            ApproximateDp(epsilon=pure).pair() if pure <= _MOST_PURE else Atoms(losses=(), masses=(), infinite=1.0),
-        )
+        return (ApproximateDp(epsilon=self.epsilon * teachers).pair(),)
 
     def overtakes(self, leads: Array) -> Array:
         """(2 + gamma lead) / (4 e^(gamma lead)): the tail of the difference of two Laplace variables."""

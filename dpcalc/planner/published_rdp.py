@@ -91,7 +91,7 @@ def _of_atoms(pair: Atoms, order: float) -> float:
     """The divergence of a pair with finitely many losses, all of them finite."""
     if math.isinf(order) or not pair.losses:
         return max(pair.losses, default=0.0)
-    raised = np.log(pair.masses) + (order - 1) * np.array(pair.losses)
+    raised = np.array(pair.log_masses) + (order - 1) * np.array(pair.losses)
     return float(np.logaddexp.reduce(raised)) / (order - 1)
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache, partial, reduce
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.atoms import Atoms
-from dpcalc.curves.coupled import both, chained, within_floats
+from dpcalc.curves.coupled import both, chained
 from dpcalc.curves.rdp_curve import RdpCurve
 from dpcalc.mechanisms.approximate_dp import ApproximateDp
 from dpcalc.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
@@ -39,7 +39,7 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, Shuffle
 
-_MOST_PURE = 100.0  # epsilon of a step beyond which it counts as one that tells all
+_MOST_ANSWERS = 2048  # randomized responses whose joint law is exact; more are composed of halves, on fewer losses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,16 +165,16 @@ def _curve(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 @lru_cache(maxsize=512)
 def _changed(mechanism: BlackBox, changes: int) -> Atoms:
-    """What a number of changes costs; where noise is next to nothing, as much as without any."""
+    """What a number of changes costs."""
     match mechanism:
         case _ if not changes:
-            return Atoms(losses=(), masses=())
-        case Laplace() | DiscreteLaplace() if changes > _MOST_PURE * mechanism.noise_multiplier:
-            return Atoms(losses=(), masses=(), infinite=1.0)
+            return Atoms(losses=(), log_masses=())
         case Laplace() | DiscreteGaussian() | DiscreteLaplace():
-            return within_floats(mechanism.pair(changes))
+            return mechanism.pair(changes)
+        case RandomizedResponse() if changes > _MOST_ANSWERS:
+            return both(_changed(mechanism, changes // 2), _changed(mechanism, changes - changes // 2))
         case RandomizedResponse():
-            return within_floats(mechanism.pair(changes))
+            return mechanism.pair(changes)
         case ApproximateDp():
             return chained(mechanism.pair(), changes)
         case _:

@@ -19,7 +19,7 @@ from dpcalc.errors import ConvergenceError, InputError
 def response(epsilon, delta=0.0):
     """Randomized response of two answers that is (epsilon, delta)-DP and tells all with probability delta."""
     true = math.exp(epsilon) / (1 + math.exp(epsilon))
-    return Atoms(losses=(-epsilon, epsilon), masses=((1 - delta) * (1 - true), (1 - delta) * true), infinite=delta)
+    return Atoms.of_masses((-epsilon, epsilon), ((1 - delta) * (1 - true), (1 - delta) * true), infinite=delta)
 
 
 def laplace(scale, points=2001):
@@ -65,7 +65,7 @@ def test_a_profile_and_its_opposite():
     assert pair.epsilon(0.01) == pytest.approx(1.0, rel=1e-9)
     assert pair.epsilon(0.009) == math.inf
     assert pair.swapped.delta(0.3) == pytest.approx(pair.delta(0.3), rel=1e-12)  # symmetric
-    lopsided = Atoms(losses=(0.5,), masses=(0.3,), infinite=0.2)
+    lopsided = Atoms.of_masses((0.5,), (0.3,), infinite=0.2)
     assert lopsided.at_zero == pytest.approx(0.5)
     assert lopsided.only_other == pytest.approx(0.5 - 0.3 * math.exp(-0.5))
     for epsilon in (-0.7, -0.2, 0.0, 0.3):
@@ -75,9 +75,9 @@ def test_a_profile_and_its_opposite():
 
 def test_impossible_masses_are_refused():
     with pytest.raises(InputError, match="masses"):
-        Atoms(losses=(0.0, 1.0), masses=(0.7, 0.7))
+        Atoms.of_masses((0.0, 1.0), (0.7, 0.7))
     with pytest.raises(InputError, match="masses"):
-        Atoms(losses=(-3.0,), masses=(0.9,))
+        Atoms.of_masses((-3.0,), (0.9,))
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0])

@@ -59,7 +59,7 @@ def profile(curve, epsilon):
         y = (edges[1:] + edges[:-1]) / 2
         gap = density(pair.weights_p, pair, y) - math.exp(epsilon) * density(pair.weights_q, pair, y)
         total += segment.weight * float(np.maximum(gap, 0.0).sum()) * (edges[1] - edges[0])
-    return total + sum(m * max(0.0, -math.expm1(epsilon - x)) for x, m in zip(*curve.atoms, strict=True))
+    return total + sum(math.exp(m) * max(0.0, -math.expm1(epsilon - x)) for x, m in zip(*curve.atoms, strict=True))
 
 
 @pytest.mark.parametrize("curve", CURVES)

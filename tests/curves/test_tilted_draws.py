@@ -130,7 +130,7 @@ def test_runs_of_different_lengths():
 
 
 def test_single_values_of_the_loss():
-    curve = Atoms(losses=(-0.5, 0.7, 2.0), masses=(0.2, 0.35, 0.05), infinite=0.01)
+    curve = Atoms.of_masses((-0.5, 0.7, 2.0), (0.2, 0.35, 0.05), infinite=0.01)
     step = tilted(curve, tilt=1.5, neglect=0.0)
     weights = {-0.5: 0.2, 0.0: 0.39, 0.7: 0.35, 2.0: 0.05}
     norm = sum(mass * math.exp(1.5 * loss) for loss, mass in weights.items())

@@ -194,7 +194,7 @@ def test_sampled_responses_cost_no_more_than_the_bound(scheme, rate):
     assert largest == pytest.approx(1.0, rel=0.5)
 
 
-NOTHING = Atoms(losses=(), masses=())
+NOTHING = Atoms(losses=(), log_masses=())
 
 
 def one_draw(rate, *, shift, near, near_swapped):
@@ -318,7 +318,7 @@ PRODUCT = (([0.7, 0.3], [0.01, 0.99 * E, 0.99 * (1 - E), 0.0]), ([0.3, 0.7], [0.
 
 def test_fewer_losses_are_chords_of_the_profile():
     pair = laplace_pair(1.0)
-    few = of_cells(np.array(pair.losses), np.array(pair.masses), (0.0, 0.0), most=21)
+    few = of_cells(np.array(pair.losses), np.array(pair.log_masses), (0.0, 0.0), most=21)
     assert len(few.losses) == 21
     for epsilon in np.linspace(-1.2, 1.2, 50):
         assert pair.delta(epsilon) - 1e-11 <= few.delta(epsilon) <= pair.delta(epsilon) + 1e-3
