@@ -179,8 +179,8 @@ def _scheme(draw: Draw | None, count: int) -> Scheme:
             return Fixed(size=size)
         case ReplacingDraw(size=size):
             return WithReplacement(size=size)
-        case ShuffledDraw(size=size):
-            return Shuffle(size=size)
+        case ShuffledDraw(size=size, drop_last=drop_last):
+            return Shuffle(size=size, drop_last=drop_last)
         case PoissonDraw(rate=rate, expected=expected):
             return Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
         case _:

@@ -17,7 +17,8 @@ from dpcalc.planner.plan import Plan
 
 _OPEN = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"})  # their keys stand for themselves
 _LABELS = frozenset({"version", "requires", "name"})
-_CLAIMS = frozenset({"clip", "also", "odd_moments", "scheme", "redraw_every"})
+_HOW_DRAWN = ("scheme", "redraw_every", "drop_last", EPISODES)
+_CLAIMS = frozenset({"clip", "also", "odd_moments", "scheme", "redraw_every", "drop_last"})
 _SHOWN = 60  # characters of a value
 _FILE_CHANGED = " (its content changed)"
 
@@ -182,7 +183,7 @@ def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:
         return True
     if "mechanism" in keys[:3] and "curve" in keys:
         return True
-    changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in ("scheme", "redraw_every", EPISODES))
+    changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in _HOW_DRAWN)
     return "sampling" in keys[:3] and (old is None or new is None or changed)
 
 

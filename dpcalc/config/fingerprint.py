@@ -87,7 +87,9 @@ def _level(level: Level) -> dict[str, object]:
         amount = str(Fraction(scheme.probability))
     least = {} if level.is_equal else {"least": level.least}
     held = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
-    return {"name": level.name, "count": level.count, **least, "scheme": scheme.name, "amount": amount, **held}
+    dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
+    drawn = {"scheme": scheme.name, "amount": amount, **held, **dropped}
+    return {"name": level.name, "count": level.count, **least, **drawn}
 
 
 def _hex(number: float | None) -> str | None:

@@ -53,6 +53,8 @@ def _default(key: str, section: Schema) -> str:
     if key in section.get("required", ()):
         return "required"
     value = section["properties"][key].get("default", "")
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`" if value != "" else ""
 
 
@@ -71,8 +73,8 @@ def _kind(one: Schema) -> str:
         return f"`{one['const']:g}`" if isinstance(one["const"], float) else f"`{one['const']}`"
     if one.get("pattern") == QUOTIENT_PATTERN:
         return "quotient such as `1/97`"
-    if one["type"] == "string":
-        return "text"
+    if one["type"] in {"string", "boolean"}:
+        return "text" if one["type"] == "string" else "true or false"
     if one["type"] in {"array", "object"}:
         return "list" if one["type"] == "array" else "mapping"
     noun = "whole number" if one["type"] == "integer" else "number"

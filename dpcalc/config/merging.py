@@ -24,11 +24,12 @@ from dpcalc.config.source import error
 RUN_KEYS = ("sampling", "mechanism", "training")
 _AMOUNTS = frozenset({"size", "rate", "expected", BATCH_SIZE})
 _HELD = "redraw_every"
+_DROP_LAST = "drop_last"
 _EXCLUSIVE = (frozenset({"steps", "epochs"}), _AMOUNTS)
 _TAKES = {
     "fixed": frozenset({"size", BATCH_SIZE, _HELD}),
     "with-replacement": frozenset({"size", BATCH_SIZE}),
-    "shuffle": frozenset({"size", BATCH_SIZE}),
+    "shuffle": frozenset({"size", BATCH_SIZE, _DROP_LAST}),
     "poisson": frozenset({"rate", "expected", BATCH_SIZE, _HELD}),
     "all": frozenset({_HELD}),
 }
@@ -214,7 +215,7 @@ def _kept(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
     gone = {key for group in _EXCLUSIVE if group & over.entries.keys() for key in group}
     scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
     if isinstance(scheme, Scalar) and scheme.text in _TAKES:
-        gone |= {*_AMOUNTS, _HELD} - _TAKES[scheme.text]
+        gone |= {*_AMOUNTS, _HELD, _DROP_LAST} - _TAKES[scheme.text]
     if base.path.rpartition(".")[2] == "sampling":
         gone |= _other_sampling(base, over)
     inherited = base.entries.get("type")

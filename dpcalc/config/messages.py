@@ -30,6 +30,7 @@ M = TypeVar("M", bound=Model)
 NOT_YET = "is not supported by this version of dpcalc"
 _AMOUNTS = frozenset({"size", "rate", "expected", BATCH_SIZE})
 _HELD = "redraw_every"
+_DROP_LAST = "drop_last"
 _EXAMPLES = {
     "version": "add `version: 1`",
     "data": "add `data: {examples: 60_000}`, or `data.levels`",
@@ -259,17 +260,32 @@ def _surplus(section: Section, key: str, value: Node) -> Diagnostic:
         known = [f"`{one}`" for one in MECHANISMS[name].model_fields if one != "type"] if name in MECHANISMS else []
         message = f"`{key}` does not go with type `{name}`"
         return error("DPC107", mark, message, f"`{name}` takes {', '.join(known)}" if known else "")
-    if not isinstance(scheme, Scalar) or key not in {*_AMOUNTS, _HELD}:
+    if not isinstance(scheme, Scalar) or key not in {*_AMOUNTS, _HELD, _DROP_LAST}:
         return unknown_key(section, key, value)
     others = [name for name in ("size", "expected", "rate") if name in section.entries]
     if key == BATCH_SIZE and scheme.text != "all" and others:
         message = f"`batch_size` and `{others[0]}` both say how many are drawn"
         return error("DPC107", mark, message, "keep one of them")
     message = f"`{key}` does not go with scheme `{scheme.text}`"
+    return error("DPC107", mark, message, _instead(key, scheme.text))
+
+
+def _instead(key: str, scheme: str) -> str:
+    """Say what to write where a key does not go with a scheme."""
     if key == _HELD:
-        return error("DPC107", mark, message, "fixed, poisson and all draws can be held; others are made in every step")
-    takes = {"poisson": "takes `rate` or `expected`", "all": "draws everything"}.get(scheme.text, "takes `size`")
-    return error("DPC107", mark, message, f"`{scheme.text}` {takes}")
+        return "fixed, poisson and all draws can be held; others are made in every step"
+    if key == _DROP_LAST and scheme == "poisson":
+        return (
+            "Poisson batches have no last one to drop: take it out; Opacus with drop_last=True draws at `rate: 1/N`, N "
+            "the batches of its loader"
+        )
+    if key == _DROP_LAST:
+        return (
+            "only passes over shuffled units have a last batch: take it out, or say `scheme: shuffle` if the loader "
+            "goes through shuffled data"
+        )
+    takes = {"poisson": "takes `rate` or `expected`", "all": "draws everything"}.get(scheme, "takes `size`")
+    return f"`{scheme}` {takes}"
 
 
 def _allowed(detail: ErrorDetails) -> tuple[str, ...]:

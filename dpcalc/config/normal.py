@@ -161,7 +161,8 @@ def _amount(level: Level) -> tuple[str, str]:
             return f", size: {size}", f"rate {'' if level.is_equal else 'at most '}{_near(level.rate)}"
         case Shuffle(size=size) as shuffle:
             passes = shuffle.steps_of_a_pass(level.count)
-            return f", size: {size}", f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
+            amount = f", size: {size}{', drop_last: true' if shuffle.drop_last else ''}"
+            return amount, f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
         case Poisson(probability=rate):
             return _rate(level, rate)
 

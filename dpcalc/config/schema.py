@@ -26,6 +26,7 @@ from dpcalc.config.values import (
     Repeats,
     Shape,
     Steps,
+    Truth,
 )
 
 MAX_LEVELS = 16
@@ -104,6 +105,11 @@ class ShuffledDraw(Model):
 
     scheme: Literal["shuffle"]
     size: Count
+    drop_last: Truth = Field(
+        default=False,
+        description="For scheme shuffle: whether a pass leaves out those that fill no whole batch, another random part "
+        "in each pass, so that every batch holds `size`.",
+    )
 
 
 class PoissonDraw(HeldDraw):
@@ -210,7 +216,7 @@ class Tuning(Model):
     )
 
 
-DRAW_KEYS = ("scheme", "size", "rate", "expected", "redraw_every")
+DRAW_KEYS = ("scheme", "size", "rate", "expected", "redraw_every", "drop_last")
 # The keys of every kind of section as a user writes it, for spelling hints; `written` describes them.
 KEYS: dict[str, tuple[str, ...]] = {
     "": (

@@ -29,6 +29,7 @@ RESERVED = frozenset(
         "rate",
         "expected",
         "redraw_every",
+        "drop_last",
         "episodes",
         "batch_size",
         "steps",
@@ -112,6 +113,20 @@ class Exact(Kind):
         return {"anyOf": [*others, inside, *quotient]} if others or quotient else inside
 
 
+class TruthValue(Kind):
+    """True or false."""
+
+    def __call__(self, value: object) -> bool:
+        """The truth value, if it is one."""
+        if not isinstance(value, bool):
+            raise PydanticCustomError("wrong_type", "true or false")
+        return value
+
+    def described(self) -> Schema:
+        """Both of them."""
+        return {"type": "boolean"}
+
+
 class LevelWord(Kind):
     """Names that can stand in a dotted path and in a sentence."""
 
@@ -150,6 +165,7 @@ class ShownText(Kind):
         return {"type": "string", "maxLength": MAX_LABEL, "pattern": f"^[^{_INVISIBLE}]*$"}
 
 
+Truth = Annotated[bool, TruthValue()]
 Count = Annotated[int, WholeNumber(1)]
 Number = Annotated[int, WholeNumber(0)]
 Steps = Number

@@ -54,11 +54,12 @@ from dpcalc.config.values import (
     Rate,
     Schema,
     Threshold,
+    Truth,
     WholeNumber,
 )
 
 DRAWS: tuple[type[Model], ...] = (PoissonDraw, FixedDraw, ReplacingDraw, ShuffledDraw, AllDraw)
-AMOUNTS = ("size", "rate", "expected", "redraw_every")
+AMOUNTS = ("size", "rate", "expected", "redraw_every", "drop_last")
 _CLAUSE = r"\s*(>=|<=|==|>|<)\s*[0-9]+(\.[0-9]+)*\s*"
 SHORT = "Short for data with one level: "
 
@@ -99,6 +100,7 @@ class WrittenDraw(Model):
     rate: Rate | None = Field(default=None, description=PoissonDraw.model_fields["rate"].description)
     expected: Expected | None = Field(default=None, description=PoissonDraw.model_fields["expected"].description)
     redraw_every: Count = Field(default=1, description=HeldDraw.model_fields["redraw_every"].description)
+    drop_last: Truth = Field(default=False, description=ShuffledDraw.model_fields["drop_last"].description)
 
 
 class WrittenEpisodes(Episodes):

@@ -20,6 +20,26 @@ DRAWS = [
     ),
     ("rate of shuffle", flat({"sampling": "{scheme: shuffle, §rate: 0.1}"}), [("DPC107", "`shuffle` takes `size`")]),
     (
+        "fixed without the last",
+        flat({"sampling": "{scheme: fixed, size: 4, §drop_last: true}"}),
+        [("DPC107", "`drop_last` does not go with scheme `fixed`")],
+    ),
+    (
+        "poisson without the last",
+        flat({"sampling": "{scheme: poisson, rate: 0.1, §drop_last: true}"}),
+        [("DPC107", "Opacus with drop_last=True draws at `rate: 1/N`")],
+    ),
+    (
+        "all without the last",
+        flat({"sampling": "{scheme: all, §drop_last: false}"}),
+        [("DPC107", "only passes over shuffled units have a last batch")],
+    ),
+    (
+        "drop_last that is a number",
+        flat({"sampling": "{scheme: shuffle, size: 4, drop_last: §1}"}),
+        [("DPC102", "must be true or false, got the number 1")],
+    ),
+    (
         "shuffle of more than there are",
         flat({"sampling": "{scheme: shuffle, size: §60_001}"}),
         [("DPC106", "more than the count 60000")],

@@ -87,6 +87,7 @@ DIFFERENT = [
     flat({"sampling": "{scheme: with-replacement, size: 257}"}),
     flat({"sampling": "{scheme: shuffle, size: 256}"}),
     flat({"sampling": "{scheme: shuffle, size: 257}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}"}),
     nested({"sampling": "{task: {scheme: all}}", "mechanism": "{noise_multiplier: 6}"}),
     *(
         classes({"sampling": f"{{episodes: {{tasks: {tasks}, ways: {ways}, shots: {shots}, queries: {queries}}}}}"})

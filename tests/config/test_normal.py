@@ -82,6 +82,7 @@ TEXTS = [
     ),
     flat({"sampling": "{scheme: with-replacement, size: 70_000}", "privacy": "{delta: 1e-6, group_size: 12}"}),
     flat({"sampling": "{scheme: shuffle, size: 256}", "training": "{epochs: 3}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}", "training": "{epochs: 3}"}),
     nested(
         {
             "data": "{levels: [{name: task, count: 9}, {name: example, count: {min: 5, max: 20}}]}",

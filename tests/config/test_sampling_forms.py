@@ -44,6 +44,9 @@ def test_a_short_draw_may_be_held():
         ("scheme: shuffle, size: 256", 2, 470),  # passes of 235 steps, the last batch of each is smaller
         ("scheme: shuffle, size: 256", 0.5, 118),
         ("scheme: shuffle, size: 60_000", 3, 3),
+        ("scheme: shuffle, size: 256, drop_last: true", 1, 234),
+        ("scheme: shuffle, size: 256, drop_last: true", 2.5, 585),
+        ("scheme: shuffle, size: 256, drop_last: false", 1, 235),
         ("scheme: fixed, size: 256, redraw_every: 10", 2, 469),
     ],
 )
@@ -147,3 +150,19 @@ def test_rules_of_periods_hold_between_neighbours():
         {"sampling": "{task: {scheme: all, redraw_every: 12}, example: {scheme: fixed, size: 5, redraw_every: 4}}"}
     )
     assert [held for _, held in levels(text)[0]] == [12, 4]
+
+
+def test_the_last_batch_is_dropped_by_shuffles_alone():
+    dropped = flat({"sampling": "{scheme: shuffle, size: 3, drop_last: true}"})
+    assert levels(dropped) == [[(Shuffle(size=3, drop_last=True), 1)]]
+    assert levels(dropped, ["sampling.drop_last=false"]) == [[(Shuffle(size=3), 1)]]
+    assert levels(dropped, ["sampling.size=4"]) == [[(Shuffle(size=4, drop_last=True), 1)]]
+    assert levels(dropped, ["sampling.scheme=fixed"]) == [[(Fixed(size=3), 1)]]
+    assert levels(flat({}), ["sampling.scheme=shuffle", "sampling.size=3", "sampling.drop_last=true"]) == [
+        [(Shuffle(size=3, drop_last=True), 1)]
+    ]
+
+
+def test_a_lock_does_not_see_a_default():
+    same = [flat({"sampling": f"{{scheme: shuffle, size: 256{more}}}"}) for more in ("", ", drop_last: false")]
+    assert len({load_text(text, path="f").config_hash for text in same}) == 1

@@ -307,6 +307,10 @@ EFFECTS = {
         {"sampling": "{scheme: all, redraw_every: 2}"},
         {"sampling": "{scheme: all, redraw_every: 0}"},
     ),
+    "sampling.drop_last": (
+        {"sampling": "{scheme: shuffle, size: 7, drop_last: true}"},
+        {"sampling": "{scheme: shuffle, size: 7, drop_last: 1}"},
+    ),
     "sampling.episodes": (TASKS, {**TASKS, "sampling": "{episodes: 3}"}),
     "sampling.episodes.tasks": (built("tasks: 9"), built("tasks: 0")),
     "sampling.episodes.ways": (built("ways: 1"), built("ways: 1.5")),
