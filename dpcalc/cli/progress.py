@@ -1,6 +1,6 @@
 """A bar on standard error while an answer takes longer than a second, for a person at a terminal.
 
-It moves to and fro until somebody tells how much of the work is done.
+It shows what is being done, how much of it, and the time left; it moves to and fro until that is known.
 """
 # ruff: noqa: PLC0415  rich is loaded only when there is something to draw
 
@@ -8,21 +8,54 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PATIENCE = 1.0  # seconds before the bar appears
-_REFRESH = 0.1  # seconds between two looks at what was told
-_told: list[float] = []  # the part that is done, if anybody told
+_REFRESH = 0.1  # seconds between two looks at the state
+_LONGEST = 28  # characters of a name; the rest of 60 columns is for the bar and the numbers
+
+
+@dataclass
+class _State:
+    """What the bar shows.
+
+    Attributes:
+        label: what is being done.
+        part: how much of it is done, from 0 to 1, or None.
+        total: how many things there are to do, 0 where nobody counts.
+    """
+
+    label: str = "computing"
+    part: float | None = None
+    total: int = 0
+
+
+_state = _State()
 
 
 def tell(part: float) -> None:
-    """Tell which part of the work is done, from 0 to 1."""
-    _told[:] = [part]
+    """Set the part of the work that is done, from 0 to 1."""
+    _state.part = part
+
+
+def announce(label: str, *, total: int = 0) -> None:
+    """Name the work that begins.
+
+    Args:
+        label: a word, or the name of a file.
+        total: how many things there are to do, 0 where nobody counts; the bar shows the count.
+    """
+    _state.label, _state.part, _state.total = label, None, total
 
 
 @contextmanager
 def progress() -> Iterator[None]:
-    """Shows that work goes on; draws nothing off a terminal, and leaves nothing on it."""
-    _told.clear()
+    """Show that work goes on; draw nothing off a terminal, and leave nothing on it."""
+    announce("computing")
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
@@ -37,15 +70,49 @@ def progress() -> Iterator[None]:
 
 
 def _draw(done: threading.Event) -> None:
-    """The bar, until the work is done."""
+    """Draw the bar until the work is done."""
     if done.wait(PATIENCE):
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("computing"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    with _bar() as bar:
+        task = bar.add_task("", total=None, label="", counted="")
+        shown = _state.label
         while not done.wait(_REFRESH):
-            for part in tuple(_told):
+            if _state.label != shown:
+                bar.reset(task)
+                shown = _state.label
+            part = _state.part
+            bar.update(task, label=_short(shown), counted=_counted(part, _state.total))
+            if part is not None:
                 bar.update(task, total=1.0, completed=part)
+
+
+def _bar() -> "Progress":
+    """Return the bar; names of files are shown as they are, never as markup."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.fields[label]}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[counted]}", markup=False),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True, emoji=False),
+        transient=True,
+        expand=False,
+    )
+
+
+def _short(label: str) -> str:
+    """Return a name that leaves room for the bar, its end kept, and nothing in it that could steer a terminal."""
+    shown = "".join(one if one.isprintable() else "?" for one in label)
+    return shown if len(shown) <= _LONGEST else f"...{shown[3 - _LONGEST :]}"
+
+
+def _counted(part: float | None, total: int) -> str:
+    """Return how much is done: "812/8,000 10%"."""
+    if part is None:
+        return ""
+    count = f"{round(part * total):,}/{total:,} " if total else ""
+    return f"{count}{int(100 * part)}%"

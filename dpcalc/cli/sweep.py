@@ -12,16 +12,17 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
-from dpcalc.cli.progress import tell
+from dpcalc.cli.progress import announce, tell
 from dpcalc.cli.sources import loaded_plan, named_config
 from dpcalc.cli.terminal import on_terminal, width
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpcalc.gate.sweep import Base, Outcome, Over, Pool
+    from dpcalc.gate.sweep import Base, Interrupted, Outcome, Over, Pool
 
 EXAMPLE = "Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4"
 FEW = 40  # points that are answered before other processes would have started
+INTERRUPTED = 130  # exit code after Ctrl-C
 LONGEST = 50  # rows of a table below a map
 
 
@@ -75,6 +76,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
 
     By the inversion estimate, labelled so; certified where one is within 1% of its budget.
     """
+    from dpcalc.gate.sweep import Interrupted
     from dpcalc.gate.sweep import over as axis_of
     from dpcalc.gate.sweep import sweep as swept
 
@@ -92,9 +94,36 @@ def sweep(  # noqa: PLR0913  one parameter an option
         if len(axes) == 1 and axes[0].numbers is None:
             raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
     base = _base(context, axes)
-    pool = _pool(executor, scheduler, jobs, memory=options.memory(memory_limit), points=_points(axes))
-    found = swept(base, axes, pool)
+    count = _points(axes)
+    pool = _pool(executor, scheduler, jobs, memory=options.memory(memory_limit), points=count)
+    announce("sweep", total=count)
+    try:
+        found = swept(base, axes, pool, tell)
+    except Interrupted as interrupted:
+        return _finished(base, axes, interrupted, (plot, as_csv, as_json))
     return _answer(base, axes, found, (plot, as_csv, as_json))
+
+
+def _finished(
+    base: Base, axes: tuple[Over, ...], interrupted: Interrupted, forms: tuple[str | None, bool, bool]
+) -> Answer:
+    """The points that were finished before Ctrl-C, as a table, CSV or JSON; no picture of a part of a grid."""
+    from dpcalc.report.sweep_view import summary, sweep_csv, sweep_json, sweep_lines
+
+    found = interrupted.outcomes
+    plot, as_csv, as_json = forms
+    left_out = f"; {plot} was not written" if plot else ""
+    asides = [f"note: {summary(found)}"] if found else []
+    asides.append(f"interrupted: {len(found):,} of {interrupted.count:,} points are finished{left_out}")
+    if not found:
+        text = ""
+    elif as_csv:
+        text = sweep_csv(axes, found)
+    elif as_json:
+        text = sweep_json(axes, found, path=base.name, is_complete=False)
+    else:
+        text = sweep_lines(axes, found)
+    return Answer(text=text, code=INTERRUPTED, asides=tuple(asides))
 
 
 def _base(context: typer.Context, axes: tuple[Over, ...]) -> Base:
@@ -117,8 +146,8 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
     from dpcalc.gate.pools import dask, here, processes
 
     if executor is Executor.DASK:
-        return partial(dask, scheduler=scheduler, memory=memory, on_progress=tell)
-    return here if points <= FEW else partial(processes, jobs=jobs, memory=memory, on_progress=tell)
+        return partial(dask, scheduler=scheduler, memory=memory)
+    return here if points <= FEW else partial(processes, jobs=jobs, memory=memory)
 
 
 def _answer(
@@ -130,30 +159,33 @@ def _answer(
     plot, as_csv, as_json = forms
     notes = [f"note: {summary(found)}"]
     if plot:
-        notes.append(_pictured(plot, axes, found))
+        notes.append(_pictured(plot, base, axes, found))
     code = max(one.code for one in found)
     if as_csv:
         text = sweep_csv(axes, found)
     elif as_json:
         text = sweep_json(axes, found, path=base.name)
     else:
-        text = _drawn(axes, found)
+        text = _drawn(base, axes, found)
     return Answer(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
 
 
-def _pictured(plot: str, axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
+def _pictured(plot: str, base: Base, axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
     """The remark on a picture that was written."""
     from dpcalc.cli.pictures import written
+    from dpcalc.gate.sweep import subtitle
     from dpcalc.report.plot import chart_picture, heat_picture
     from dpcalc.report.sweep_view import sweep_chart
 
+    facts = subtitle(base, axes, found)
     if len(axes) == 1:
-        return written(plot, lambda ending: chart_picture(sweep_chart(axes[0], found), ending))
-    return written(plot, lambda ending: heat_picture((axes[0], axes[1]), found, ending))
+        return written(plot, lambda ending: chart_picture(sweep_chart(axes[0], found, subtitle=facts), ending))
+    return written(plot, lambda ending: heat_picture((axes[0], axes[1]), found, ending, subtitle=facts))
 
 
-def _drawn(axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
+def _drawn(base: Base, axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
     """A map or a chart for a person, and the table where it is short; the table for everything else."""
+    from dpcalc.gate.sweep import subtitle
     from dpcalc.report.chart_text import chart_text
     from dpcalc.report.heat import heat_text
     from dpcalc.report.sweep_view import sweep_chart, sweep_lines
@@ -162,7 +194,7 @@ def _drawn(axes: tuple[Over, ...], found: tuple[Outcome, ...]) -> str:
     if not on_terminal() or len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):
         return table
     if len(axes) == 1:
-        drawn = chart_text(sweep_chart(axes[0], found), width=width())
+        drawn = chart_text(sweep_chart(axes[0], found, subtitle=subtitle(base, axes, found)), width=width())
     else:
         drawn = heat_text((axes[0], axes[1]), found, width=width())
     return f"{drawn}\n{table}" if len(found) <= LONGEST else f"{drawn}\n--csv prints all {len(found)} rows\n"

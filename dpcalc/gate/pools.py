@@ -3,52 +3,46 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from dpcalc.errors import InputError
-from dpcalc.gate.workers import OnProgress, answers
+from dpcalc.gate.workers import Workers
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def here(function: Callable[[T], R], tasks: Sequence[T]) -> tuple[R, ...]:
-    """Answers one after the other."""
-    return tuple(map(function, tasks))
+def here(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+    """Yield (number of a task, its answer), one after the other."""
+    return enumerate(map(function, tasks))
 
 
 def processes(
-    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory: int | None, on_progress: OnProgress
-) -> tuple[R | Exception, ...]:
-    """Answer by processes of this machine.
+    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory: int | None
+) -> Iterator[tuple[int, R | Exception]]:
+    """Yield (number of a task, its answer) from processes of this machine, as answers come.
 
     Args:
         function: pure, importable by its name.
         tasks: what to ask it.
         jobs: how many processes; None for one a processor.
         memory: bytes for each process beyond its start; None for any.
-        on_progress: is given the part that is done.
     """
-    return answers(function, tasks, processes=jobs or _processors(), memory=memory, on_progress=on_progress)
+    with Workers(function, processes=jobs or _processors(), memory=memory) as workers:
+        yield from workers.finished(tasks)
 
 
 def dask(
-    function: Callable[[T], R],
-    tasks: Sequence[T],
-    *,
-    scheduler: str | None,
-    memory: int | None,
-    on_progress: OnProgress,
-) -> tuple[R | Exception, ...]:
-    """Answer by a Dask cluster, on which the same version of dpcalc must be installed.
+    function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory: int | None
+) -> Iterator[tuple[int, R | Exception]]:
+    """Yield (number of a task, its answer) from a Dask cluster, on which the same version of dpcalc must be installed.
 
     Args:
         function: pure, importable by its name.
         tasks: what to ask it.
         scheduler: address of the cluster, such as "tcp://host:8786"; None starts one on this machine.
         memory: bytes for each process of a cluster that is started; None for any.
-        on_progress: is given the part that is done.
 
     Raises:
         InputError: the extra is not installed, nobody answers at the address, or Python was started with `-E`.
@@ -64,10 +58,9 @@ def dask(
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
     with client:
-        futures = client.map(function, tasks, pure=False)
-        for done, _ in enumerate(as_completed(futures, loop=client.loop), start=1):
-            on_progress(done / len(futures))
-        return tuple(one.exception() or one.result() for one in futures)
+        numbers = {future: number for number, future in enumerate(client.map(function, tasks, pure=False))}
+        for future in as_completed(list(numbers), loop=client.loop):
+            yield numbers[future], future.exception() or future.result()
 
 
 def _local(memory: int | None) -> dict[str, object]:

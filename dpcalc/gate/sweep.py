@@ -1,7 +1,7 @@
 """A grid over keys of a config: what every point costs, by the estimate, certified where a budget is near."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,19 +15,37 @@ from dpcalc.config.repository import folder_of, stay_inside
 from dpcalc.config.source import STDIN, decode, read
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.gate.grid import grid, whole
+from dpcalc.gate.workers import OnProgress, ignore_progress
 from dpcalc.guarantee import Kind
 from dpcalc.planner.estimates import inversion_row
 from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.facts import shared
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import is_noiseless
 
 MOST_POINTS = 1_000_000
 NEAR = 0.01  # distance of an estimate from the budget, relative, that calls for a certified number
-_CHUNK = 50  # points that are answered together
+_CHUNK, _CHUNKS = 50, 200  # points that are answered together at most; so many parts show how far a grid is
+FIX_INPUT = 2  # code of a point that is no config
 _SIZES = ("size", "count", "group_size", "batch_size", "examples")
 _WHOLE = frozenset((*_SIZES, "steps", "redraw_every", "tasks", "ways", "shots", "queries"))  # last names of keys
-Answers = Sequence["tuple[Outcome, ...] | Exception"]
+Answers = Iterable[tuple[int, "tuple[Outcome, ...] | Exception"]]
 Pool = Callable[[Callable[["Chunk"], tuple["Outcome", ...]], Sequence["Chunk"]], Answers]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C came before a grid was finished.
+
+    Attributes:
+        outcomes: of the points that are finished, in their order.
+        count: how many points the grid has.
+    """
+
+    def __init__(self, outcomes: tuple["Outcome", ...], count: int) -> None:
+        """Keep what is finished."""
+        super().__init__()
+        self.outcomes = outcomes
+        self.count = count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,19 +180,23 @@ def over(text: str) -> Over:
     return Over(key=key, values=whole(values) if names[-1].key in _WHOLE else tuple(dict.fromkeys(values)))
 
 
-def sweep(base: Base, axes: Sequence[Over], pool: Pool) -> tuple[Outcome, ...]:
+def sweep(
+    base: Base, axes: Sequence[Over], pool: Pool, on_progress: OnProgress = ignore_progress
+) -> tuple[Outcome, ...]:
     """What every point of a grid costs.
 
     Args:
         base: the config.
         axes: at least one.
         pool: has a function answered for each of many arguments.
+        on_progress: is told which part is done, from 0 to 1.
 
     Returns:
         One outcome a point, the last axis changing fastest.
 
     Raises:
         InputError: an axis is there twice, there are too many points, or no point is a config.
+        Interrupted: Ctrl-C; it holds what is finished.
     """
     keys = tuple(axis.key for axis in axes)
     if len(set(keys)) < len(keys):
@@ -183,12 +205,24 @@ def sweep(base: Base, axes: Sequence[Over], pool: Pool) -> tuple[Outcome, ...]:
     if count > MOST_POINTS:
         raise InputError(f"--over: expected at most {MOST_POINTS} points, got {count}")
     points = tuple(product(*(axis.values for axis in axes)))
-    chunks = [Chunk(base=base, keys=keys, points=points[at : at + _CHUNK]) for at in range(0, count, _CHUNK)]
-    answers = pool(outcomes, chunks)
-    found = tuple(one for chunk, answer in zip(chunks, answers, strict=True) for one in _each(chunk, answer))
+    size = min(_CHUNK, max(1, count // _CHUNKS))
+    chunks = [Chunk(base=base, keys=keys, points=points[at : at + size]) for at in range(0, count, size)]
+    answers: dict[int, tuple[Outcome, ...] | Exception] = {}
+    try:
+        for number, answer in pool(outcomes, chunks):
+            answers[number] = answer
+            on_progress(len(answers) / len(chunks))
+    except KeyboardInterrupt:
+        raise Interrupted(_in_order(chunks, answers), count) from None
+    found = _in_order(chunks, answers)
     if all(one.code for one in found) and found[0].code == 2:
         _plan(chunks[0], points[0])  # whose error says most
     return found
+
+
+def _in_order(chunks: Sequence[Chunk], answers: Mapping[int, "tuple[Outcome, ...] | Exception"]) -> tuple[Outcome, ...]:
+    """Return the outcomes of the chunks that are answered."""
+    return tuple(one for number in sorted(answers) for one in _each(chunks[number], answers[number]))
 
 
 def _each(chunk: Chunk, answer: "tuple[Outcome, ...] | Exception") -> Iterator[Outcome]:
@@ -242,3 +276,18 @@ def cost(plan: Plan) -> tuple[float, Kind, str]:
 def _is_near(epsilon: float, plan: Plan) -> bool:
     """Whether an estimate is so close to the budget that only a certified number decides."""
     return plan.budget is not None and abs(epsilon - plan.budget.epsilon) <= NEAR * plan.budget.epsilon
+
+
+def subtitle(base: Base, axes: Sequence[Over], outcomes: Sequence[Outcome]) -> str:
+    """Return what the points of a grid have in common: the run, its unit, sampler, noise, delta.
+
+    Facts that the first and the last point share are taken for those of all, except what an axis changes.
+    """
+    known = [one for one in outcomes if one.code != FIX_INPUT]
+    ends = [known[0], known[-1]] if known else []
+    keys = [axis.key for axis in axes]
+    plans = [base.plan(f"{key}={value}" for key, value in zip(keys, one.values, strict=True)) for one in ends]
+    if not plans:
+        return ""
+    facts = shared(plans)
+    return f"{plans[0].name}: {facts}" if plans[0].name else facts

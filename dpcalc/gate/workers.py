@@ -95,17 +95,29 @@ class Workers(Generic[T, R]):
             in time; an OutOfMemoryError; a ChildProcessError for a task whose process died of it.
         """
         found: dict[int, R | Exception] = {}
-        waiting = deque(range(len(tasks)))
-        while len(found) < len(tasks) and time.monotonic() < deadline:
+        for number, answer in self.finished(tasks, deadline=deadline, seconds=seconds):
+            found[number] = answer
+            on_progress(len(found) / len(tasks))
+        late = OutOfTimeError("no answer within the time allowed")
+        return tuple(found.get(number, late) for number in range(len(tasks)))
+
+    def finished(
+        self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
+    ) -> Iterator[tuple[int, R | Exception]]:
+        """Yield (number of a task, its answer) as answers come, until all are there or the deadline has passed.
+
+        Arguments and answers are those of `answers`.
+        """
+        missing = len(tasks)
+        waiting = deque(range(missing))
+        while missing and time.monotonic() < deadline:
             self._assign(tasks, waiting, seconds)
             until = min((deadline, *(worker.until for worker in self._workers)))
             for number, answer in self._arrived(until):
-                found[number] = answer
-                on_progress(len(found) / len(tasks))
+                missing -= 1
+                yield number, answer
         for worker in self._busy():
             self._end(worker)
-        late = OutOfTimeError("no answer within the time allowed")
-        return tuple(found.get(number, late) for number in range(len(tasks)))
 
     def _busy(self) -> tuple[_Worker, ...]:
         """Return the processes that work on a task."""

@@ -14,10 +14,12 @@ class Axis:
     Attributes:
         name: what is measured, the column of a table: "steps", "epsilon".
         scale: LINEAR or LOG.
+        title: the same in words, for a picture; "" for the name.
     """
 
     name: str
     scale: str = LINEAR
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +31,18 @@ class Series:
         kind: what its numbers are.
         xs: increasing.
         ys: as many; None where there is no answer, infinite where there is no bound.
+        method: the accountant, where the name does not say it.
+        about: unit, adjacency and delta of the numbers, as far as lines of the chart differ in them.
+        is_reference: whether it is only there to compare with, such as guessing.
     """
 
     name: str
     kind: Kind
     xs: tuple[float, ...]
     ys: tuple[float | None, ...]
+    method: str = ""
+    about: str = ""
+    is_reference: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +66,7 @@ class Chart:
 
     Attributes:
         title: in one line.
+        subtitle: what all lines have in common: the run, its unit, sampler, noise, delta.
         x: the horizontal axis.
         y: the vertical axis.
         series: at least one.
@@ -65,6 +74,7 @@ class Chart:
     """
 
     title: str
+    subtitle: str = ""
     x: Axis
     y: Axis
     series: tuple[Series, ...]

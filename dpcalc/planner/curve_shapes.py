@@ -15,6 +15,7 @@ from dpcalc.mechanisms.discrete import DiscreteGaussian
 from dpcalc.planner.chart import LOG, Axis, Chart, Limit, Series
 from dpcalc.planner.describe import mechanism_text
 from dpcalc.planner.evaluate import delta_of, guarantee
+from dpcalc.planner.facts import own, shared
 from dpcalc.planner.goals import by_composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published_rdp import published_rdp
@@ -25,7 +26,7 @@ from dpcalc.release.tree import step_counts
 Told = Callable[[float], object]
 
 POINTS = 25
-_LEAST_RATE = 1e-3
+_LEAST_RATE = 1e-4
 _ROUND_OFF = 1e-12  # of the probability of an infinite loss
 _ORDERS = 1.25, 1.5, 1.75, *sorted({round(order) for order in np.geomspace(2, 64, POINTS)})
 
@@ -51,6 +52,16 @@ class Question:
         """The plan that tells where to draw."""
         return self.plans[0][1]
 
+    @property
+    def runs(self) -> tuple[Plan, ...]:
+        """The plans without their names."""
+        return tuple(plan for _, plan in self.plans)
+
+    def subtitle(self, *without: str) -> str:
+        """Return what all runs have in common, after the name of the only one."""
+        found = shared(self.runs, without=without)
+        return f"{self.plans[0][0]}: {found}" if len(self.plans) == 1 and self.plans[0][0] else found
+
     def named(self, label: str, what: str) -> str:
         """A line of one of several plans, or of the only one."""
         return f"{label}, {what}" if len(self.plans) > 1 else what
@@ -68,13 +79,15 @@ def profile(question: Question) -> Chart:
             question.told((number + (at + 1) / len(grid)) / len(question.plans))
         upper = tuple(one.delta for one in answers)
         lower = tuple(one.delta_lower for one in answers)
-        series.append(Series(name=question.named(label, "delta"), kind=Kind.UPPER, xs=grid, ys=upper))
+        name, about = question.named(label, "delta"), own(plan, question.runs, without=("delta",))
+        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, about=about))
         if any(one is not None for one in lower):
             name = question.named(label, "an actual data set")
-            series.append(Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower))
+            series.append(Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower, about=about))
     budgets = dict.fromkeys(plan.budget.epsilon for _, plan in question.plans if plan.budget)
     return Chart(
         title="delta over epsilon",
+        subtitle=question.subtitle("delta"),
         x=Axis(name="epsilon"),
         y=Axis(name="delta", scale=LOG),
         series=tuple(series),
@@ -88,19 +101,21 @@ def profile(question: Question) -> Chart:
 def tradeoff(question: Question) -> Chart:
     """True over false positive rates of the best attacker, in both directions, beside who guesses."""
     _of_one_method(question)
-    some = (*np.geomspace(_LEAST_RATE, 0.02, 8), *np.linspace(0.04, 0.98, POINTS), 0.999)
+    some = (*np.geomspace(_LEAST_RATE, 0.02, 12), *np.linspace(0.04, 0.98, POINTS), 0.999)
     grid = question.grid or tuple(map(float, some))
     series = []
     for label, plan in question.plans:
         present, absent = detected_both(by_composition(plan), grid)
         for name, found in (("in the data", present), ("not in the data", absent)):
             ys = tuple(map(float, found))
-            series.append(Series(name=question.named(label, name), kind=Kind.UPPER, xs=grid, ys=ys))
-    series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid))
+            about = own(plan, question.runs, without=("delta",))
+            series.append(Series(name=question.named(label, name), kind=Kind.UPPER, xs=grid, ys=ys, about=about))
+    series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
     return Chart(
         title="detections of the best attacker over false alarms",
-        x=Axis(name="false_positive_rate"),
-        y=Axis(name="true_positive_rate"),
+        subtitle=question.subtitle("delta"),
+        x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
+        y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate, upper bound"),
         series=tuple(series),
     )
 
@@ -116,19 +131,22 @@ def divergences(question: Question) -> Chart:
         if is_noiseless(plan):
             raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
         name, ys = question.named(label, "rdp"), _divergences(plan, grid)
+        about = own(plan, question.runs, without=("delta",))
         if any(y is not None for y in ys):
-            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys))
+            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about))
         whole = tuple(float(order) for order in sorted({round(order) for order in grid if order >= 2}))
         for one in published_rdp(plan):
             ys = tuple(_finite_or_none(one.divergence(int(order))) for order in whole)
-            series.append(Series(name=question.named(label, one.name), kind=one.kind, xs=whole, ys=ys))
+            name = question.named(label, one.name)
+            series.append(Series(name=name, kind=one.kind, xs=whole, ys=ys, about=about))
     if not series:
         told = ", ".join(dict.fromkeys(mechanism_text(phase) for _, plan in question.plans for phase in plan.phases))
         raise InputError(f"rdp: expected steps with finite divergences, got {told}; some losses are infinite")
     return Chart(
         title="Renyi divergence over its order",
+        subtitle=question.subtitle("delta"),
         x=Axis(name="order", scale=LOG),
-        y=Axis(name="rdp", scale=LOG),
+        y=Axis(name="rdp", scale=LOG, title="Renyi divergence"),
         series=tuple(series),
     )
 

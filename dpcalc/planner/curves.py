@@ -10,6 +10,7 @@ import numpy as np
 from dpcalc.errors import InputError
 from dpcalc.planner.chart import LINEAR, LOG, Axis, Chart, Limit, Series
 from dpcalc.planner.curve_shapes import POINTS, Question, divergences, profile, tradeoff
+from dpcalc.planner.facts import own
 from dpcalc.planner.figures import Figure, epsilon_by, kind_of
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.vary import is_refused, largest_group, noise_put, noise_scaled, with_level
@@ -19,6 +20,8 @@ _WIDTH = 4.0  # factor by which noise is varied to both sides
 _STRETCH = 8.0  # likewise of a rate or size
 _LARGEST_GROUP, _LARGEST_NESTED = 16, 4  # drawn by default; a group in nested frames can lie in many ways
 _MANY = 100.0  # ratio of numbers that calls for a logarithmic axis
+_ON_AXIS = {"noise_multiplier": "noise", "noise_multiplier factor": "noise", "rate": "sampling", "size": "sampling"}
+_ROUND_OFF = 1e-3  # of a pass: an end so close to a whole number is that number
 
 
 def curve(kind: str, question: Question) -> Chart:
@@ -56,7 +59,7 @@ def after(plan: Plan, steps: int) -> Plan:
 def _over_epochs(question: Question) -> Chart:
     """Epsilon after so many passes over the outermost level that is not drawn whole, as `training.epochs` counts."""
     whole = question.first.steps * float(_pass(_only(question.first)))
-    grid = tuple(map(float, question.grid or np.linspace(whole / POINTS, whole, POINTS)))
+    grid = tuple(map(float, question.grid or _round_numbers(whole)))
 
     def put(plan: Plan) -> Callable[[float], Plan]:
         rate = _pass(_only(plan))
@@ -135,12 +138,23 @@ def _epsilon_chart(
         for at, x in enumerate(grid):
             found.append(epsilon_by(putting(float(x)), method))
             question.told((number + (at + 1) / len(grid)) / len(lines))
-        names = _names(question, label, _answering(found, method))
+        shown = _answering(found, method)
         told = {one.kind for one in found if one.epsilon is not None}
         kind = told.pop() if len(told) == 1 else kinds[number]
-        series.append(Series(name=names, kind=kind, xs=tuple(map(float, grid)), ys=tuple(one.epsilon for one in found)))
+        series.append(
+            Series(
+                name=_names(question, label, shown),
+                kind=kind,
+                xs=tuple(map(float, grid)),
+                ys=tuple(one.epsilon for one in found),
+                method=shown,
+                about=own(plan, question.runs),
+            )
+        )
+    deltas = {plan.delta for plan in question.runs}
     return Chart(
-        title=f"epsilon over {name}, delta = {question.first.delta!r}",
+        title=f"epsilon over {name}" + (f", delta = {question.first.delta!r}" if len(deltas) == 1 else ""),
+        subtitle=question.subtitle("delta", _ON_AXIS.get(name, "")),
         x=Axis(name=name, scale=scale),
         y=Axis(name="epsilon", scale=_scale(series)),
         series=tuple(series),
@@ -169,6 +183,16 @@ def _names(question: Question, label: str, what: str) -> str:
     if len(question.plans) == 1:
         return what
     return f"{label}, {what}" if what == "budget" or len(question.methods) > 1 else label
+
+
+def _round_numbers(end: float) -> tuple[float, ...]:
+    """Return multiples of 1, 2 or 5 times a power of ten up to an end, some POINTS of them, and the end itself."""
+    least = end / POINTS * (1 - _ROUND_OFF)
+    power = math.floor(math.log10(least))
+    step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= least)
+    count = math.floor(end / step + _ROUND_OFF)
+    found = [float(step * number) for number in range(1, count + 1)]
+    return (*found, *([end] if not found or end > found[-1] * (1 + _ROUND_OFF) else []))
 
 
 def _whole(grid: Iterable[float]) -> tuple[float, ...]:

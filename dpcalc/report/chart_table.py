@@ -20,12 +20,32 @@ if TYPE_CHECKING:
     from dpcalc.planner.chart import Chart, Series
 
 NO_ANSWER = "-"
+LOWER = "lower"  # the method whose name is what its numbers are
+KINDS = {
+    Kind.UPPER: "upper bound",
+    Kind.LOWER: "lower bound",
+    Kind.ESTIMATE: "estimate",
+    Kind.APPROXIMATION: "approximation",
+    Kind.AS_PUBLISHED: "as published",
+}
 
 
 def label(series: Series) -> str:
-    """The name of a line, with what it is where that is no bound."""
-    name = visible(series.name)
-    return name if series.kind is Kind.UPPER else f"{name} ({series.kind})"
+    """Return the name of a line for a table, with what it is where that is no upper bound."""
+    name = visible(", ".join(filter(None, (series.name, series.about))))
+    says_so = series.kind is Kind.UPPER or series.is_reference or series.name.endswith(str(series.kind))
+    return name if says_so else f"{name} ({series.kind})"
+
+
+def legend(series: Series) -> str:
+    """Return the name of a line for a legend: what it is of, by which method, and what its numbers are."""
+    if series.is_reference:
+        return visible(series.name)
+    method = "" if series.method in {series.name, series.name.rpartition(", ")[2]} else series.method
+    kind = "" if KINDS[series.kind] in series.name else KINDS[series.kind]
+    what = ", ".join(filter(None, (method, kind, series.about)))
+    name = series.name.removesuffix(LOWER).removesuffix(", ") if series.kind is Kind.LOWER else series.name
+    return visible(": ".join(filter(None, (name, what))))
 
 
 def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
@@ -63,13 +83,14 @@ def chart_json(kind: str, chart: Chart, configs: Sequence[Loaded]) -> str:
     """The output of `curve --json`."""
     fields = {
         "curve": kind,
-        "configs": [{"path": one.path, "name": one.plan.name, "config_hash": one.config_hash} for one in configs],
+        "configs": [_config(one) for one in configs],
         "x": {"name": chart.x.name, "scale": chart.x.scale},
         "y": {"name": chart.y.name, "scale": chart.y.scale},
         "series": [
             {
                 "name": one.name,
                 "kind": str(one.kind),
+                "method": one.method or None,
                 "points": [
                     {"x": x, "y": finite(y), "answer": y is not None} for x, y in zip(one.xs, one.ys, strict=True)
                 ],
@@ -80,6 +101,20 @@ def chart_json(kind: str, chart: Chart, configs: Sequence[Loaded]) -> str:
         "diagnostics": [finding_fields(item) for one in configs for item in findings(one.diagnostics)],
     }
     return document("curve", fields)
+
+
+def _config(loaded: Loaded) -> dict[str, object]:
+    """Return which config some lines are of, and what their numbers are about."""
+    plan = loaded.plan
+    return {
+        "path": loaded.path,
+        "name": plan.name,
+        "config_hash": loaded.config_hash,
+        "unit": plan.unit_name,
+        "adjacency": str(plan.adjacency),
+        "group_size": plan.group_size,
+        "delta": plan.delta,
+    }
 
 
 def x_text(x: float) -> str:
@@ -96,7 +131,7 @@ def _cell(y: float | None, kind: Kind) -> str:
 
 def _column(series: Series) -> str:
     """The header of a column of CSV; a text that begins like a formula would be run by a spreadsheet."""
-    name = f"{visible(series.name)} ({series.kind})"
+    name = f"{visible(', '.join(filter(None, (series.name, series.about))))} ({series.kind})"
     return f"'{name}" if name[0] in "=+-@" else name
 
 

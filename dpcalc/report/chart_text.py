@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
-from dpcalc.report.chart_table import label, x_text
+from dpcalc.report.chart_table import legend, x_text
+from dpcalc.report.ticks import round_ticks
 
 if TYPE_CHECKING:
     from dpcalc.planner.chart import Axis, Chart, Series
@@ -49,10 +51,13 @@ class _Scale:
         part = ((math.log(value) if self.is_log else value) - self.low) / (self.high - self.low)
         return part * (self.size - 1) if -1e-9 <= part <= 1 + 1e-9 else None
 
-    def value(self, place: float) -> float:
-        """The value at a place."""
-        found = self.low + (self.high - self.low) * (place / (self.size - 1))
-        return math.exp(found) if self.is_log else found
+    def ticks(self, most: int) -> tuple[tuple[float, float], ...]:
+        """Return round numbers on the axis, each with its place."""
+        low, high = (math.exp(self.low), math.exp(self.high)) if self.is_log else (self.low, self.high)
+        if not 0 < high - low < math.inf:
+            return ()
+        places = ((value, self.place(value)) for value in round_ticks(low, high, most=most, is_log=self.is_log))
+        return tuple((value, place) for value, place in places if place is not None)
 
 
 def chart_text(chart: Chart, *, width: int) -> str:
@@ -70,20 +75,26 @@ def chart_text(chart: Chart, *, width: int) -> str:
     ys += [limit.value for limit in chart.limits if limit.axis == "y"]
     xs = [x for one in chart.series for x in one.xs]
     down = _Scale.of(chart.y, ys, height)
-    ticks = {round(row * (height - 1) / _TICKS): "" for row in range(_TICKS + 1)}
-    labels = {row: f"{down.value(row):.3g}" for row in ticks}
-    margin = max(map(len, labels.values()))
+    labels = {round(place): x_text(value) for value, place in down.ticks(_TICKS + 1)}
+    margin = max(map(len, labels.values()), default=0)
     across = _Scale.of(chart.x, xs, max(_LEAST_WIDTH, max(width, 60) - margin - 2))
     cells = _canvas(chart, across, down)
-    lines = [visible(chart.title), visible(chart.y.name)]
+    lines = [*_wrapped(chart.title, width), *_wrapped(chart.subtitle, width), visible(chart.y.title or chart.y.name)]
     for row in range(height - 1, -1, -1):
         tick = labels.get(row, "")
         lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[row])}".rstrip())
     lines += [f"{'':>{margin}} +{'-' * across.size}", _below(across, margin)]
-    lines.append(f"{visible(chart.x.name):^{across.size + margin + 2}}".rstrip())
-    legend = [f"{mark} {label(one)}" for mark, one in _marked(chart.series)]
-    legend += [f"{'-' if limit.axis == 'y' else ':'} {visible(limit.name)} {limit.value!r}" for limit in chart.limits]
-    return "".join(f"{line}\n" for line in (*lines, *legend))
+    lines.append(f"{visible(chart.x.title or chart.x.name):^{across.size + margin + 2}}".rstrip())
+    for mark, one in _marked(chart.series):
+        lines += _wrapped(f"{mark} {legend(one)}", width)
+    for limit in chart.limits:
+        lines += _wrapped(f"{'-' if limit.axis == 'y' else ':'} {limit.name} {limit.value!r}", width)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return a text as lines of at most the terminal's width."""
+    return textwrap.wrap(visible(text), max(width, 60), subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _marked(series: Sequence[Series]) -> Iterable[tuple[str, Series]]:
@@ -127,9 +138,9 @@ def _points(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[int,
 def _below(across: _Scale, margin: int) -> str:
     """The numbers below the horizontal axis."""
     line = [" "] * (across.size + margin + 2)
-    for tick in range(_TICKS + 1):
-        at = tick * (across.size - 1) / _TICKS
-        text = x_text(float(f"{across.value(at):.3g}"))
+    for value, at in across.ticks(_TICKS + 1):
+        text = x_text(value)
         start = min(max(round(at) + margin + 2 - len(text) // 2, 0), len(line) - len(text))
-        line[start : start + len(text)] = text
+        if "".join(line[max(start - 1, 0) : start + len(text) + 1]).strip() == "":
+            line[start : start + len(text)] = text
     return "".join(line).rstrip()

@@ -6,15 +6,16 @@ from __future__ import annotations
 import io
 import math
 import os
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpcalc.config.diagnostics import visible
 from dpcalc.errors import InputError
 from dpcalc.planner.chart import LOG
-from dpcalc.report.chart_table import label
+from dpcalc.report.chart_table import legend
 from dpcalc.report.rounding import rounded_up
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _STYLES = ("-", "--", "-.", ":")  # with the markers, lines differ without colou
 _MARKERS = "oxs^vD*+"
 _WIDE = 1e3  # ratio of ends from which on only powers of ten are named
 _MOST_NUMBERS, _MOST_TICKS = 150, 12  # that a map has room for
+_LINE, _HALF = 110, 45  # characters of a small line, and of a legend's entry that leaves room for one beside it
 _DASHES = ((6, 3), (2, 2), (8, 2, 2, 2))  # of limits
 _FIXED = {
     "svg.hashsalt": "dpcalc",  # the same chart, the same bytes
@@ -90,43 +92,55 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
 
 
 def _chart(axes: Axes, chart: Chart) -> None:
-    """Lines, limits, names; of lines that coincide the first is the widest."""
+    """Draw lines, limits and names.
+
+    Of lines that coincide the first is wide and pale, and each has markers at points of its own, so that all are seen.
+    """
     from matplotlib.ticker import LogLocator
 
     axes.set_xscale(chart.x.scale)
     axes.set_yscale(chart.y.scale)
     for number, one in enumerate(chart.series):
         shown = [math.nan if y is None or not math.isfinite(y) else y for y in one.ys]
-        axes.plot(
-            one.xs,
-            shown,
-            linestyle=_STYLES[number % len(_STYLES)],
-            linewidth=max(1.2, 2.8 - 0.7 * number),
-            marker=_MARKERS[number % len(_MARKERS)],
-            markersize=4,
-            label=words(label(one)),
-            gid=f"series-{number}",
-        )
+        first = number == 0 and len(chart.series) > 1
+        reference: dict[str, Any] = {"color": "gray", "linestyle": ":", "linewidth": 1.2}
+        style: dict[str, Any] = {
+            "linestyle": _STYLES[number % len(_STYLES)],
+            "linewidth": 4.5 if first else 1.6,
+            "alpha": 0.5 if first else 1.0,
+            "marker": _MARKERS[number % len(_MARKERS)],
+            "markersize": 5,
+            "markevery": (number % 4, min(4, max(1, len(chart.series)))),
+        }
+        drawn = reference if one.is_reference else style
+        axes.plot(one.xs, shown, label=words(legend(one)), gid=f"series-{number}", **drawn)
     for number, limit in enumerate(chart.limits):
         draw = axes.axhline if limit.axis == "y" else axes.axvline
-        style = (0, _DASHES[number % len(_DASHES)])
+        dashes = (0, _DASHES[number % len(_DASHES)])
         name = words(f"{limit.name} {limit.value!r}")
-        draw(limit.value, color="black", linewidth=1, linestyle=style, label=name, gid=f"limit-{number}")
+        draw(limit.value, color="black", linewidth=1, linestyle=dashes, label=name, gid=f"limit-{number}")
     if chart.x.scale == LOG:
         low, high = axes.get_xlim()
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < _WIDE * low else (1.0,)))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
         axes.xaxis.set_minor_formatter("")
-    axes.set_title(words(chart.title))
-    axes.set_xlabel(words(chart.x.name))
-    axes.set_ylabel(words(chart.y.name))
+    _titled(axes, chart.title, chart.subtitle)
+    axes.set_xlabel(words(chart.x.title or chart.x.name))
+    axes.set_ylabel(words(chart.y.title or chart.y.name))
     axes.grid(visible=True, alpha=0.3)
-    axes.legend()
+    longest = max(len(legend(one)) for one in chart.series)
+    axes.figure.legend(loc="outside lower center", ncols=2 if longest < _HALF else 1, fontsize=9)
+
+
+def _titled(axes: Axes, title: str, subtitle: str) -> None:
+    """Put the title above the figure and the facts in small letters below it."""
+    axes.figure.suptitle(words(title))
+    axes.set_title("\n".join(map(words, textwrap.wrap(subtitle, _LINE, break_on_hyphens=False))), fontsize=8)
 
 
 def words(text: str) -> str:
-    """A text as people read it, and never as a formula."""
-    return visible(text).replace("_", " ").replace("$", r"\$")
+    """Return a text as it is written, keys with their underscores, and never read as a formula."""
+    return visible(text).replace("$", r"\$")
 
 
 def _drawn(draw: Callable[[Figure], object], ending: str) -> bytes:
@@ -146,28 +160,31 @@ def _drawn(draw: Callable[[Figure], object], ending: str) -> bytes:
     return file.getvalue()
 
 
-def heat_picture(axes: tuple[Over, Over], outcomes: Sequence[Outcome], ending: str) -> bytes:
-    """A grid over two keys as a map, with the line where epsilon reaches the budget.
+def heat_picture(axes: tuple[Over, Over], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = "") -> bytes:
+    """A grid over two keys as a map, with a line between the cells within the budget and those over it.
 
     Args:
         axes: the first goes up, the second across.
         outcomes: in their order; what has no finite epsilon stays empty.
+        subtitle: what all cells have in common.
         ending: one of FORMATS.
 
     Returns:
         The content of a file; the same grid gives the same bytes.
     """
-    return _drawn(lambda figure: _heat(figure, axes, outcomes), ending)
+    return _drawn(lambda figure: _heat(figure, axes, outcomes, subtitle), ending)
 
 
-def _heat(figure: Figure, axes: tuple[Over, Over], outcomes: Sequence[Outcome]) -> None:
-    """Cells, their numbers where there is room, the budget's line."""
+def _heat(figure: Figure, axes: tuple[Over, Over], outcomes: Sequence[Outcome], subtitle: str) -> None:
+    """Draw cells, their numbers where there is room, and the line of the budget."""
     import numpy as np
+    from matplotlib.collections import LineCollection
     from matplotlib.colors import LogNorm
 
     up, across = axes
+    width = len(across.values)
     found = [one.epsilon if one.epsilon is not None and 0 < one.epsilon < math.inf else math.nan for one in outcomes]
-    epsilons = np.array(found).reshape(len(up.values), len(across.values))
+    epsilons = np.array(found).reshape(len(up.values), width)
     shown = epsilons[np.isfinite(epsilons)]
     norm = LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
     plot = figure.add_subplot()
@@ -178,15 +195,26 @@ def _heat(figure: Figure, axes: tuple[Over, Over], outcomes: Sequence[Outcome]) 
             if math.isfinite(value):
                 style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}
                 plot.text(column, row, rounded_up(value), ha="center", va="center", fontsize=7, bbox=style)
-    budget = outcomes[0].budget
-    whole = min(epsilons.shape) > 1 and shown.size == epsilons.size
-    if budget and whole and all(one.budget == budget for one in outcomes):
-        plot.contour(np.log(epsilons), levels=[math.log(budget)], colors="black", linestyles="dashed")
-        plot.set_title(words(f"epsilon, dashed: budget {budget!r}"))
-    else:
-        plot.set_title("epsilon")
+    budgets = {one.budget for one in outcomes if one.epsilon is not None}
+    budget = next(iter(budgets)) if len(budgets) == 1 else None
+    edges = _edges([[one.fits for one in outcomes[at : at + width]] for at in range(0, len(outcomes), width)])
+    plot.add_collection(LineCollection(edges, colors="black", linewidths=2, gid="budget"))
+    note = "" if budget is None else f"; line: budget {budget!r}" if edges else f"; budget {budget!r}"
+    _titled(plot, f"epsilon{note}", subtitle)
     for axis, values, numbers in ((plot.xaxis, across.values, across.numbers), (plot.yaxis, up.values, up.numbers)):
         some = range(0, len(values), max(1, math.ceil(len(values) / _MOST_TICKS)))
         axis.set_ticks(list(some), [values[at] if numbers is None else f"{numbers[at]:.3g}" for at in some])
     plot.set_xlabel(words(across.key))
     plot.set_ylabel(words(up.key))
+
+
+def _edges(fits: Sequence[Sequence[bool | None]]) -> list[list[tuple[float, float]]]:
+    """Return the edges between cells that keep to the budget and cells that do not; none beside unknown cells."""
+    edges = []
+    for row, cells in enumerate(fits):
+        for column, one in enumerate(cells):
+            if column + 1 < len(cells) and {one, cells[column + 1]} == {True, False}:
+                edges.append([(column + 0.5, row - 0.5), (column + 0.5, row + 0.5)])
+            if row + 1 < len(fits) and {one, fits[row + 1][column]} == {True, False}:
+                edges.append([(column - 0.5, row + 0.5), (column + 0.5, row + 0.5)])
+    return edges

@@ -54,8 +54,8 @@ def sweep_csv(axes: Sequence[Over], outcomes: Sequence[Outcome]) -> str:
     return text.getvalue()
 
 
-def sweep_json(axes: Sequence[Over], outcomes: Sequence[Outcome], *, path: str) -> str:
-    """The output of `sweep --json`."""
+def sweep_json(axes: Sequence[Over], outcomes: Sequence[Outcome], *, path: str, is_complete: bool = True) -> str:
+    """The output of `sweep --json`; `is_complete` says whether all points of the grid are there."""
     points = [
         {
             "values": dict(zip((axis.key for axis in axes), map(_value, one.values), strict=True)),
@@ -70,7 +70,7 @@ def sweep_json(axes: Sequence[Over], outcomes: Sequence[Outcome], *, path: str) 
         for one in outcomes
     ]
     over = [{"key": axis.key, "values": [_value(value) for value in axis.values]} for axis in axes]
-    return document("sweep", {"config": {"path": path}, "over": over, "points": points})
+    return document("sweep", {"config": {"path": path}, "over": over, "complete": is_complete, "points": points})
 
 
 def _value(text: str) -> float | str:
@@ -86,13 +86,13 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     fits = Counter(one.fits for one in outcomes)
     kinds = Counter(one.kind for one in outcomes if one.epsilon is not None)
     unknown = sum(one.epsilon is None for one in outcomes)
-    words = [f"{len(outcomes)} points", f"{kinds[Kind.ESTIMATE]} by estimate", f"{kinds[Kind.UPPER]} certified"]
-    words += [f"{fits[True]} within the budget", f"{fits[False]} over it"] if fits[True] or fits[False] else []
-    words += [f"{unknown} without an answer"] if unknown else []
+    words = [f"{len(outcomes):,} points", f"{kinds[Kind.ESTIMATE]:,} by estimate", f"{kinds[Kind.UPPER]:,} certified"]
+    words += [f"{fits[True]:,} within the budget", f"{fits[False]:,} over it"] if fits[True] or fits[False] else []
+    words += [f"{unknown:,} without an answer"] if unknown else []
     return ", ".join(words)
 
 
-def sweep_chart(axis: Over, outcomes: Sequence[Outcome]) -> Chart:
+def sweep_chart(axis: Over, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
     """The chart of a grid over one key: estimates and certified numbers in two lines where there are both."""
     ordered = sorted(outcomes, key=lambda one: float(one.values[0]))
     xs = tuple(float(one.values[0]) for one in ordered)
@@ -100,11 +100,14 @@ def sweep_chart(axis: Over, outcomes: Sequence[Outcome]) -> Chart:
     for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
         if any(one.kind is kind and one.epsilon is not None for one in ordered):
             ys = tuple(one.epsilon if one.kind is kind else None for one in ordered)
-            series.append(Series(name=name, kind=kind, xs=xs, ys=ys))
+            methods = {one.method for one in ordered if one.kind is kind and one.method}
+            method = methods.pop() if len(methods) == 1 else ""
+            series.append(Series(name=name, kind=kind, xs=xs, ys=ys, method=method))
     shown = [one.epsilon for one in ordered if one.epsilon is not None and 0 < one.epsilon < math.inf]
     budgets = {one.budget for one in ordered}
     return Chart(
         title=f"epsilon over {axis.key}",
+        subtitle=subtitle,
         x=Axis(name=axis.key, scale=LOG if min(xs) > 0 and max(xs) > _MANY * min(xs) else LINEAR),
         y=Axis(name="epsilon", scale=LOG if shown and max(shown) > _MANY * min(shown) else LINEAR),
         series=tuple(series) or (Series(name="no answer", kind=Kind.ESTIMATE, xs=xs, ys=(None,) * len(xs)),),

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import stat
 import sys
 
@@ -61,6 +62,51 @@ def test_several_configs_and_none(real, file, tmp_path):
     assert told.code == 0, told.err
     alone = rows(told)
     assert alone[1]["pld (upper)"] == rows(real(*STEPS, first, "--csv"))[1]["pld (upper)"]
+
+
+def test_every_line_says_what_it_is_about_where_lines_differ(real, file, tmp_path):
+    """The title once stated the first config's delta for all."""
+    first, second = str(file()), tmp_path / "b.yaml"
+    second.write_text(FLAT.replace("clinic", "other").replace("1e-5", "1e-8"), encoding="utf-8")
+    head, *lines = real(*STEPS, first, str(second), "--csv").out.splitlines()
+    assert head == 'steps,"clinic, delta 1e-05 (upper)","other, delta 1e-08 (upper)"'
+    alone = real("epsilon", str(second), "--json")
+    epsilon = json.loads(alone.out)["guarantee"]["epsilon"]
+    assert lines[-1].split(",")[-1] == repr(epsilon)
+    assert real(*STEPS, first, str(second), "--plot", "a.svg").code == 0
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">epsilon over steps<" in picture
+    assert "clinic: pld, upper bound, delta 1e-05" in picture
+    assert "other: pld, upper bound, delta 1e-08" in picture
+    document = json.loads(real(*STEPS, first, str(second), "--json").out)
+    assert [one["delta"] for one in document["configs"]] == [1e-5, 1e-8]
+
+
+def test_a_picture_names_its_run(real, file, tmp_path):
+    assert real(*STEPS, str(file()), "--plot", "a.svg").code == 0
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">epsilon over steps, delta = 1e-05<" in picture
+    assert re.search(">clinic: unit example; add-remove; .*Poisson; gaussian, noise multiplier 1.1<", picture)
+
+
+def test_epochs_are_round_numbers(real, file):
+    """600 passes of 1.0001 of the data each once read 2.00008, 4.00015, 10.0004."""
+    words = ("--unset", "training.steps", "--set", "training.epochs=50", "--csv")
+    told = rows(real("curve", "epochs", str(file()), *words))
+    assert [row["epochs"] for row in told] == [str(2 * number) for number in range(1, 26)]
+
+
+def test_a_trade_off_shows_small_false_positive_rates(real, file):
+    document = json.loads(real("curve", "tradeoff", str(file()), "--json").out)
+    assert document["x"]["scale"] == "log"
+    assert min(point["x"] for point in document["series"][0]["points"]) <= 1e-4
+
+
+def test_the_best_of_several_runs_is_labelled_with_its_accountant(real, file):
+    words = ("curve", "sigma", str(file()), "--set", "tuning.mean=10", "--range", "1.1,2")
+    assert real(*words).out.splitlines()[0].split() == ["noise_multiplier", "rdp"]
+    epsilon = json.loads(real("epsilon", str(file()), "--set", "tuning.mean=10", "--json").out)
+    assert epsilon["guarantee"]["method"] == "rdp"
 
 
 def test_a_picture_beside_the_answer(real, file, tmp_path):

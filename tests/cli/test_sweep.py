@@ -120,9 +120,33 @@ def test_ctrl_c_leaves_nothing_behind(file, tmp_path):
     while not children.read_text(encoding="utf-8") and time.monotonic() < end:
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=30)
-    assert (running.returncode, out) == (130, b"")
+    out, err = running.communicate(timeout=60)
+    finished = len(out.splitlines()[1:])
+    assert running.returncode == 130
+    assert f"interrupted: {finished:,} of 5,000 points are finished" in err.decode()
     assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+def test_ctrl_c_keeps_what_is_finished(real, file, monkeypatch, tmp_path):
+    def stopped(function, tasks):
+        yield 1, function(tasks[1])
+        yield 0, function(tasks[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpcalc.gate.pools.here", stopped)
+    words = ("sweep", str(file()), "--over", "training.steps=100,200,300", "--plot", "a.svg")
+    table = real(*words)
+    assert table.code == 130
+    assert [line.split()[0] for line in table.out.splitlines()] == ["training.steps", "100", "200"]
+    assert table.err.endswith("interrupted: 2 of 3 points are finished; a.svg was not written\n")
+    assert not (tmp_path / "a.svg").exists()
+    rows = list(csv.DictReader(io.StringIO(real(*words, "--csv").out)))
+    assert [row["training.steps"] for row in rows] == ["100", "200"]
+    document = json.loads(real(*words, "--json").out)
+    assert (document["complete"], len(document["points"])) == (False, 2)
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(real(*words[:4], "--json").out)["complete"] is True
 
 
 @pytest.mark.slow

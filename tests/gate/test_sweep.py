@@ -11,7 +11,7 @@ from dpcalc.config.loading import NOTHING
 from dpcalc.errors import InputError
 from dpcalc.gate import pools
 from dpcalc.gate.grid import grid, whole
-from dpcalc.gate.sweep import Base, Outcome, Over, outcomes, over, sweep
+from dpcalc.gate.sweep import Base, Interrupted, Outcome, Over, outcomes, over, sweep
 from dpcalc.guarantee import Kind
 from dpcalc.planner.evaluate import guarantee
 
@@ -73,12 +73,39 @@ def test_where_no_point_is_a_config_its_error_is_raised():
 
 def test_a_pool_that_loses_a_chunk_loses_its_points_only():
     def forgetful(function, chunks):
-        return [ChildProcessError("it died"), *map(function, chunks[1:])]
+        return enumerate([ChildProcessError("it died"), *map(function, chunks[1:])])
 
-    axis = Over(key="training.steps", values=tuple(map(str, range(100, 152))))  # two chunks
+    axis = Over(key="training.steps", values=tuple(map(str, range(100, 104))))
     found = sweep(BASE, (axis,), forgetful)
-    assert [one.code for one in found] == [3] * 50 + [0] * 2
+    assert [one.code for one in found] == [3, 0, 0, 0]
     assert found[0].error == "it died"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (3, 0, 2)])
+def test_what_is_finished_at_ctrl_c_is_kept_in_order(order):
+    def stopped(function, chunks):
+        for number in order:
+            yield number, function(chunks[number])
+        raise KeyboardInterrupt
+
+    steps, told = ("100", "200", "300", "400"), []
+    with pytest.raises(Interrupted) as caught:
+        sweep(BASE, (Over(key="training.steps", values=steps),), stopped, told.append)
+    assert caught.value.count == 4
+    assert [one.values for one in caught.value.outcomes] == [(steps[number],) for number in sorted(order)]
+    assert all(one.epsilon for one in caught.value.outcomes)
+    assert told == [0.25, 0.5, 0.75]
+
+
+def test_large_grids_are_answered_in_chunks_of_limited_size():
+    def counting(_, chunks):
+        sizes.extend(len(chunk.points) for chunk in chunks)
+        return enumerate(tuple(Outcome(values=point) for point in chunk.points) for chunk in chunks)
+
+    for count, largest in ((100, 1), (1_000, 5), (20_000, 50)):
+        sizes = []
+        sweep(BASE, (Over(key="training.steps", values=tuple(map(str, range(count)))),), counting)
+        assert (sum(sizes), max(sizes)) == (count, largest)
 
 
 def test_flags_alone():
@@ -92,9 +119,7 @@ def test_processes_tell_the_same():
     told = []
     axis = Over(key="training.steps", values=tuple(map(str, range(100, 160))))
     beside = sweep(
-        BASE,
-        (axis,),
-        lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None, on_progress=told.append),
+        BASE, (axis,), lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None), told.append
     )
     assert beside[:2] == sweep(BASE, (Over(key="training.steps", values=("100", "101")),), pools.here)
     assert told[-1] == 1
@@ -111,9 +136,8 @@ def test_a_dask_cluster_tells_the_same():
         there = sweep(
             BASE,
             (axis,),
-            lambda function, chunks: pools.dask(
-                function, chunks, scheduler=address, memory=None, on_progress=told.append
-            ),
+            lambda function, chunks: pools.dask(function, chunks, scheduler=address, memory=None),
+            told.append,
         )
     assert there == here
     assert told[-1] == 1
@@ -126,9 +150,7 @@ def test_ten_thousand_flat_configs_within_a_minute_of_two_processors():
         Over(key="training.steps", values=whole(grid("100:20000:100:log", option=""))),
     )
     before = os.times()
-    found = sweep(
-        BASE, axes, lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None, on_progress=float)
-    )
+    found = sweep(BASE, axes, lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None))
     after = os.times()
     assert len(found) == 10_000
     assert not any(one.code for one in found)

@@ -7,6 +7,7 @@ from dpcalc.planner.chart import LOG, Axis, Chart, Limit, Series
 
 CHART = Chart(
     title="epsilon over epochs, delta = 1e-05",
+    subtitle="the run: unit example",
     x=Axis(name="epochs"),
     y=Axis(name="epsilon"),
     series=(

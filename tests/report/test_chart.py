@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
 from dpcalc.planner.chart import Axis, Chart, Limit, Series
-from dpcalc.report.chart_table import chart_csv, chart_json, chart_rows
+from dpcalc.report.chart_table import chart_csv, chart_json, chart_rows, legend
 from dpcalc.report.chart_text import chart_text
 from dpcalc.report.plot import chart_picture, picture_format
+from dpcalc.report.ticks import round_ticks
 
 from .charts import CHART, LOGARITHMIC
 
@@ -40,7 +41,8 @@ def test_csv_has_every_number_in_full():
 
 
 def test_json_has_no_infinity():
-    loaded = SimpleNamespace(path="a.yaml", plan=SimpleNamespace(name="clinic"), config_hash="0", diagnostics=())
+    plan = SimpleNamespace(name="clinic", unit_name="task", adjacency="add-remove", group_size=1, delta=1e-5)
+    loaded = SimpleNamespace(path="a.yaml", plan=plan, config_hash="0", diagnostics=())
     document = json.loads(chart_json("epochs", CHART, [loaded]), parse_constant=pytest.fail)
     _, pld, estimate = document["series"]
     assert pld["points"][2] == {"x": 75.0, "y": None, "answer": False}
@@ -102,6 +104,52 @@ def test_no_data_break_a_chart(points, scales, limit):
     assert all(one.isprintable() for one in lines)
 
 
+def line(name, kind, **more):
+    return Series(name=name, kind=kind, xs=(1.0,), ys=(2.0,), **more)
+
+
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        (line("pld", Kind.UPPER, method="pld"), "pld: upper bound"),
+        (line("clinic", Kind.UPPER, method="pld"), "clinic: pld, upper bound"),
+        (line("clinic, rdp", Kind.UPPER, method="rdp"), "clinic, rdp: upper bound"),
+        (line("lower", Kind.LOWER, method="lower"), "lower bound"),
+        (line("clinic, lower", Kind.LOWER, method="lower"), "clinic: lower bound"),
+        (line("guessing", Kind.LOWER, is_reference=True), "guessing"),
+        (line("inversion", Kind.ESTIMATE, method="inversion"), "inversion: estimate"),
+        (line("a_b", Kind.UPPER, method="pld", about="unit user, delta 1e-08"),
+         "a_b: pld, upper bound, unit user, delta 1e-08"),
+    ],
+)  # fmt: skip
+def test_a_legend_says_method_and_kind_once(series, expected):
+    assert legend(series) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_log", "expected"),
+    [
+        (0.0, 4.7, False, (0, 1, 2, 3, 4)),
+        (0.0, 50.0, False, (0, 10, 20, 30, 40, 50)),
+        (0.83, 1.31, False, (0.9, 1.0, 1.1, 1.2, 1.3)),
+        (1e-4, 1.0, True, (1e-4, 1e-3, 1e-2, 1e-1, 1.0)),
+        (1e-12, 1.0, True, (1e-12, 1e-9, 1e-6, 1e-3, 1.0)),
+        (0.5, 4.0, True, (1, 2, 3, 4)),
+        (-3.0, 3.0, False, (-2, 0, 2)),
+    ],
+)
+def test_ticks_are_round_numbers(low, high, is_log, expected):
+    assert round_ticks(low, high, most=6, is_log=is_log) == pytest.approx(expected)
+
+
+@given(low=st.floats(-1e6, 1e6), span=st.floats(1e-3, 1e6), most=st.integers(2, 9))
+def test_ticks_lie_on_the_axis_and_are_few(low, span, most):
+    ticks = round_ticks(low, low + span, most=most, is_log=False)
+    assert 2 <= len(ticks) <= most
+    assert all(low - 1e-6 * span <= tick <= low + span * (1 + 1e-6) for tick in ticks)
+    assert list(ticks) == sorted(set(ticks))
+
+
 def svg(chart):
     return ET.fromstring(chart_picture(chart, "svg"))  # noqa: S314  our own, of a moment ago
 
@@ -134,8 +182,8 @@ def test_the_data_are_in_the_picture(chart, scale):
 def test_names_and_limits_are_in_the_picture_as_text():
     root = svg(CHART)
     texts = {"".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")}
-    assert {"epsilon over epochs, delta = 1e-05", "epochs", "pld", "budget 3.0"} <= texts
-    assert "clinic $x$ (estimate)" in texts
+    assert {"epsilon over epochs, delta = 1e-05", "epochs", "pld: upper bound", "budget 3.0"} <= texts
+    assert {"clinic $x$: estimate", "strong-composition: as published", "the run: unit example"} <= texts
     (first, second, *_) = drawn(root, "limit-0")
     assert first[1] == second[1]
 

@@ -12,7 +12,7 @@ import pytest
 from dpcalc.gate.sweep import Outcome, Over
 from dpcalc.guarantee import Kind
 from dpcalc.report.heat import heat_text
-from dpcalc.report.plot import heat_picture
+from dpcalc.report.plot import _edges, heat_picture
 from dpcalc.report.sweep_view import summary, sweep_chart, sweep_csv, sweep_json, sweep_lines
 
 SIGMA = Over(key="mechanism.noise_multiplier", values=("0.5", "1"))
@@ -96,5 +96,21 @@ def test_one_axis_is_a_line():
 def test_a_picture_tells_its_numbers():
     root = ET.fromstring(heat_picture((SIGMA, STEPS), POINTS, "svg"))  # noqa: S314  our own, of a moment ago
     texts = ["".join(one.itertext()).strip() for one in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"1.24", "2.00", "10.0", "0.100", "training.steps", "mechanism.noise multiplier"} <= set(texts)
+    assert {"1.24", "2.00", "10.0", "0.100", "training.steps", "mechanism.noise_multiplier"} <= set(texts)
     assert heat_picture((SIGMA, STEPS), POINTS, "png").startswith(b"\x89PNG")
+
+
+def test_the_line_of_the_budget_runs_between_cells():
+    """Cells have whole coordinates; a line at halves never crosses the number in the middle of one."""
+    edges = _edges([[True, True, False], [True, None, False]])
+    assert edges == [[(1.5, -0.5), (1.5, 0.5)]]
+    (vertical, *others) = _edges([[True, False], [False, False]])
+    assert vertical == [(0.5, -0.5), (0.5, 0.5)]
+    assert others == [[(-0.5, 0.5), (0.5, 0.5)]]
+    assert not _edges([[True, True], [True, True]])
+
+
+def test_a_picture_says_what_all_cells_have_in_common():
+    root = ET.fromstring(heat_picture((SIGMA, STEPS), POINTS, "svg", subtitle="clinic: unit user"))  # noqa: S314
+    texts = ["".join(one.itertext()).strip() for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"clinic: unit user", "epsilon; line: budget 2.0"} <= set(texts)
