@@ -102,13 +102,6 @@ def test_a_trade_off_shows_small_false_positive_rates(real, file):
     assert min(point["x"] for point in document["series"][0]["points"]) <= 1e-4
 
 
-def test_the_best_of_several_runs_is_labelled_with_its_accountant(real, file):
-    words = ("curve", "sigma", str(file()), "--set", "tuning.mean=10", "--range", "1.1,2")
-    assert real(*words).out.splitlines()[0].split() == ["noise_multiplier", "rdp"]
-    epsilon = json.loads(real("epsilon", str(file()), "--set", "tuning.mean=10", "--json").out)
-    assert epsilon["guarantee"]["method"] == "rdp"
-
-
 def test_a_picture_beside_the_answer(real, file, tmp_path):
     ended = real(*STEPS, str(file()), "--plot", "epsilon.svg")
     assert (ended.code, ended.err) == (0, "note: wrote epsilon.svg\n")
