@@ -12,12 +12,16 @@ from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.privacy_profile import GluedProfile, half_line_terms
+from dpcalc.numerics.normal import log_below_exactly, mills_ratio
 from dpcalc.numerics.roots import bracket_root
 
-_ROUNDED = 1e-12  # relative error of a normal probability whose argument was rounded, with room to spare
-_LARGEST = 600.0  # epsilon that still leaves e^epsilon a float
+_UNIT = 2.0**-53  # unit round-off
+_CERTAIN = 30.0  # deviations beyond which a normal variable has next to no mass
+_LEAST = 1e-300
+_LOG_ROOT = math.log(math.sqrt(2 * math.pi))
 _WORST = 1e-6  # share of delta that round-off may have
 _PER_LOSS = 4e-15  # share of delta by which a profile of finitely many losses may be read too high, for each of them
+_UNDERFLOWN = 1e-307  # a smaller number has lost digits
 _SHORT = 1e-11  # relative distance that keeps a lower end below the width of the bracket it was read from
 
 
@@ -47,25 +51,26 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
     Returns:
         epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
     """
-    total = 0.0
+    squares = []
     for curve, count in counts.items():
         distance = _distance(curve)
         if distance is None:
             return None
-        total += count * distance**2
-    mu = math.sqrt(total)
-    if not (mu > 0 and delta > 1e-290 and _delta(mu, _LARGEST)[0] < delta):
-        return None
+        squares.append(count * distance**2)
+    mu, log_delta = math.sqrt(math.fsum(squares)), math.log(delta)
 
     def excess(epsilon: float) -> float:
-        value, error = _delta(mu, epsilon)
-        return value + sign * error - delta
+        log_value, error = gaussian_log_delta(mu, epsilon)
+        return log_value + math.log1p(sign * min(error, _WORST)) - log_delta
 
+    far = mu * mu / 2 + mu * math.sqrt(-2 * log_delta) * (1 + 1e-9)  # there delta is at most half of e^(-a^2 / 2)
+    if not 0 < far < math.inf or excess(far) > 0:
+        return None
     if excess(0.0) <= 0:
         return 0.0
-    low, high = bracket_root(excess, 0.0, _LARGEST, tolerance=1e-13)
+    low, high = bracket_root(excess, 0.0, far, tolerance=1e-13)
     epsilon = high if sign > 0 else low
-    return epsilon if _delta(mu, epsilon)[1] < _WORST * delta else None
+    return epsilon if gaussian_log_delta(mu, epsilon)[1] < _WORST else None
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
@@ -106,7 +111,8 @@ def _one_step_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
     error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
-    if error > _WORST * delta or epsilon > _LARGEST:
+    error += _UNDERFLOWN * len(terms)
+    if error > _WORST * delta:
         return None
     epsilon = curve.epsilon(delta - sign * 2 * error)
     return epsilon if sign > 0 else epsilon * (1 - _SHORT)
@@ -139,9 +145,21 @@ def _distance(curve: Curve) -> float | None:
     return abs(p - q) / curve.deviation
 
 
-def _delta(mu: float, epsilon: float) -> tuple[float, float]:
-    """(delta of one Gaussian step, a bound on its rounding error)."""
+def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
+    """Log delta of one Gaussian step, and a bound on the relative rounding error of delta.
+
+    With a = mu/2 - epsilon/mu the normal density phi has e^epsilon phi(a - mu) = phi(a), so that
+    delta = phi(a) (R(-a) - R(mu - a)) with Mills' ratio R: no term underflows, however small delta is. A rounded a is
+    that of another epsilon nearby, and d delta / d epsilon = -phi(a) R(mu - a), d delta / d mu = phi(a).
+
+    Args:
+        mu: > 0, distance over deviation.
+        epsilon: >= 0.
+    """
     a = mu / 2 - epsilon / mu
-    above = math.erfc(-a / math.sqrt(2)) / 2
-    discounted = math.exp(epsilon) * math.erfc((mu - a) / math.sqrt(2)) / 2
-    return above - discounted, _ROUNDED * (1 + epsilon) * (above + discounted) + 1e-300
+    if a > _CERTAIN:  # the discounted term is below e^-450
+        return log_below_exactly(a), 8 * _UNIT
+    near, far = mills_ratio(-a), mills_ratio(mu - a)
+    error = 16 * _UNIT * (far * (mu * mu / 2 + epsilon + 1) + mu + near * (1 + a * a))
+    rest = max(near - far, _LEAST)
+    return -a * a / 2 - _LOG_ROOT + math.log(rest), error / rest

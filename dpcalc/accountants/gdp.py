@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcalc.accountants.closed_form import gaussian_log_delta
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.privacy_profile import GluedProfile
 from dpcalc.numerics.roots import bracket_root
@@ -89,16 +90,15 @@ def mu_of(epsilon: float, *, delta: float) -> float:
     if delta <= 0 or delta >= 1:
         return 0.0 if delta <= 0 else math.inf
 
-    def spent(mu: float) -> float:
-        upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-        return _below(upper) - math.exp(min(epsilon, 700.0)) * _below(lower)
+    def excess(mu: float) -> float:
+        return gaussian_log_delta(mu, epsilon)[0] - math.log(delta)
 
     high = 1.0
-    while spent(high) < delta:
+    while excess(high) < 0:
         high *= 2
         if high > 1e6:
             return math.inf
-    return bracket_root(lambda mu: spent(mu) - delta, 1e-12, high, tolerance=1e-9)[1]
+    return bracket_root(excess, 1e-12, high, tolerance=1e-9)[1]
 
 
 def gaussian_detected(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -107,8 +107,3 @@ def gaussian_detected(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float
     if math.isinf(mu):
         return np.ones(rates.shape)
     return np.array([normal.cdf(normal.inv_cdf(float(rate)) + mu) for rate in rates])
-
-
-def _below(x: float) -> float:
-    """Standard normal distribution function."""
-    return math.erfc(-x / math.sqrt(2)) / 2

@@ -12,12 +12,8 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from dpcalc.curves.dominating_pair import LossCurve, MixturePair, Segment
+from dpcalc.numerics.normal import log_below_exactly
 from dpcalc.numerics.roots import bracket_root
-
-
-def _phi(x: float) -> float:
-    """Standard normal distribution function."""
-    return math.erfc(-x / math.sqrt(2)) / 2
 
 
 @runtime_checkable
@@ -115,9 +111,11 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
         return []
     root, terms = half_line_end(pair, high, epsilon), []
     for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
-        below = _phi((root - center) / pair.deviation)
-        if below:
-            terms += [below * difference, -q * -math.expm1(-epsilon) * math.exp(min(epsilon + math.log(below), 700.0))]
+        log_below = log_below_exactly((root - center) / pair.deviation) if root > -math.inf else -math.inf
+        terms += [
+            math.exp(log_below) * difference,
+            -q * -math.expm1(-epsilon) * math.exp(min(epsilon + log_below, 700.0)),
+        ]
     return terms
 
 

@@ -12,6 +12,7 @@ ACCURACY = 1e-10
 """Bound on the error of `log_below` (absolute) and of the mass below `log_quantile` (relative), with room to spare."""
 _FIRST, _LAST, _PER_UNIT = -37, 9, 64
 _LOG_ROOT = math.log(math.sqrt(2 * math.pi))
+_NEAR, _TERMS = 4.0, 100  # from where the continued fraction is taken, and how much of it: more changes no digit
 
 
 def log_below(x: Array) -> Array:
@@ -59,11 +60,35 @@ def log_quantile(log_mass: Array) -> Array:
 
 
 def log_below_exactly(x: float) -> float:
-    """Log Phi(x) of one number, to the last digits above -37."""
-    if x < _FIRST:
-        return float(_far_below(np.array(x)))
+    """Log Phi(x) of one number, within a few units in the last place."""
+    if x < -_NEAR:
+        return -x * x / 2 - _LOG_ROOT + math.log(mills_ratio(-x))
     above = math.erfc(abs(x) / math.sqrt(2)) / 2
     return math.log(above) if x < 0 else math.log1p(-above)
+
+
+def mills_ratio(x: float) -> float:
+    """(1 - Phi(x)) / phi(x), the normal probability above x over the density there.
+
+    Args:
+        x: at least -37; below, the result is no float.
+
+    Returns:
+        The ratio within some 1e-15 times 1 + x^2 relative for x below 4, and 1e-15 above.
+
+    References:
+        Laplace's continued fraction, NIST Digital Library of Mathematical Functions, 7.9.1.
+
+    Example:
+        >>> round(mills_ratio(0.0), 12), round(mills_ratio(1e6) * 1e6, 11)
+        (1.253314137316, 1.0)
+    """
+    if x < _NEAR:
+        return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    rest = x
+    for k in range(_TERMS, 0, -1):
+        rest = x + k / rest
+    return 1 / rest
 
 
 @cache
