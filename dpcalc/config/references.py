@@ -17,7 +17,7 @@ from dpcalc.config.vocabulary import nearest
 MAX_CHAIN = 8
 MAX_FILES = 16
 MAX_REFERENCE = 400
-MAX_COMPARED = 50  # keys that a misspelt one is compared with
+MAX_SUGGESTIONS = 20  # references whose misspelt key is compared with others, at 1 ms each; people mend the first ones
 MARKER = "${"
 _HYDRA = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
 _HYDRAS = ("hydra", "oc.")  # how the names of their resolvers begin
@@ -112,7 +112,7 @@ class References:
             raise Refusal("DPC110", f"`{_cut(path)}` is no path of keys", _FORM)
         node, here = found.tree, ""
         for step in steps:
-            node, here = _below(node, here, step.key, found.tree)
+            node, here = _below(node, here, step.key, found.tree, suggest=len(self.faults) < MAX_SUGGESTIONS)
             if here in found.tagged:
                 raise Refusal("DPC110", f"`{here}` has a tag, which is not followed", "remove the `!...` there")
         if not isinstance(node, Scalar):
@@ -188,8 +188,12 @@ def _parted(text: str) -> tuple[str, str]:
     return name.strip(), path.strip()
 
 
-def _below(node: Node, here: str, key: str | int, root: Node) -> tuple[Node, str]:
-    """One step down, by name or, in a list, also by `a.0`; and the path there."""
+def _below(node: Node, here: str, key: str | int, root: Node, *, suggest: bool) -> tuple[Node, str]:
+    """Return what is one step down, by name or, in a list, also by `a.0`; and the path there.
+
+    Raises:
+        Refusal: there is no such key; with the most similar one if that is to be suggested.
+    """
     if isinstance(node, Items) and isinstance(key, str) and key.isascii() and key.isdigit():
         key = int(key[:6])
     if isinstance(node, Section) and key in node.repeated:
@@ -197,7 +201,7 @@ def _below(node: Node, here: str, key: str | int, root: Node) -> tuple[Node, str
     below = child(node, key)
     if below is not None:
         return below, f"{here}[{key}]" if isinstance(key, int) else join(here, key)
-    near = nearest(str(key), tuple(node.entries)[:MAX_COMPARED]) if isinstance(node, Section) else ""
+    near = nearest(str(key), tuple(node.entries)) if suggest and isinstance(node, Section) else ""
     hint = _HYDRA if isinstance(entry(root, "defaults"), Items) else f"did you mean `{near}`?" if near else ""
     where = f"`{here}`" if here else "the file"
     raise Refusal("DPC110", f"there is no {shown(key)} in {where}", hint)

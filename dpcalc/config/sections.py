@@ -1,6 +1,7 @@
 """Every section of a file as its model; one bad section hides no other."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 from dpcalc.config.curve_files import Points
@@ -27,7 +28,7 @@ from dpcalc.config.schema import (
 )
 from dpcalc.config.source import Mark, error
 from dpcalc.config.trees import data_tree
-from dpcalc.config.vocabulary import nearest, sections_meant
+from dpcalc.config.vocabulary import MAX_COMPARED, nearest, sections_meant
 from dpcalc.sampling.trees import Tree
 
 MAX_PHASES = 1000
@@ -261,9 +262,10 @@ class _Reader:
         return outcome[0]
 
     def _misspelt_episodes(self, node: Node) -> Diagnostic | None:
-        """What was meant for constructed tasks and stands elsewhere."""
+        """Return an error for what was meant for constructed tasks and stands elsewhere."""
         names, known = self._names or (), KEYS["sampling"]
-        for key, value in node.entries.items() if isinstance(node, Section) else ():
+        entries = islice(node.entries.items(), MAX_COMPARED) if isinstance(node, Section) else ()
+        for key, value in entries:
             if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
                 continue
             near = nearest(key, (*known, *Episodes.model_fields))

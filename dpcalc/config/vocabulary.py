@@ -194,9 +194,12 @@ def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
     return f"did you mean `{near}`?" if near else ""
 
 
+MAX_COMPARED = 100  # at 15 microseconds each; more than any list of ours holds, but a file may name thousands
+
+
 def nearest(word: str, choices: tuple[str, ...]) -> str:
-    """The choice most like a word, "" when none is like it."""
+    """Return the choice most like a word, "" when none of the first `MAX_COMPARED` is like it."""
     import difflib  # noqa: PLC0415 - only needed once something is wrong
 
-    found = difflib.get_close_matches(word[:64], choices, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word[:64], choices[:MAX_COMPARED], n=1, cutoff=0.6)
     return found[0] if found else ""

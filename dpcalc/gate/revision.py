@@ -2,11 +2,12 @@
 
 import os
 import posixpath
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from dpcalc.config.diagnostics import ConfigError, visible
@@ -14,8 +15,22 @@ from dpcalc.config.repository import Refusal, git_root, plain_name
 from dpcalc.config.source import MAX_BYTES, Source, decode
 from dpcalc.errors import InputError
 
-_PATIENCE = 60.0  # seconds for one question to git, which may have to fetch
-_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+_PATIENCE = 60.0  # seconds for one question to git about a large repository
+# A checkout from an archive brings its own `.git/config`. These settings and variables keep git from running anything
+# that it names: no fsmonitor, no fetch of missing objects through a command of a promisor remote. Filters, hooks and
+# textconv do not run, because no file of the working tree is read or written.
+_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
+_VARIABLES = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+# All other variables of git are dropped: GIT_DIR, GIT_INDEX_FILE and the like name another repository than the files'.
+_KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
+_PARTIAL = "clone without `--filter`: dpcalc fetches nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +53,14 @@ class Revision:
 
     @cached_property
     def old_names(self) -> dict[str, str]:
-        """What renamed files were called here, by what they are called now; both from the top."""
-        options = ("--name-status", "-z", "--find-renames=30%", "--diff-filter=R", "--no-ext-diff", "--no-textconv")
-        words = _git(self.root, "diff", *options, self.commit, "--").decode(errors="surrogateescape").split("\0")
+        """Return what renamed files were called here, by what they are called now; both from the top.
+
+        Now is the index, not the working tree: to compare that, git would run filters that `.git/config` names.
+        """
+        options = ("--cached", "-r", "-z", "--name-status", "--find-renames=30%", "--diff-filter=R")
+        plain = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+        told = _git(self.root, "diff-index", *options, *plain, self.commit, "--").decode(errors="surrogateescape")
+        words = told.split("\0")
         return dict(zip(words[2::3], words[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
@@ -92,17 +112,26 @@ class Revision:
 
         Raises:
             Refusal: it has a line break in its name, or is a link that leads nowhere in the repository.
+            InputError: the clone lacks its content.
         """
         if "\n" in place:
             raise Refusal("DPC110", "has a line break in its name", "rename it")
         asked = f"{self.commit}:{'' if place == '.' else place}\n".encode(errors="surrogateescape")
         told = _git(self.root, "cat-file", "--batch-check", "--follow-symlinks", asked=asked).split(b"\n")[0]
         if told.endswith(b" missing"):
+            if self._is_named(place):
+                shown = visible(f"{self.name}:{place}")
+                raise InputError(f"--base: expected {shown} in this clone, got only its name; {_PARTIAL}")
             return None
         name, kind, size = told.decode(errors="replace").split(" ") if told.count(b" ") == 2 else ("", "", "0")
         if kind not in {"blob", "tree", "commit", "tag"}:
             raise Refusal("DPC110", "is no regular file of the repository", "")
         return name, kind, int(size)
+
+    def _is_named(self, place: str) -> bool:
+        """Return whether the revision names a file whose content the clone may lack."""
+        words = ("ls-tree", "--full-tree", "-z", self.commit, "--", place)
+        return bool(_git(self.root, *words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,22 +204,21 @@ def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _git(root: Path, *words: str, asked: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """What git says.
+    """Return what git says; it runs nothing that the repository names and fetches nothing.
 
     Raises:
         InputError: it is not there, or cannot do it.
     """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     try:
         ended = subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
-            ("git", "-C", str(root), *words),  # noqa: S607  the user's own git, wherever it is
+            (_program(), *_SETTINGS, "-C", str(root), *words),
             input=asked,
             capture_output=True,
             timeout=_PATIENCE,
-            env={**os.environ, **_QUIET},
+            env=kept | _VARIABLES,
             check=False,
         )
-    except FileNotFoundError:
-        raise InputError("--base: expected git to be installed, got no such command") from None
     except subprocess.TimeoutExpired:
         raise InputError(f"--base: expected git to answer within {_PATIENCE:g} s; it did not") from None
     if ended.returncode == 0:
@@ -198,4 +226,19 @@ def _git(root: Path, *words: str, asked: bytes = b"", fails_with: bytes | None =
     complaint = visible(" ".join(ended.stderr.decode(errors="replace").split())[:500])
     if fails_with is not None and not complaint:
         return fails_with
-    raise InputError(f"--base: git cannot do that: {complaint or f'exit code {ended.returncode}'}")
+    way_out = f"; {_PARTIAL}" if "promisor" in complaint else ""
+    raise InputError(f"--base: git cannot do that: {complaint or f'exit code {ended.returncode}'}{way_out}")
+
+
+@cache
+def _program() -> str:
+    """Return the absolute path of git; relative entries of PATH may lead into the checkout.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    folders = (folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute())
+    found = shutil.which("git", path=os.pathsep.join(folders))
+    if found is None or not Path(found).is_absolute():
+        raise InputError("--base: expected git to be installed, got no such command")
+    return found

@@ -1,5 +1,6 @@
 """Files that lead out of the repository, or ask for more time or memory than anybody has: through every command."""
 
+import difflib
 import os
 import subprocess
 import sys
@@ -187,6 +188,32 @@ def test_bombs_end_quickly(world, told, bomb):
     (world / "repository" / "bomb.yaml").write_text(BOMBS[bomb])
     assert told("check", "bomb.yaml")[0] == 2
     assert not (world / "repository" / "injected").exists()
+
+
+KEYS = ", ".join(f"some_key_{n}: 1" for n in range(150))
+REFERENCES = ", ".join(f'k{n}: "${{x-mine.som_key_{n}}}"' for n in range(2_000))
+LEVELS = ", ".join(f"{{name: a{n}, count: 2}}" for n in range(1_000))
+DRAWS = ", ".join(f"lvel{n}: {{scheme: all}}" for n in range(1_000))
+MISSPELT = {
+    "references": f"{RUN}x-mine: {{{KEYS}}}\nx: {{{REFERENCES}}}\n",
+    "levels": RUN.replace("examples: 100", f"levels: [{LEVELS}]").replace("scheme: all", DRAWS),
+    "keys": RUN + "".join(f"trainig_{n}: 1\n" for n in range(2_000)),
+}
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_similar_words_are_sought_a_bounded_number_of_times(world, told, monkeypatch, name):
+    compared = []
+    ratio = difflib.SequenceMatcher.real_quick_ratio
+
+    def counted(self):
+        compared.append(1)
+        return ratio(self)
+
+    monkeypatch.setattr(difflib.SequenceMatcher, "real_quick_ratio", counted)
+    (world / "repository" / "misspelt.yaml").write_text(MISSPELT[name], encoding="utf-8")
+    assert told("validate", "misspelt.yaml")[0] == 2
+    assert len(compared) <= 50_000  # at 15 microseconds each less than a second
 
 
 REFERENCED = {

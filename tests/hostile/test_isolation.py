@@ -70,12 +70,15 @@ def ran(checkout):
 
 
 @pytest.fixture
-def program():
-    """The command as it is installed."""
-    installed = Path(sys.executable).with_name("dpcalc")
-    if not installed.exists():
-        pytest.skip("dpcalc is not installed as a command")
-    return (installed,)
+def program(tmp_path):
+    """The command as pip installs it: a script in a directory of its own."""
+    script = tmp_path / "bin" / "dpcalc"
+    script.parent.mkdir()
+    script.write_text(
+        "import sys\nfrom dpcalc.__main__ import main\nif __name__ == '__main__':\n    sys.exit(main())\n",
+        encoding="utf-8",
+    )
+    return sys.executable, script
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=["one", "in time", "many"])
