@@ -50,7 +50,7 @@ def dask(
     try:
         from distributed import Client, as_completed
     except ImportError as error:
-        extra = "install it as `pip install '.[dask]'`, or leave --executor out"
+        extra = "run `pip install distributed`, or leave --executor out"
         raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
     local = {} if scheduler else _local(memory)
     try:

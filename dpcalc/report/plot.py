@@ -54,7 +54,7 @@ def picture_format(path: str) -> str:
         with _away():
             import matplotlib as mpl  # noqa: F401  is it there?
     except ImportError as error:
-        extra = "install it as `pip install '.[plot]'`, or leave --plot out"
+        extra = "run `pip install matplotlib`, or leave --plot out"
         raise InputError(f"--plot: expected matplotlib, which is not installed; {extra}") from error
     return ending
 

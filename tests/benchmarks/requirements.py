@@ -81,7 +81,7 @@ def _check_ratios(results):
         cpu = (
             "" if measure is cold_of else f" (CPU {geometric_mean(results.ratios(ours, theirs, cpu_of).values()):.3g})"
         )
-        what = f"{theirs.name} takes at least {least} times as long as {ours.name}"
+        what = f"{theirs.name} takes at least {least} times as long as {ours.name}, on the geometric mean"
         lines.append(
             _line(mean >= least, what, f"geometric mean {mean:.3g}{cpu}, least {worst:.3g}, {len(ratios)} cases")
         )
