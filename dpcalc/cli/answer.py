@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
+from dpcalc.cli.paint import painted
 from dpcalc.errors import OutputError, reason
 
 _OF_STREAMS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
@@ -87,7 +88,7 @@ def aside(text: str) -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{painted(text, sys.stderr)}\n")
         sys.stderr.flush()
     except OSError:
         abandon(sys.stderr)

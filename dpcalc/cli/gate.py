@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpcalc.cli.answer import Answer
+from dpcalc.cli.paint import painted
 from dpcalc.cli.reports import Report
 from dpcalc.config.diagnostics import Severity
 from dpcalc.config.repository import git_root
@@ -16,6 +18,7 @@ from dpcalc.gate.verdict import Result, Verdict, worst
 from dpcalc.report import FORMATS
 from dpcalc.report.gate_view import GateView, gate_view
 
+_FOR_PEOPLE = {"text", "concise"}
 EXIT_CODES = {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.INVALID: 2, Verdict.UNDECIDED: 3}
 SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -47,7 +50,10 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
             code = max(code, 2)
     if any(report.format == "github" for report in reports):
         asides += _summarized(view)
-    return Answer(text=FORMATS[spoken.format](view), code=code, asides=tuple(asides), changed=tuple(changed))
+    text = FORMATS[spoken.format](view)
+    if spoken.format in _FOR_PEOPLE and sys.stdout is not None:
+        text = painted(text, sys.stdout)
+    return Answer(text=text, code=code, asides=tuple(asides), changed=tuple(changed))
 
 
 def _located(path: str) -> str:

@@ -74,8 +74,8 @@ def _draw(done: threading.Event) -> None:
     if done.wait(PATIENCE):
         return
     with _bar() as bar:
-        task = bar.add_task("", total=None, label="", counted="")
         shown = _state.label
+        task = bar.add_task("", total=None, label=_short(shown), counted="", left="")
         while not done.wait(_REFRESH):
             if _state.label != shown:
                 bar.reset(task)
@@ -83,7 +83,7 @@ def _draw(done: threading.Event) -> None:
             part = _state.part
             bar.update(task, label=_short(shown), counted=_counted(part, _state.total))
             if part is not None:
-                bar.update(task, total=1.0, completed=part)
+                bar.update(task, total=1.0, completed=part, left="left")
 
 
 def _bar() -> "Progress":
@@ -96,8 +96,8 @@ def _bar() -> "Progress":
         BarColumn(bar_width=None),
         TextColumn("{task.fields[counted]}", markup=False),
         TimeElapsedColumn(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
         console=Console(stderr=True, emoji=False),
         transient=True,
         expand=False,

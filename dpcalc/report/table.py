@@ -1,7 +1,8 @@
 """Views on a terminal: the only module that knows rich."""
 
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -10,6 +11,10 @@ from rich.text import Text
 
 from dpcalc.report.comparison_view import ComparisonView
 from dpcalc.report.view import EvaluationView
+
+_COUNTED = {"sampling", "training"}  # rows in which people read counts
+_COUNT = re.compile(r"(?<![\w.,/:+-])\d{4,}(?![\w.,/:-]\d|\w)")
+_GAP = 2  # blanks between two columns
 
 
 def evaluation_text(view: EvaluationView, *, width: int, styled: bool) -> str:
@@ -27,13 +32,16 @@ def evaluation_text(view: EvaluationView, *, width: int, styled: bool) -> str:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for label, text in view.sections:
-        grid.add_row(Text(label, style="dim"), Text(text))
+        grid.add_row(Text(label, style="dim"), Text(_grouped(text) if label in _COUNTED else text))
     return _drawn((Text(view.headline, style="bold"), Padding(grid, (0, 0, 0, 2))), width=width, styled=styled)
 
 
 def comparison_text(view: ComparisonView, *, width: int, styled: bool) -> str:
     """A comparison as a table of numbers with the notes below it; arguments and result as for `evaluation_text`."""
     *columns, _ = view.columns
+    headline = Text(_grouped(view.headline), style="bold")
+    if _narrowest(view) > width:
+        return _drawn((headline, *_stacked(view)), width=width, styled=styled)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     notes = Table.grid(padding=(0, 2))
     for column in columns:
@@ -43,10 +51,37 @@ def comparison_text(view: ComparisonView, *, width: int, styled: bool) -> str:
         table.add_row(*(Text(cell) for cell in cells))
         if note:
             notes.add_row(Text(", ".join(filter(None, cells[:2])), style="dim"), Text(note))
-    parts: list[RenderableType] = [Text(view.headline, style="bold"), table]
+    parts: list[RenderableType] = [headline, table]
     if notes.row_count:
         parts += [Text("notes", style="bold"), notes]
     return _drawn(parts, width=width, styled=styled)
+
+
+def _grouped(text: str) -> str:
+    """Return a text whose counts have thousands separators: "10,000 of 10,000,000"."""
+    return _COUNT.sub(lambda found: f"{int(found[0]):,}", text)
+
+
+def _narrowest(view: ComparisonView) -> int:
+    """Return the columns that the table needs if no word is to be broken."""
+    *_, notes = range(len(view.columns))
+    rows = [view.columns, *view.rows]
+    longest = (max(len(word) for row in rows for word in (row[at].split() or [""])) for at in range(notes))
+    return sum(longest) + _GAP * (notes - 1)
+
+
+def _stacked(view: ComparisonView) -> Iterator[RenderableType]:
+    """Return each row as a few lines, for a terminal that is too narrow for the table."""
+    for row in view.rows:
+        method, *cells = (Text(cell) for cell in row)
+        method.stylize("bold")
+        yield method
+        pairs = zip(view.columns[1:], cells, strict=True)
+        grid = Table.grid(padding=(0, 2))
+        for name, cell in pairs:
+            if cell.plain:
+                grid.add_row(Text(name, style="dim"), cell)
+        yield Padding(grid, (0, 0, 0, 2))
 
 
 def _drawn(parts: Sequence[RenderableType], *, width: int, styled: bool) -> str:
