@@ -2,13 +2,14 @@
 
 import gc
 import os
-import signal
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path:
     # `python -m dpcalc` puts the current directory first, which may hold anybody's `json.py`; nothing was imported
     # from there yet but dpcalc itself, if it is there. `python -P -m dpcalc` does not look there even for that.
     del sys.path[0]
+
+import signal
 
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some takes longer than reading a config
 gc.set_threshold(100_000)  # a command ends before it leaves many cycles behind; looking for them costs a tenth of it

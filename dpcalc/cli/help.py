@@ -1,12 +1,14 @@
 """Plain help: what is written is what is shown, without markup or emoji codes, in sections, with no line cut off."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dpcalc.cli.progress import progress
+from dpcalc.errors import InputError
 
 OPTIONS, ARGUMENTS, COMMANDS = "Options", "Arguments", "Commands"
 
@@ -23,7 +25,17 @@ class HelpfulCommand(TyperCommand):
         _write_parameters(self.get_params(ctx), formatter)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Run the command; a bar is drawn if it takes long."""
+        """Run the command; a bar is drawn if it takes long.
+
+        Raises:
+            InputError: the current directory was deleted; paths, the repository and policies are looked for from there.
+        """
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            raise InputError(
+                "current directory: expected one that exists, got a deleted one; change to another"
+            ) from None
         with progress():
             return super().invoke(ctx)
 

@@ -246,3 +246,17 @@ def test_a_missing_answer_names_the_run_and_what_to_try(real, file):
     assert (ended.code, ended.out) == (3, "")
     said = r"error\[DPC901\]: .*20000000000 steps, gaussian, noise multiplier .*delta .*; try --method pld\n"
     assert re.match(said, ended.err)
+
+
+def test_a_deleted_current_directory(tmp_path, monkeypatch, dpcalc, config):
+    path = config()
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for command in (("check",), ("epsilon",), ("validate",), ("show",), ("lock",), ("diff", path), ("explain",)):
+        ended = dpcalc(*command, path)
+        assert ended.code == 2
+        assert ended.err.startswith("error: current directory: expected one that exists, got a deleted one")
+    assert dpcalc("--version").code == 0
+    assert dpcalc("check", "--help").code == 0
