@@ -70,6 +70,7 @@ def check(  # noqa: PLR0913  one parameter an option
         agreed=agreed,
         lock=read_lock(place_of(Path.cwd())) if locked else None,
         whole=configs is None,
+        lower_bounds=any(report.format == "json" for report in wanted),
     )
     with costs_in_time(timeout, memory_limit) as costs:
         chosen = chosen_configs(configs)

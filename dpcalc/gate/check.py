@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dpcalc.config import Loaded
 from dpcalc.config.diagnostics import Severity
 from dpcalc.gate.cases import Case, cases
-from dpcalc.gate.costs import Costs, Fit, bare
+from dpcalc.gate.costs import Costs, Fit, LowerBound, bare, is_fallback
 from dpcalc.gate.diff import Pair, Rise, at_cause, base_of, compared, worsened
 from dpcalc.gate.lock import Lock, forgotten, lock_problems
 from dpcalc.gate.policy import EVERYTHING_GOES, Policy, strictest
@@ -27,12 +27,14 @@ class Demands:
         agreed: whether a budget may be higher, and a promise weaker, than in the base.
         lock: what was reviewed, or None.
         whole: whether the files are all that there are, so that the lock holds no other.
+        lower_bounds: whether results shall hold lower bounds, which change no verdict.
     """
 
     policy: Policy = EVERYTHING_GOES
     agreed: bool = False
     lock: Lock | None = None
     whole: bool = False
+    lower_bounds: bool = False
 
 
 def check(paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands, costs: Costs) -> tuple[Result, ...]:
@@ -50,6 +52,7 @@ def check(paths: Sequence[str], *, reading: Reading = AS_IT_IS, demands: Demands
     """
     asked = cases(paths, reading)
     costs.settle(plan for one in asked for plan in one.plans)
+    costs.settle(question for one in asked for question in _lower_bounds(one, costs, demands))
     results = [_judged(one, costs, demands) for one in asked]
     missed = forgotten(asked, demands.lock) if demands.lock is not None and demands.whole else ()
     return (*_with_fits(asked, results, costs), *missed)
@@ -78,12 +81,31 @@ def _told(one: Case, costs: Costs) -> Result:
     return stopped(one.path, one.reason)
 
 
+def _lower_bounds(one: Case, costs: Costs, demands: Demands) -> Iterator[LowerBound]:
+    """The question for the lower bound of a file, where it is wanted or may decide."""
+    if one.new is None:
+        return
+    try:
+        guarantee = costs.guarantee(one.new.plan)
+    except Exception:  # noqa: BLE001  it is told where the file is judged
+        return
+    if _wants_lower_bound(one.new.plan, guarantee, demands):
+        yield LowerBound(plan=bare(one.new.plan), guarantee=guarantee)
+
+
+def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bool:
+    """Whether the lower bound of a plan is wanted or may decide."""
+    return guarantee.finite and (demands.lower_bounds or is_fallback(plan, guarantee))
+
+
 def _judged(one: Case, costs: Costs, demands: Demands) -> Result:
     """The result of one file."""
     if one.new is None:
         return stopped(one.path, one.reason)
     try:
         guarantee = costs.guarantee(one.new.plan)
+        if _wants_lower_bound(one.new.plan, guarantee, demands):
+            guarantee = costs.with_lower_bound(one.new.plan, guarantee)
         base = None if one.pair is None else base_of(one.pair, costs)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return stopped(one.path, error)
@@ -97,9 +119,10 @@ def _judged(one: Case, costs: Costs, demands: Demands) -> Result:
     )
     counting = (Severity.ERROR, Severity.WARNING) if demands.policy.strict else (Severity.ERROR,)
     failed = any(found.severity in counting for found in (*problems, *one.new.diagnostics))
+    verdict = Verdict.FAILED if failed else Verdict.PASSED
     return Result(
         path=one.new.path,
-        verdict=Verdict.FAILED if failed else Verdict.PASSED,
+        verdict=Verdict.UNDECIDED if _is_open(one.new.plan, guarantee, limit) else verdict,
         guarantee=guarantee,
         limit=limit,
         problems=problems,
@@ -129,10 +152,20 @@ def _over(
     mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
     if not guarantee.finite:
         yield at_cause(Problem(code="DPC205", severity=Severity.ERROR), base)
+    elif limit is not None and _is_open(new.plan, guarantee, limit):
+        numbers = (guarantee.epsilon_lower or 0.0, guarantee.epsilon, limit.value)
+        yield Problem(code="DPC901", severity=Severity.ERROR, mark=mark, detail=guarantee.method, numbers=numbers)
     elif limit is not None and not guarantee.epsilon <= limit.value:
         yield at_cause(Problem(code="DPC301", severity=Severity.ERROR, mark=mark), base)
     elif limit is not None and share is not None and guarantee.epsilon > limit.value * share / 100:
         yield at_cause(Problem(code="DPC302", severity=Severity.WARNING, mark=mark, numbers=(share,)), base)
+
+
+def _is_open(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool:
+    """Whether only a loose upper bound exceeds the limit: the run may keep to it, and nobody knows."""
+    if limit is None or not guarantee.finite or guarantee.epsilon <= limit.value or not is_fallback(plan, guarantee):
+        return False
+    return guarantee.epsilon_lower is None or guarantee.epsilon_lower <= limit.value
 
 
 def _unlimited(new: Loaded, limit: Limit | None, demands: Demands) -> Iterator[Problem]:

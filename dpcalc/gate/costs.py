@@ -10,7 +10,7 @@ from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.planner.plan import Plan
 
-FIT_SECONDS = 20.0  # for one suggestion, which changes no verdict; ordinary ones take less than two
+FIT_SECONDS = 20.0  # for one suggestion or lower bound, without which there is a verdict; ordinary ones take under two
 CLOSE = 1e-4  # a suggested noise meets a target this much (relative) below the limit, so that it can be rounded up
 
 
@@ -29,7 +29,20 @@ class Fit:
     limit: float
 
 
-Question = Plan | Fit
+@dataclass(frozen=True, kw_only=True)
+class LowerBound:
+    """The question how much of an upper bound an actual data set costs.
+
+    Attributes:
+        plan: as `bare` makes it.
+        guarantee: its upper bound.
+    """
+
+    plan: Plan
+    guarantee: Guarantee
+
+
+Question = Plan | Fit | LowerBound
 Answer = Guarantee | float | int
 
 
@@ -72,17 +85,17 @@ class Costs:
         """Have questions answered that were not asked before.
 
         Args:
-            questions: plans as `bare` makes them, or fits of such plans.
+            questions: plans as `bare` makes them, fits of such plans, lower bounds.
         """
         asked = [question for question in dict.fromkeys(questions) if question not in self._known]
         plans = [question for question in asked if isinstance(question, Plan)]
-        fits = [question for question in asked if not isinstance(question, Plan)]
-        for some, seconds in ((plans, math.inf), (fits, FIT_SECONDS)):
+        optional = [question for question in asked if not isinstance(question, Plan)]
+        for some, seconds in ((plans, math.inf), (optional, FIT_SECONDS)):
             found = self._workers.answers(some, deadline=self._deadline, seconds=seconds, on_progress=self._on_progress)
             self._known |= dict(zip(some, found, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """What a plan costs, always by PLD; by RDP where it is the best of several runs.
+        """Return what a plan costs, by the accountant that `dpcalc epsilon` takes.
 
         Args:
             plan: as a file states it.
@@ -97,6 +110,19 @@ class Costs:
         if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
         return answer
+
+    def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
+        """Return an upper bound with the lower bound beside it, as it is where there is no answer in time.
+
+        Args:
+            plan: as a file states it.
+            guarantee: its upper bound.
+        """
+        try:
+            answer = self._answer(LowerBound(plan=bare(plan), guarantee=guarantee))
+        except Exception:  # noqa: BLE001  the upper bound holds without it
+            return guarantee
+        return answer if isinstance(answer, Guarantee) else guarantee
 
     def fit(self, question: Fit) -> float | int | None:
         """What would fit: the smallest noise multiplier (or common factor), or the most steps; None if not known."""
@@ -121,6 +147,11 @@ def bare(plan: Plan) -> Plan:
     return replace(plan, name="", budget=None, method="auto", phases=phases)
 
 
+def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
+    """Whether the tightest accountant had no answer for a plan, so that its upper bound may be far too large."""
+    return plan.knows_losses and plan.tuning is None and guarantee.method not in {"pld", "none"}
+
+
 def answered(question: Question) -> Answer:
     """The answer to one question, computed here and now.
 
@@ -129,10 +160,12 @@ def answered(question: Question) -> Answer:
         NoSolution: nothing fits.
         ConvergenceError: there is no certified answer.
     """
-    if isinstance(question, Plan):
-        from dpcalc.planner.evaluate import guarantee  # noqa: PLC0415  only the workers need it
+    from dpcalc.planner import evaluate  # noqa: PLC0415  only the workers need it
 
-        return guarantee(question, method="pld" if question.knows_losses and question.tuning is None else "rdp")
+    if isinstance(question, Plan):
+        return evaluate.guarantee(question, method="auto")
+    if isinstance(question, LowerBound):
+        return evaluate.with_lower_end(question.plan, question.guarantee)
 
     from dpcalc.planner.goals import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
     from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise

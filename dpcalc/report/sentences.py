@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dpcalc.config.diagnostics import visible
 from dpcalc.gate.verdict import Change, Fits, Problem, Result
 from dpcalc.guarantee import Guarantee
-from dpcalc.report.rounding import as_given, percent_up, rounded_up
+from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 FIT_DIGITS = 4  # of a suggested noise: the next check must pass, so that it is rounded up
 
@@ -145,6 +145,17 @@ def _other_lock(problem: Problem, result: Result) -> str:
             return problem.detail
 
 
+def _no_verdict(problem: Problem, result: Result) -> str:
+    """DPC901."""
+    del result
+    if not problem.numbers:
+        return problem.detail
+    lower, upper, limit = problem.numbers
+    name = problem.detail.upper()
+    interval = f"epsilon lies between {rounded_down(lower)} and {rounded_up(upper)} ({name})"
+    return f"{interval}, so it is not known whether it exceeds {as_given(limit)}; the PLD accountant has no answer"
+
+
 def _claims(problem: Problem, result: Result) -> str:
     """DPC405."""
     del result
@@ -164,4 +175,5 @@ _SENTENCES: dict[str, Callable[[Problem, Result], str]] = {
     "DPC402": _large_rise,
     "DPC403": _other_lock,
     "DPC405": _claims,
+    "DPC901": _no_verdict,
 }

@@ -97,6 +97,14 @@ def test_worker_processes_say_the_same_as_this_one(real, written):
     assert len({one["guarantee"]["epsilon"] for one in together}) == 6
 
 
+def test_the_same_bounds_as_epsilon(real, written):
+    path = written(budget=9)
+    (checked,) = results(real("check", path, "--json"))
+    assert checked["guarantee"] == json.loads(real("epsilon", path, "--json").out)["guarantee"]
+    assert checked["guarantee"]["epsilon_lower"] > 0
+    assert checked["guarantee"]["tight"]
+
+
 def test_the_time_is_up(real, written):
     slow = written("slow.yaml", noise=6, text=SLOW)
     start = time.monotonic()

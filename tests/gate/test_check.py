@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import evaluate
 from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.report.sentences import sentence
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed
 
@@ -224,7 +226,7 @@ def test_equal_plans_are_computed_once_whatever_their_name_budget_and_method(fil
     costs.by_steps = {1: answer(1.0), 2: answer(1.5)}
     verdicts = [one.verdict for one in check(["a", "b", "c", "a"], demands=Demands(), costs=Costs())]
     assert verdicts == [Verdict.FAILED, Verdict.PASSED, Verdict.PASSED, Verdict.FAILED]
-    assert [(question.steps, method) for question, method in costs.asked] == [(1, "pld"), (2, "pld")]
+    assert [(question.steps, method) for question, method in costs.asked] == [(1, "auto"), (2, "auto")]
 
 
 @pytest.mark.parametrize("max_epsilon", [-1.0, math.nan, math.inf])
@@ -238,3 +240,56 @@ def test_the_worst_of_several():
     assert worst([]) is Verdict.PASSED
     for better, other in itertools.pairwise(order):
         assert worst([other, better]) is worst([better, other]) is other
+
+
+@pytest.fixture
+def lower_bound(monkeypatch):
+    """Set what stands in the place of every lower bound."""
+
+    def of(lower, **changes):
+        def with_lower_end(_, main):
+            if isinstance(lower, Exception):
+                raise lower
+            return replace(main, epsilon_lower=lower, **changes)
+
+        monkeypatch.setattr(evaluate, "with_lower_end", with_lower_end)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict", "codes"),
+    [
+        ((1.9, None), Verdict.PASSED, []),  # a loose bound within the budget is a bound within the budget
+        ((5e11, 2.1), Verdict.FAILED, ["DPC301"]),
+        ((5e11, 2.0), Verdict.UNDECIDED, ["DPC901"]),
+        ((5e11, 0.0), Verdict.UNDECIDED, ["DPC901"]),
+        ((5e11, None), Verdict.UNDECIDED, ["DPC901"]),
+        ((5e11, TimeoutError()), Verdict.UNDECIDED, ["DPC901"]),
+        ((math.inf, None), Verdict.FAILED, ["DPC205"]),
+    ],
+)
+def test_a_loose_bound_beyond_the_budget_decides_only_with_a_lower_bound(lower_bound, result, bounds, verdict, codes):
+    upper, lower = bounds
+    lower_bound(lower)
+    told = result(replace(answer(upper), method="rdp"))
+    assert (told.verdict, [code for code, _ in found(told)]) == (verdict, codes)
+
+
+def test_a_missing_answer_says_between_which_numbers(lower_bound, result):
+    lower_bound(0.5)
+    told = result(replace(answer(5.0), method="rdp"))
+    (problem,) = told.problems
+    assert sentence(problem, told) == (
+        "epsilon lies between 0.500 and 5.00 (RDP), so it is not known whether it exceeds 2.0; "
+        "the PLD accountant has no answer"
+    )
+
+
+def test_lower_bounds_are_computed_where_they_are_wanted(lower_bound, files, costs):
+    lower_bound(1.5, tight=True)
+    files["a.yaml"] = plan(budget=2.0)
+    costs.by_steps[1] = answer(1.6)
+    for wanted, lower in ((False, None), (True, 1.5)):
+        (told,) = check(["a.yaml"], demands=Demands(lower_bounds=wanted), costs=Costs())
+        assert (told.verdict, told.guarantee.epsilon_lower, told.guarantee.tight) == (Verdict.PASSED, lower, wanted)
