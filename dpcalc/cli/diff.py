@@ -32,7 +32,7 @@ def diff(  # noqa: PLR0913  one parameter an option
 ) -> Answer:
     """Compare the privacy cost of a config before and after a change, key by key.
 
-    Exit code 1: epsilon rises, or less is promised. Budgets are for `check`.
+    Exit code 1: epsilon rises, a budget is raised, or less is promised. Whether a budget is kept is for `check`.
     """
     from dpcalc.cli.gate import gate_answer
     from dpcalc.cli.limits import costs_in_time

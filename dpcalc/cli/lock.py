@@ -32,9 +32,10 @@ def lock(  # noqa: PLR0913  one parameter an option
     memory_limit: options.MemoryLimit = options.GIGABYTES,
     verbose: options.Verbose = False,
 ) -> Answer:
-    """Record the meaning and the cost of configs in dpcalc.lock.
+    """Record the meaning and the cost of configs in dpcalc.lock; `check --locked` compares with it.
 
-    Entries of other configs stay; without CONFIG the file is written anew. `check --locked` compares with it.
+    With CONFIG the entries of other configs stay. Without it: the configs that a search finds, else those that
+    dpcalc.lock holds; entries of any others are removed. Whether a budget is kept is for `check`.
     """
     from dpcalc.cli.gate import gate_answer
     from dpcalc.cli.limits import costs_in_time
@@ -44,10 +45,12 @@ def lock(  # noqa: PLR0913  one parameter an option
 
     with costs_in_time(timeout, memory_limit) as costs:
         paths = chosen_configs(configs).paths
-        if not paths:
-            raise InputError("nothing to lock: expected one or more configs, got none")
         known = lock_at(place_of(Path.cwd()))
-        asked = cases(paths, reading_of(context))
+        reading = reading_of(context)
+        files = [(path, reading.key) for path in paths] or known.files(reading.key)
+        if not files and not known.entries:
+            raise InputError("nothing to lock: expected one or more configs, got none, and dpcalc.lock holds none")
+        asked = tuple(case for path, key in files for case in cases([path], replace(reading, key=key)))
         results, found = locked(asked, known, costs=costs)
     asides: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -56,7 +59,7 @@ def lock(  # noqa: PLR0913  one parameter an option
     else:
         results = tuple(_settled(result) for result in results)
         own = found.only([known.name(one.new) for one in asked if one.new is not None])
-        asides, changed = _saved(own, results, keep_others=configs is not None)
+        asides, changed = _saved(own, results, removed=set() if configs else {*known.entries} - {*own.entries})
     reports = (Report(format="json" if as_json else "text"),)
     answer = gate_answer("lock", results, reports=reports, verbose=verbose)
     return replace(answer, asides=(*answer.asides, *asides), changed=(*answer.changed, *changed))
@@ -69,13 +72,13 @@ def _settled(result: Result) -> Result:
     return replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
 
 
-def _saved(own: Lock, results: Sequence[Result], *, keep_others: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _saved(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write a lock that is whole.
 
     Args:
         own: with the entries of the configs that were asked about, and no others.
         results: of these configs.
-        keep_others: whether the entries of other configs stay, also those that another process has just written.
+        removed: names of entries that do not stay; all others do, also those that another process has just written.
 
     Returns:
         (what to say about it, the file that was written).
@@ -90,8 +93,9 @@ def _saved(own: Lock, results: Sequence[Result], *, keep_others: bool) -> tuple[
     if any(result.verdict is not Verdict.PASSED for result in results):
         return (f"error: {shown} is not written: not every config has a cost",), ()
     with alone(own.path):
-        others = lock_at(Path(own.path)).entries if keep_others else {}
-        data = lock_text(Lock(path=own.path, entries={**others, **own.entries})).encode()
+        others = {name: entry for name, entry in lock_at(Path(own.path)).entries.items() if name not in removed}
+        data = lock_text(Lock(path=own.path, entries=others | dict(own.entries))).encode()
         if not create(own.path, data):
             save(own.path, data)
-    return (f"wrote {shown}",), (own.path,)
+    notes = tuple(f"note: removed the entry of {visible(name)}" for name in sorted(removed))
+    return (*notes, f"wrote {shown}"), (own.path,)

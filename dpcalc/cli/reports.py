@@ -18,7 +18,7 @@ from dpcalc.report import FORMATS
 
 MAX_BYTES = 64 * 1024 * 1024
 """Largest earlier report that is recognised, in bytes: a report of 10,000 configs has about 10 MB."""
-_LAST_LINE = re.compile(r"(?:\A|\n)(?:checked|read|compared|locked) \d+ files?(?:: [^\n]*)?\n?\Z")
+_LAST_LINE = re.compile(r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n]*)?\n?\Z")
 _FIRST_LINE = re.compile(r'\*\*dpcalc \w+: |<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites name="dpcalc" ')
 
 

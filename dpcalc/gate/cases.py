@@ -13,7 +13,7 @@ from dpcalc.errors import InputError
 from dpcalc.gate.costs import bare
 from dpcalc.gate.diff import Pair, pair
 from dpcalc.gate.reading import Reading
-from dpcalc.gate.revision import Revision, Snapshot, revision
+from dpcalc.gate.revision import Revision, Snapshot, UnknownRevisionError, revision
 from dpcalc.gate.verdict import Problem
 from dpcalc.planner.plan import Plan
 
@@ -56,6 +56,9 @@ def cases(paths: Iterable[str], reading: Reading) -> tuple[Case, ...]:
     Args:
         paths: "-" is standard input.
         reading: how.
+
+    Raises:
+        UnknownRevisionError: there is no such revision.
     """
     find = cache(partial(revision, reading.base))  # what a name of a revision stands for may change until the next run
     return tuple(_case(path, reading, find) for path in paths)
@@ -80,6 +83,8 @@ def _case(path: str, reading: Reading, find: Callable[[Path], Revision]) -> Case
         if not reading.base:
             return Case(path=path, new=new)
         return _beside(path, new, reading, find)
+    except UnknownRevisionError:  # said once, not of every file
+        raise
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return Case(path=path, error=error)
 

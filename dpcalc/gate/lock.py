@@ -72,6 +72,26 @@ class Lock:
         """The lock with no other entries."""
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
+    def files(self, key: str = "") -> tuple[tuple[str, str], ...]:
+        """Return the files that the entries are about, as far as they are there.
+
+        Args:
+            key: the section that is asked about, or "" for all.
+
+        Returns:
+            For each entry the path from the current directory and the section, "" for the whole file.
+        """
+        found = (self._file(name) for name in sorted(self.entries))
+        return tuple((path, section) for path, section in found if os.path.lexists(path) and key in {"", section})
+
+    def _file(self, name: str) -> tuple[str, str]:
+        """The path and the section that a name is made of; a file of that very name comes first."""
+        path = os.path.relpath(Path(self.path).parent / name)
+        before, colon, section = name.rpartition(":")
+        if os.path.lexists(path) or not colon:
+            return path, ""
+        return os.path.relpath(Path(self.path).parent / before), section
+
 
 def place_of(here: Path) -> Path:
     """Where the lock is, or belongs: the nearest one upwards, else the top of the repository.

@@ -33,6 +33,10 @@ _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVER
 _PARTIAL = "clone without `--filter`: dpcalc fetches nothing"
 
 
+class UnknownRevisionError(InputError):
+    """There is no such revision: true of all files at once."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Revision:
     """A commit.
@@ -180,14 +184,15 @@ def revision(name: str, folder: Path) -> Revision:
         folder: absolute.
 
     Raises:
-        InputError: there is no repository, or no such revision in it.
+        InputError: there is no repository.
+        UnknownRevisionError: there is no such revision in it.
     """
     root = git_root(folder)
     if root is None:
         raise InputError(f"--base: expected files in a git repository, got {visible(str(folder))}, which is in none")
     told = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", fails_with=b"")
     if not told:
-        raise InputError(
+        raise UnknownRevisionError(
             f"--base: expected a revision that git has here, got `{visible(name)}`; fetch it first "
             "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
         )

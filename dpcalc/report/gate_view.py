@@ -12,7 +12,9 @@ from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.report.sentences import advice, comparison_lines, sentence
 from dpcalc.report.view import used
 
-DONE = {"check": "checked", "validate": "read", "diff": "compared", "lock": "locked"}
+WORDS = {("lock", Verdict.PASSED): "locked"}
+"""Verdicts in the words of a command; `lock` compares with no budget, so that nothing passes there."""
+DONE = {"check": "checked", "validate": "read", "diff": "compared", "lock": "read"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +112,7 @@ def gate_view(
         command=command,
         files=tuple(_file(command, result, locate) for result in results),
         verdict=worst(result.verdict for result in results),
-        summary=f"{DONE[command]} {_counted(results)}",
+        summary=f"{DONE[command]} {_counted(command, results)}",
         levels=frozenset(levels),
     )
 
@@ -149,11 +151,12 @@ def findings(diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:
     )
 
 
-def _counted(results: Sequence[Result]) -> str:
+def _counted(command: str, results: Sequence[Result]) -> str:
     """How many files have which verdict, worst first."""
     counts = Counter(result.verdict for result in results)
     files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
-    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(Verdict) if counts[verdict])
+    told = [(counts[verdict], _word(command, verdict)) for verdict in reversed(Verdict) if counts[verdict]]
+    parts = ", ".join(f"{count} {word}" for count, word in told)
     return f"{files}: {parts}" if parts else files
 
 
@@ -172,17 +175,22 @@ def _file(command: str, result: Result, locate: Callable[[str], str]) -> FileVie
     )
 
 
+def _word(command: str, verdict: Verdict) -> str:
+    """Return a verdict as a command puts it."""
+    return WORDS.get((command, verdict), str(verdict))
+
+
 def _summary(command: str, result: Result) -> str:
     """The verdict on a file with the number behind it."""
-    guarantee, limit = result.guarantee, result.limit
+    guarantee, limit, word = result.guarantee, result.limit, _word(command, result.verdict)
     if guarantee is None:
-        return str(result.verdict)
+        return word
     if not guarantee.finite:
-        return f"{result.verdict}, epsilon infinite"
+        return f"{word}, epsilon infinite"
     epsilon = rounded_up(guarantee.epsilon, apart_from=None if limit is None else limit.value)
     if limit is None:
-        return f"{result.verdict}, epsilon {epsilon}{', no budget' if command == 'check' else ''}"
-    return f"{result.verdict}, epsilon {epsilon} of {as_given(limit.value)}, {used(guarantee.epsilon, limit.value)}"
+        return f"{word}, epsilon {epsilon}{', no budget' if command == 'check' else ''}"
+    return f"{word}, epsilon {epsilon} of {as_given(limit.value)}, {used(guarantee.epsilon, limit.value)}"
 
 
 def _diagnosed(problem: Problem, result: Result) -> Diagnostic:

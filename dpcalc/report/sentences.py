@@ -159,10 +159,10 @@ def _no_verdict(problem: Problem, result: Result) -> str:
 def _claims(problem: Problem, result: Result) -> str:
     """DPC405."""
     del result
-    question = "does the training code do so?"
+    advice = "make sure that the training code changed with it"
     if not problem.numbers:
-        return f"{problem.detail} is another claim, its effect is not known; {question}"
-    return f"{problem.detail} lowers epsilon, {_from_to(*problem.numbers)}; {question}"
+        return f"{problem.detail} changes an assumption, and what it does alone is not known; {advice}"
+    return f"{problem.detail} alone lowers epsilon, {_from_to(*problem.numbers)}; {advice}"
 
 
 _SENTENCES: dict[str, Callable[[Problem, Result], str]] = {

@@ -225,7 +225,7 @@ def test_a_cheaper_claim_is_a_warning(dpcalc, tree, changed, key):
     ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
     claims = [one for one in found(ended)[1]["findings"] if one["code"] == "DPC405"]
     assert [(one["level"], one["message"].partition(":")[0]) for one in claims] == [("warning", key)]
-    assert "lowers epsilon, 0.100 -> 0.0500" in claims[0]["message"]
+    assert "alone lowers epsilon, 0.100 -> 0.0500" in claims[0]["message"]
     tree.commit(run__yaml=nested(**changed))
     tree.write("run.yaml", nested())  # dearer
     codes = [code for code, *_ in found(dpcalc("check", "run.yaml", "--base", "main", "--json"))[0]]
@@ -240,9 +240,8 @@ def test_a_claim_does_not_hide_among_other_changes(dpcalc, tree):
     tree.write("run.yaml", text.replace("{steps}", "20").replace("1200", "2400"))
     ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
     claims = [one["message"] for one in found(ended)[1]["findings"] if one["code"] == "DPC405"]
-    assert claims == [
-        "data.levels[0].count: 1200 -> 2400 is another claim, its effect is not known; does the training code do so?"
-    ]
+    said = "data.levels[0].count: 1200 -> 2400 changes an assumption, and what it does alone is not known"
+    assert claims == [f"{said}; make sure that the training code changed with it"]
 
 
 def test_a_renamed_file_is_compared_with_what_it_was(dpcalc, tree):
@@ -278,8 +277,11 @@ def test_a_deleted_file_and_a_deleted_base(dpcalc, tree):
     tree.git("branch", "old")
     tree.git("branch", "-D", "old")
     gone = dpcalc("check", "run.yaml", "--base", "old")
-    assert gone.code == 2
-    assert "fetch-depth: 0" in gone.out
+    assert (gone.code, gone.out) == (2, "")
+    assert "fetch-depth: 0" in gone.err
+    tree.write("second.yaml", text())
+    assert dpcalc("check", "run.yaml", "second.yaml", "--base", "old").err == gone.err  # once, not for every file
+    assert json.loads(dpcalc("check", "run.yaml", "--base", "old", "--json").out)["error"]["exit_code"] == 2
     tree.git("rm", "--quiet", "run.yaml")
     assert dpcalc("check", "run.yaml", "--base", "HEAD").code == 2
 
@@ -307,8 +309,8 @@ def test_a_shallow_clone(dpcalc, tree, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "shallow")
     ended = dpcalc("check", "run.yaml", "--base", first)
     assert ended.code == 2
-    assert f"got `{first}`" in ended.out
-    assert "fetch-depth: 0" in ended.out
+    assert f"got `{first}`" in ended.err
+    assert "fetch-depth: 0" in ended.err
     assert dpcalc("check", "run.yaml", "--base", "HEAD").code == 0
     Repository(tmp_path / "shallow").git("fetch", "--quiet", "--unshallow")
     assert dpcalc("check", "run.yaml", "--base", first, "--strict").code == 1

@@ -23,7 +23,7 @@ def entries(folder):
 def test_a_lock_holds_meaning_and_cost(dpcalc, config, here):
     config(steps=1234)
     ended = dpcalc("lock", "a.yaml")
-    assert (ended.code, ended.out) == (0, "a.yaml: passed, epsilon 1.24\nlocked 1 file: 1 passed\n")
+    assert (ended.code, ended.out) == (0, "a.yaml: locked, epsilon 1.24\nread 1 file: 1 locked\n")
     assert ended.err == f"wrote {here / 'dpcalc.lock'}\n"
     text = (here / "dpcalc.lock").read_text(encoding="utf-8")
     (entry,) = entries(here).values()
@@ -208,6 +208,39 @@ def test_a_lock_is_of_files_as_they_are(dpcalc, config):
     assert "No such option" in ended.err
 
 
+def test_without_configs_the_entries_tell_what_is_locked(dpcalc, config, here):
+    (here / ".git").mkdir()
+    (here / "sub").mkdir()
+    names = ["a.yaml", "b:c.yaml", "sub/c.yaml"]
+    dpcalc("lock", *(config(file=name) for name in names))
+    section = Path(config(file="d.yaml"))
+    indented = "".join(f"  {line}\n" for line in section.read_text(encoding="utf-8").splitlines())
+    section.write_text(f"train:\n{indented}", encoding="utf-8")
+    assert dpcalc("lock", "d.yaml", "--key", "train").code == 0
+    before = (here / "dpcalc.lock").read_bytes()
+    ended = dpcalc("lock", "--check")
+    assert (ended.code, ended.out.splitlines()[-1]) == (0, "read 4 files: 4 locked")
+    assert dpcalc("lock").code == 0
+    assert (here / "dpcalc.lock").read_bytes() == before
+    config(steps=501, file="sub/c.yaml")
+    assert dpcalc("lock", "--check").code == 1
+    (here / "a.yaml").unlink()
+    assert "a.yaml: error[DPC403]: dpcalc.lock holds it" in dpcalc("lock", "--check").out
+    ended = dpcalc("lock")
+    assert (ended.code, ended.err) == (0, f"note: removed the entry of a.yaml\nwrote {here / 'dpcalc.lock'}\n")
+    assert list(entries(here)) == ["b:c.yaml", "d.yaml:train", "sub/c.yaml"]
+
+
+def test_a_lock_says_nothing_of_budgets(dpcalc, config, here):
+    path = config(steps=9000)
+    assert dpcalc("check", path).code == 1
+    ended = dpcalc("lock", "a.yaml")
+    assert (ended.code, ended.out) == (0, "a.yaml: locked, epsilon 9.00\nread 1 file: 1 locked\n")
+    assert (here / "dpcalc.lock").exists()
+
+
 def test_nothing_to_lock(dpcalc, here):
-    assert dpcalc("lock").code == 2
+    for words in (("lock",), ("lock", "--check")):
+        ended = dpcalc(*words)
+        assert (ended.code, "dpcalc.lock holds none" in ended.err) == (2, True)
     assert list(here.iterdir()) == []

@@ -259,7 +259,8 @@ def test_every_code_that_is_used_has_a_rule():
         (("DPC403", (0.5, 0.500001)), "budget.max_increase_pct: epsilon 0.500 -> 0.500001"),
         (
             ("DPC405", ()),
-            "budget.max_increase_pct is another claim, its effect is not known; does the training code do so?",
+            "budget.max_increase_pct changes an assumption, and what it does alone is not known; make sure that the "
+            "training code changed with it",
         ),
     ],
 )
