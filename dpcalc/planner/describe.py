@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpcalc.adjacency import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 if TYPE_CHECKING:  # this loads numpy
@@ -106,8 +106,9 @@ _ALSO = (
 _GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
 _GUARANTEED = frozenset({"approximate-dp", "zcdp", "exponential", "rdp-curve"})
-_NESTED = (
-    "a pass under a shuffled unit goes on whenever that unit has its turn, and begins anew when all have had theirs"
+_NESTED = "a pass under a shuffled unit goes on whenever that unit has its turn, and a new one begins when it is over"
+_EXACT_COUNTS = (
+    "the counts of shuffled units are exact and those of the larger data set: a pass of the other one has as many steps"
 )
 VOTES = (
     "every unit is in the data of one teacher only",
@@ -134,6 +135,12 @@ def _mechanisms(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*told, *(_ALSO for phase in plan.phases if getattr(phase.mechanism, "also", ())))))
 
 
+def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
+    """Whether the protected level is shuffled, and without what is protected its passes have as many steps."""
+    scheme = hierarchy.level(plan.unit).scheme
+    return isinstance(scheme, Shuffle) and not hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
+
+
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """What must be true of the training run, one sentence each."""
     lines = [
@@ -150,11 +157,10 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             1, "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
         )
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
-    removed_from_passes = plan.adjacency is Adjacency.ADD_REMOVE and any(
-        isinstance(phase.hierarchy.level(plan.unit).scheme, Shuffle) for phase in plan.phases
-    )
-    if any(isinstance(level.scheme, Fixed) for level in levels) or removed_from_passes:
+    if any(isinstance(level.scheme, Fixed) for level in levels):
         lines.insert(1, "counts are those of the larger of the two data sets")
+    if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
+        lines.insert(1, _EXACT_COUNTS)
     for phase in plan.phases:
         shuffled = [isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels]
         if sum(shuffled) > 1:

@@ -105,7 +105,7 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
     level = hierarchy.level(unit)
     if adjacency is not Adjacency.ADD_REMOVE or not isinstance(level.scheme, Shuffle):
         return False
-    return _loses_steps(hierarchy, unit, level.scheme, _most_in_a_frame(group))
+    return hierarchy.loses_steps(unit, level.scheme, _most_in_a_frame(group))
 
 
 def refusal_of_passes(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
@@ -127,23 +127,13 @@ def refusal_of_passes(hierarchy: Hierarchy, *, unit: int, group: Group) -> Input
 def _other_draws(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
     """Changes of a shuffle under which a removal takes no step from a pass."""
     other = replace(scheme, drop_last=not scheme.drop_last)
-    if not _loses_steps(hierarchy, unit, other, removed):
+    if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"
     nearest = sorted(range(1, 2 * scheme.size + removed + 1), key=lambda size: abs(size - scheme.size))
     for size in nearest[:_SIZES_TRIED]:
-        if size <= hierarchy.level(unit).least and not _loses_steps(
-            hierarchy, unit, replace(scheme, size=size), removed
-        ):
+        if size <= hierarchy.level(unit).least and not hierarchy.loses_steps(unit, replace(scheme, size=size), removed):
             yield f"take size {size}"
             return
-
-
-def _loses_steps(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> bool:
-    """Whether a pass over any frame of a level gets shorter when so many of its units are removed."""
-    level = hierarchy.level(unit)
-    if hierarchy.tree is None:
-        return scheme.changes_passes(level.least, level.count, removed)
-    return any(scheme.changes_passes(held, held, min(removed, held)) for held in {*hierarchy.tree.sizes[unit - 1]})
 
 
 def _most_in_a_frame(group: Group) -> int:

@@ -189,6 +189,20 @@ class Hierarchy:
             return sum(self.tree.sizes[number - 1])
         return prod(level.count for level in self.levels[:number])
 
+    def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
+        """Whether removing units from one parent can take a step from its passes.
+
+        Args:
+            number: the level of the units, from 1.
+            scheme: how they are shuffled.
+            removed: units that are removed, >= 1; all there are where a parent holds fewer.
+        """
+        if self.tree is None:
+            level = self.level(number)
+            return scheme.changes_passes(level.least, level.count, removed)
+        sizes = {*self.tree.sizes[number - 1]}
+        return any(scheme.changes_passes(size, size, min(removed, size)) for size in sizes)
+
     def steps_of(self, epochs: Fraction) -> int:
         """Return the steps of some passes over the outermost level that is not drawn whole, rounded up."""
         return ceil(epochs / self._share())

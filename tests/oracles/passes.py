@@ -88,6 +88,7 @@ class Passes:
     relation: str
     sigma: float
     steps: int
+    kept: None = None  # as of `multistage.Problem`: all steps are released
 
     def children(self, path):
         """The children of a unit, all there are."""

@@ -11,21 +11,31 @@ from scipy.special import ndtr
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.approximate_dp import ApproximateDp
+from dpcalc.mechanisms.discrete import DiscreteLaplace
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.laplace import Laplace
+from dpcalc.planner import releases as planner_releases
+from dpcalc.planner.describe import assumptions
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.goals import EpsilonGoal
 from dpcalc.planner.lower import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.releases import alternatives
+from dpcalc.planner.releases import alternatives, releases
 from dpcalc.planner.solve import solve
+from dpcalc.release import worst_paths
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Shuffle
+from dpcalc.sampling.trees import tree_of
 
 from .brute_force import ADD_REMOVE
 from .multistage import bound, data_sets
+from .other_noise import discrete_laplace_cells, hockey_sticks, mixtures
 from .passes import Passes, Turns, random_passes, truth
+from .test_counting_mechanisms import marked, of_units
+from .test_other_noise import NOISE, with_mechanism
+from .test_other_noise import worst_ratio as other_ratio
 
+SLOW = pytest.mark.slow
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations
 ROUND_OFF = 1e-13
 
@@ -150,6 +160,57 @@ def test_a_shuffle_that_is_called_tight_is_at_length(block):
     check_tight(np.random.default_rng([block, 61]), 8, 800)
 
 
+def is_answered_with(problem, mechanism):
+    """The same of a mechanism that knows no distances between batches."""
+    try:
+        releases(with_mechanism(problem, mechanism))
+    except InputError:
+        return problem.relation != ADD_REMOVE  # then to be asked again, and to fail
+    return True
+
+
+def few_outputs(rng, mechanism, most_steps):
+    """A run whose outputs can be listed, and which is answered."""
+    while True:
+        problem = random_passes(rng, most_outcomes=120)
+        if problem.steps <= most_steps and is_answered_with(problem, mechanism):
+            return problem
+
+
+AMOUNTS = [(0, 6), *(pytest.param(block, 40, marks=pytest.mark.slow) for block in range(1, 6))]
+"""(seed, problems): by default, and in the slow suite."""
+
+
+@pytest.mark.parametrize(("block", "number"), AMOUNTS)
+@pytest.mark.parametrize("kind", NOISE, ids=lambda kind: kind.name)
+def test_no_data_set_exceeds_the_bound_under_other_noise(kind, block, number):
+    rng = np.random.default_rng([block, 67])
+    for _ in range(number):
+        problem = few_outputs(rng, kind(noise_multiplier=2.0), 3 if kind is DiscreteLaplace else 2)
+        ratio, values = other_ratio(problem, kind, rng, extreme=4, random=1)
+        assert ratio <= NEVER, (problem, values)
+
+
+@pytest.mark.parametrize(("block", "number"), AMOUNTS)
+def test_no_count_costs_more_than_what_is_promised_of_each_step(block, number):
+    """Laplace noise of scale 1 / epsilon on a count of units is epsilon-DP, and told with probability delta else."""
+    rng = np.random.default_rng([block, 71])
+    for _ in range(number):
+        epsilon, told = rng.uniform(0.2, 2), float(rng.choice([0.0, 0.02]))
+        mechanism = ApproximateDp(epsilon=epsilon, delta=told)
+        problem = of_units(few_outputs(rng, mechanism, 3))
+        run, epsilons = problem.run, np.array([0.0, 0.05, 0.5 * epsilon, 1.5 * epsilon, 2.5 * epsilon])
+        allowed = np.maximum(bound(with_mechanism(problem, mechanism), epsilons), ROUND_OFF)
+
+        def cells(means, told=told, epsilon=epsilon):
+            exact = (means[:, None] == np.unique(means)[None, :]).astype(float)
+            return np.hstack([(1 - told) * discrete_laplace_cells(means, 1 / epsilon), told * exact])
+
+        for counts in marked(run, rng):
+            p, q = mixtures(run, np.array([counts] * run.steps), cells)
+            assert ((hockey_sticks(p, q, epsilons) - ROUND_OFF) / allowed).max() <= NEVER, (problem, mechanism, counts)
+
+
 def test_the_oracle_sees_a_pass_that_gets_shorter():
     """Three units, two in a batch: once said as if the second batch were released without anybody in it."""
     problem = Passes(3, (Turns("shuffle", 2),), ((0,),), 1, ADD_REMOVE, 1.0, 2)
@@ -272,3 +333,61 @@ def test_the_last_batch_dropped():
     five = run_of((5, Shuffle(size=3, drop_last=True)), sigma=0.5, steps=8, adjacency=Adjacency.ZERO_OUT, delta=1e-3)
     assert 8.83 <= epsilon_lower(thousand)[0] <= guarantee(thousand).epsilon <= 9.0
     assert 26.35 <= epsilon_lower(five)[0] <= guarantee(five).epsilon <= 26.7
+
+
+def test_what_a_pass_needs_is_said():
+    below = run_of((4, Shuffle(size=2)), (7, Shuffle(size=3)), unit=2)
+    assert [line for line in assumptions(below) if "goes on whenever that unit has its turn" in line]
+    exact = "a pass of the other one has as many steps"
+    assert [line for line in assumptions(run_of((1000, HUNDRED))) if line.endswith(exact)]
+    for plan in (run_of((1000, HUNDRED), adjacency=Adjacency.ZERO_OUT), run_of((50, All()), (101, HUNDRED), unit=2)):
+        assert not [line for line in assumptions(plan) if line.endswith(exact)]
+
+
+def of_sizes(problem_levels, sizes, **options):
+    """A run over a tree of one or several parents."""
+    plan = run_of(*((max(len(sizes), *sizes), one) for one in problem_levels), **options)
+    hierarchy = Hierarchy.of_tree(tree_of(sizes, ["level 1", "level 2"]), ["level 1", "level 2"], problem_levels)
+    return replace(plan, phases=(replace(plan.phases[0], hierarchy=hierarchy),))
+
+
+EPSILONS = [0.1]
+SMALL = {"unit": 2, "sigma": 3.0, "steps": 12}
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("clip", [1, 2])
+@pytest.mark.parametrize("outer", [All(), Shuffle(size=2)], ids=["all", "shuffle"])
+@pytest.mark.parametrize(
+    "ends", [(5, 7, 3), *(pytest.param(ends, marks=SLOW) for ends in [(5, 5, 3), (4, 5, 4), (2, 9, 2), (7, 8, 4)])]
+)
+def test_sizes_between_two_ends_cost_no_less_than_each_of_them(outer, ends, clip, adjacency):
+    least, most, size = ends
+    inner = Shuffle(size=size, drop_last=True)
+    levels = Level(name="a", count=3, scheme=outer), Level(name="b", count=most, least=least, scheme=inner)
+    plan = run_of((3, outer), (most, inner), adjacency=adjacency, **SMALL)
+    plan = replace(plan, phases=(replace(plan.phases[0], clip=clip, hierarchy=Hierarchy(levels=levels)),))
+    between = bound(plan, EPSILONS).max(axis=0)
+    for count in range(least, most + 1):
+        one = run_of((3, outer), (count, inner), adjacency=adjacency, **SMALL)
+        one = replace(one, phases=(replace(one.phases[0], clip=clip),))
+        assert (bound(one, EPSILONS).max(axis=0) <= between * NEVER + ROUND_OFF).all()
+
+
+@pytest.mark.parametrize("group", [1, pytest.param(2, marks=SLOW)])
+@pytest.mark.parametrize("adjacency", [Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE])
+@pytest.mark.parametrize("outer", [All(), Shuffle(size=2), Shuffle(size=2, drop_last=True)])
+def test_frames_put_together_cost_no_less_than_each_of_them(outer, adjacency, group, monkeypatch):
+    inner = Shuffle(size=3, drop_last=True)
+    sizes = [3, 4, 5, 7, 9]
+    options = {"adjacency": adjacency, "group": group, **SMALL}
+    tree = of_sizes((outer, inner), sizes, **options)
+    apart = bound(tree, EPSILONS).max(axis=0)
+    for size in sizes:
+        alone = bound(run_of((len(sizes), outer), (size, inner), **options), EPSILONS).max(axis=0)
+        assert (alone <= apart * NEVER + ROUND_OFF).all()
+    monkeypatch.setattr(worst_paths, "MOST_PATHS", 2)
+    planner_releases._alternatives.cache_clear()
+    together = bound(tree, EPSILONS).max(axis=0)
+    planner_releases._alternatives.cache_clear()
+    assert (apart <= together * NEVER + ROUND_OFF).all()
