@@ -38,6 +38,8 @@ class Loaded:
         marks: line and column by dotted key.
         tree: the file in its long form, for comparing it with another one.
         files: where the files that it names are.
+        sources: by dotted key where a value comes from that a reference leads to: (the one name of another file, or ""
+            for this one; the dotted path there).
     """
 
     plan: Plan
@@ -48,6 +50,7 @@ class Loaded:
     marks: Mapping[str, tuple[int, int]] = field(repr=False)
     tree: Section = field(repr=False, compare=False)
     files: Files = field(repr=False, compare=False)
+    sources: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def mark(self, key: str) -> tuple[int, int] | None:
         """Where the file states a key.
@@ -150,6 +153,7 @@ class _Opened:
         settings: of the command line, those that found their place.
         faults: found on the way, whatever the config means.
         holes: references that lead nowhere, and the like.
+        sources: as of `Loaded`.
     """
 
     part: Part
@@ -157,6 +161,7 @@ class _Opened:
     settings: tuple[Assignment, ...]
     faults: tuple[Diagnostic, ...]
     holes: tuple[Diagnostic, ...]
+    sources: Mapping[str, tuple[str, str]]
 
 
 def _opened(source: Source, key: str, overrides: Overrides, files: Files) -> _Opened:
@@ -168,14 +173,16 @@ def _opened(source: Source, key: str, overrides: Overrides, files: Files) -> _Op
     changed, unreadable = changes(overrides)
     main = Document(tree=put_back(tree, part.keys, as_set(part.root, changed)), tagged=tagged(flaws))
     references = References(main, files)
-    root, settings, lost = long_form(_resolved(part.root, references), _all_resolved(changed, references))
+    resolved = _resolved(part.root, references)
+    sources = dict(references.ends)
+    root, settings, lost = long_form(resolved, _all_resolved(changed, references))
     strange = tuple(foreign(root))
     if strange:
         raise ConfigError(strange)
     holes = tuple(unresolved(root, references.faults))
     syntax = (flaw.diagnostic for flaw in flaws if within(part.path, flaw.path))
     faults = (*syntax, *unreadable, *holes, *_elsewhere(lost, holes))
-    return _Opened(part=part, root=root, settings=settings, faults=faults, holes=holes)
+    return _Opened(part=part, root=root, settings=settings, faults=faults, holes=holes, sources=sources)
 
 
 def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
@@ -198,6 +205,7 @@ def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loa
         marks=_marks(source, part.root, root),
         tree=root,
         files=files,
+        sources=opened.sources,
     )
 
 

@@ -33,11 +33,15 @@ class References:
     def __init__(self, main: Document, files: Files) -> None:
         """Start with nothing followed.
 
+        `ends` says where the value at a dotted path comes from in the end: (the one name of another file, or "" for the
+        config's own; the dotted path there).
+
         Args:
             main: the whole file of the config, in which plain references look.
             files: where the others are.
         """
         self.faults: dict[Mark, Diagnostic] = {}
+        self.ends: dict[str, tuple[str, str]] = {}
         self._files = files
         self._documents = {"": main}
 
@@ -62,15 +66,15 @@ class References:
     def _value(self, node: Scalar) -> Scalar:
         """What a reference leads to, or the reference itself."""
         try:
-            target = self._end(node.text)
+            target, self.ends[node.path] = self._end(node.text)
         except Refusal as cause:
             message = f"`{node.path}` is the reference `{_cut(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
-    def _end(self, text: str) -> Scalar:
-        """The value at the end of a chain of references."""
+    def _end(self, text: str) -> tuple[Scalar, tuple[str, str]]:
+        """The value at the end of a chain of references, and where it stands."""
         trail: list[tuple[str, str]] = []
         place = ""
         while True:
@@ -83,7 +87,7 @@ class References:
             trail.append((place, path))
             target = self._target(place, path)
             if MARKER not in target.text:
-                return target
+                return target, (place, path)
             text = target.text
 
     def _located(self, name: str, holder: str) -> str:

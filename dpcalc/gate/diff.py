@@ -1,6 +1,7 @@
 """What became of a config: what it costs more, why, and what it promises less."""
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from dpcalc.adjacency import Adjacency
 from dpcalc.config import Loaded
 from dpcalc.config.diagnostics import ConfigError, Severity
 from dpcalc.config.difference import Difference, differences, with_difference
+from dpcalc.config.repository import Folder
 from dpcalc.gate.costs import Costs, bare
 from dpcalc.gate.verdict import Base, Change, Limit, Problem, Result, Verdict
 from dpcalc.guarantee import Guarantee
@@ -179,12 +181,29 @@ def _weakened(old: Loaded, new: Loaded) -> Iterator[Problem]:
 
 
 def _moved(pair: Pair) -> Iterator[Problem]:
-    """That another part of the file is the config: what was checked before may still be what is trained with."""
+    """That the config is read from elsewhere: what was read before may still be what the training code reads."""
+    if pair.old.path == pair.name:  # two files, each with a section and references of its own
+        return
     before, after = pair.old.section, pair.new.section
-    if before != after and pair.old.path != pair.name:  # of two files that are compared each has its own section
+    if before != after:
         was, now = (f"section `{section}`" if section else "the whole file" for section in (before, after))
-        detail = f"the config was {was} and is now {now}"
-        yield Problem(code="DPC408", severity=Severity.ERROR, mark=pair.new.mark(after), detail=detail)
+        yield Problem(code="DPC408", severity=Severity.ERROR, detail=f"the config was {was} and is now {now}")
+    sources = _sources(pair.new)
+    for key, source in _sources(pair.old).items():
+        if sources.get(key) != source:
+            now = f"read from `{sources[key]}`" if key in sources else "stated here" if pair.new.mark(key) else "gone"
+            detail = f"{key} was read from `{source}` and is now {now}"
+            yield Problem(code="DPC408", severity=Severity.ERROR, mark=pair.new.mark(key), detail=detail)
+
+
+def _sources(loaded: Loaded) -> dict[str, str]:
+    """Where values come from that references lead to, other files by their paths from the top of the repository."""
+    found = {}
+    for key, (place, path) in loaded.sources.items():
+        root = loaded.files.root if isinstance(loaded.files, Folder) else None
+        name = place if root is None or not place else Path(os.path.relpath(place, root)).as_posix()
+        found[key] = f"{name}:{path}" if name else path
+    return found
 
 
 def _path(plan: Plan) -> tuple[str, ...]:

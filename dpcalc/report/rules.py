@@ -211,7 +211,8 @@ RULES: dict[str, Rule] = {
     ),
     "DPC408": Rule(
         title="no longer checked",
-        rule="The base finds a config, or reads a part of its file, that is no longer found, read or there.",
+        rule="The base finds a config that is no longer found or there, or reads values where they are no longer read: "
+        "in another section of the file, or through another reference.",
         reason="A change that decides what is checked could take any cost out of sight.",
         fix="Restore the config and the pattern that finds it, or have the change decided as what it is and pass "
         "`--allow-budget-change`.",

@@ -366,8 +366,16 @@ def test_a_reference_that_leads_elsewhere_is_what_changed(dpcalc, tree):
     tree.commit(run__yaml=text(steps='"${conf/train.yaml:short}"'))
     tree.write("run.yaml", text(steps='"${conf/train.yaml:long}"'))
     ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
-    ((finding,), (change,)) = (found(ended)[1][key] for key in ("findings", "changes"))
-    assert (finding["path"], finding["line"]) == (change["path"], change["line"]) == ("run.yaml", 5)
+    (moved, risen), (change,) = (found(ended)[1][key] for key in ("findings", "changes"))
+    assert [(one["code"], one["path"], one["line"]) for one in (moved, risen)] == [
+        ("DPC408", "run.yaml", 5),
+        ("DPC401", "run.yaml", 5),
+    ]
+    said = "training.steps was read from `conf/train.yaml:short` and is now read from `conf/train.yaml:long`"
+    assert moved["message"] == said
+    assert (change["path"], change["line"]) == ("run.yaml", 5)
+    agreed = dpcalc("check", "run.yaml", "--base", "HEAD", "--json", "--allow-budget-change")
+    assert (agreed.code, found(agreed)[0]) == (0, [("DPC408", "note", 5), ("DPC401", "warning", 5)])
 
 
 def test_a_reference_within_the_file_leads_to_the_changed_line(dpcalc, tree):

@@ -27,6 +27,15 @@ def config(steps=1000, budget=2.0, text=CONFIG):
     return text.format(steps=steps, budget=budget)
 
 
+def linked(steps):
+    """A config that takes its steps, its noise and its delta from where the training code reads them."""
+    text = config(steps="${train.steps}", text=SECTION).replace("noise_multiplier: 1.1", 'noise_multiplier: "${alias}"')
+    text = text.replace("steps: ${train.steps}", 'steps: "${train.steps}"').replace("1e-5", '"${../conf/d.yaml:delta}"')
+    return f"alias: ${{train.sigma}}\n{text}".replace(
+        "{lr: 0.1}", f"{{lr: 0.1, steps: {steps}, decoy: 1000, sigma: 1.1, decoy_sigma: 1.1}}"
+    )
+
+
 HARMLESS, DEAR = config(), config(steps=31_600, budget=99)
 LARGE, RAISED = config(steps=31_600), config(budget=99)
 
@@ -112,6 +121,23 @@ REQUESTS = {
         1,
         lambda pr: pr.write("configs/real.yaml", DEAR + config(text=SECTION).partition("\n")[2]),
     ),
+    "cuts the reference": (
+        1,
+        lambda pr: pr.write("configs/linked.yaml", linked(31_600).replace('"${train.steps}"', "1000")),
+    ),
+    "leads the reference elsewhere": (
+        1,
+        lambda pr: pr.write("configs/linked.yaml", linked(31_600).replace("${train.steps}", "${train.decoy}")),
+    ),
+    "leads the reference elsewhere on the way": (
+        1,
+        lambda pr: pr.write("configs/linked.yaml", linked(1000).replace("sigma}", "decoy_sigma}")),
+    ),
+    "leads the reference to another file": (
+        1,
+        lambda pr: pr.write("configs/linked.yaml", linked(1000).replace("${../conf/", "${../conf/decoy/")),
+    ),
+    "raises what a reference leads to": (1, lambda pr: pr.write("configs/linked.yaml", linked(31_600))),
     "leaves the section": (1, lambda pr: pr.write("configs/section.yaml", config())),
     "hides among many": (
         2,
@@ -133,6 +159,9 @@ def tree(tmp_path, monkeypatch):
     for name in ("real", "other"):
         made.write(f"configs/{name}.yaml", HARMLESS)
     made.write("configs/section.yaml", config(text=SECTION))
+    made.write("configs/linked.yaml", linked(1000))
+    for name in ("conf/d.yaml", "conf/decoy/d.yaml"):
+        made.write(name, "delta: 1e-5\n")
     made.commit(pyproject__toml=PROJECT)
     monkeypatch.chdir(made.folder)
     return made
@@ -212,7 +241,7 @@ def test_a_change_of_what_is_checked_can_be_agreed_on(dpcalc, tree):
 
 def test_a_pattern_that_names_fewer_files_from_now_on_is_a_warning(dpcalc, tree):
     tree.write(
-        "pyproject.toml", '[tool.dpcalc]\nconfigs = ["configs/real.yaml", "configs/other.yaml", "configs/s*.yaml"]\n'
+        "pyproject.toml", '[tool.dpcalc]\nconfigs = ["configs/real.yaml", "configs/other.yaml", "configs/[sl]*.yaml"]\n'
     )
     ended = check(dpcalc, "--json")
     assert (ended.code, findings(ended)["./pyproject.toml"]) == (0, [("DPC408", "warning")])
@@ -228,7 +257,7 @@ def test_more_may_be_checked_and_files_may_be_renamed(dpcalc, tree):
     ended = dpcalc("check", "--base", "HEAD~1", "--json", "--strict")
     assert ended.code == 0
     assert set(findings(ended)) == {
-        f"./{name}.yaml" for name in ("runs/new", "runs/real", "configs/other", "configs/section")
+        f"./{name}.yaml" for name in ("runs/new", "runs/real", "configs/other", "configs/section", "configs/linked")
     }
     assert findings(ended)["./runs/real.yaml"] == []
 
