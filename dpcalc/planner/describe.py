@@ -99,6 +99,8 @@ def _beyond(plan: Plan) -> str:
 
 
 _SUM = "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch"
+_SUMS = frozenset({"gaussian", "laplace", "discrete-gaussian", "discrete-laplace"})
+_EMPTY = "a drawn unit of which no record is drawn contributes exactly zero"
 _ALSO = (
     "other sums are over the same sample, and the owner of one clipped vector adds to each at most the norm that its "
     "noise multiplier refers to"
@@ -141,6 +143,31 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
     return isinstance(scheme, Shuffle) and not hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
 
 
+def _may_be_empty(plan: Plan, phase: Phase) -> bool:
+    """Whether the bound of a phase rests on drawn units of which no record is drawn."""
+    if phase.mechanism.name not in _SUMS or phase.hierarchy.episodes is not None:
+        return False
+    nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, Poisson | All)
+    if phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in:
+        return True
+    below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
+    return any(isinstance(level.scheme, Poisson) for level in below)
+
+
+def _may_lack_units(plan: Plan, phase: Phase) -> bool:
+    """Whether a frame without a group of removed units can hold fewer units than a draw takes."""
+    level = phase.hierarchy.level(plan.unit)
+    if plan.group_size == 1 or plan.adjacency is not Adjacency.ADD_REMOVE or phase.hierarchy.episodes is not None:
+        return False
+    match level.scheme:
+        case Fixed(size=size):
+            return level.least - plan.group_size < size
+        case WithReplacement():
+            return level.least <= plan.group_size
+        case _:
+            return False
+
+
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """What must be true of the training run, one sentence each."""
     lines = [
@@ -157,6 +184,10 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             1, "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
         )
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
+    if any(_may_be_empty(plan, phase) for phase in plan.phases):
+        lines.insert(1, _EMPTY)
+    if any(_may_lack_units(plan, phase) for phase in plan.phases):
+        lines.insert(1, "where fewer units are left than a draw takes, it takes all that are left")
     if any(isinstance(level.scheme, Fixed) for level in levels):
         lines.insert(1, "counts are those of the larger of the two data sets")
     if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):

@@ -21,7 +21,7 @@ from dpcalc.planner.deciding import deciding
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import Alternative, alternatives, releasing_phases
 from dpcalc.release.bounds import StepBound
-from dpcalc.release.counted import Bound, CountPair
+from dpcalc.release.counted import Average, Bound, CountPair
 from dpcalc.release.data_sets import Mixture, data_set_pair, episode_pair, sign_patterns
 from dpcalc.release.group import Group
 from dpcalc.release.noisy_data_sets import data_set_atoms
@@ -29,12 +29,14 @@ from dpcalc.release.passes import is_shortened, is_shuffled, steps_of_a_pass
 from dpcalc.release.step import bound_mixtures, count_mixtures
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.company import Company, company_of
+from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import without_rare
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import Fixed, Shuffle
+from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle
 
 Pair = tuple[Mixture, Mixture]
 
+_UNSEEN = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
 _MOST_SUMMED = 32  # draws under one draw above them; more are not looked at
 
 
@@ -162,10 +164,9 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
     path, company = company.path, replace(company, path=one_pass(company.path))
     if isinstance(phase.mechanism, Shifted):
         return _single_steps(plan, phase, company, path, timed)
-    parts = (
-        rhythms[clip : plan.unit] if clip < plan.unit else rhythms[plan.unit - 1 : plan.unit if company.own else clip]
-    )
-    if {*parts} != {timed.hold} or _room(company.path, plan.adjacency) < plan.group_size:
+    if not {*rhythms[min(clip, plan.unit - 1) : _lowest_random(hierarchy, company)]} <= {timed.hold}:
+        return _single_steps(plan, phase, company, path, timed)
+    if _room(company.path, path, plan.adjacency) < plan.group_size or _is_irregular(hierarchy, plan.unit):
         return None
     if is_shuffled(path):
         return None if _ends_visits(plan, phase) else _passes(plan, phase, company, path, timed)
@@ -176,6 +177,20 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
         if length and number
     )
     return _World(timed=timed, stretches=stretches)
+
+
+def _lowest_random(hierarchy: Hierarchy, company: Company) -> int:
+    """The lowest level whose draw changes what the protected unit contributes, or the unit's own."""
+    unit = len(company.path.counts)
+    chances = (level.scheme.probability if isinstance(level.scheme, Poisson) else 1 for level in hierarchy.levels)
+    lowest = max((number for number, chance in enumerate(chances, start=1) if chance < 1), default=0)
+    return max(lowest, unit + 1 if company.parts else unit)
+
+
+def _is_irregular(hierarchy: Hierarchy, unit: int) -> bool:
+    """Whether records are drawn at random below a shuffle in the protected unit: its last batches hold fewer."""
+    below = [level.scheme for level in hierarchy.levels[unit:]]
+    return any(isinstance(scheme, Shuffle) for scheme in below) and any(isinstance(scheme, Poisson) for scheme in below)
 
 
 def _one_period(company: Company, plan: Plan, rhythms: list[int], number: int) -> _Stretch:
@@ -230,23 +245,31 @@ def _passes_alike(path: Path) -> bool:
 
 
 def _single_steps(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed) -> _World | None:
-    """The data sets of a phase with other than Gaussian noise; None for passes, of which it takes sums to make use."""
-    if (
-        not _passes_alike(path)
-        or steps_of_a_pass(path, Group()) > 1
-        or _room(company.path, plan.adjacency) < plan.group_size
-    ):
+    """The data sets of a phase of which one step in each outermost draw is looked at; None for passes.
+
+    For noise other than Gaussian, and for units whose contributions change while their draw is held.
+    """
+    if not _passes_alike(path) or steps_of_a_pass(path, Group()) > 1:
+        return None
+    if _room(company.path, path, plan.adjacency) < plan.group_size or _is_irregular(phase.hierarchy, plan.unit):
         return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if level.rate < 1), default=1)
     single = _Stretch(pair=partial(_drawn_pair, company, plan, ()), factor=1.0, number=-(-phase.steps // period))
     return _World(timed=timed, stretches=(single,), whole=timed.hold == 1)
 
 
-def _room(path: Path, adjacency: Adjacency) -> int:
-    """How many units of one frame can be protected together."""
-    scheme = path.schemes[-1]
-    left = scheme.size if adjacency is Adjacency.ADD_REMOVE and isinstance(scheme, Fixed) else 0
-    return path.counts[-1] - left
+def _room(drawn: Path, path: Path, adjacency: Adjacency) -> int:
+    """How many units of one frame can be protected together; where they are removed, passes need as many as they hold.
+
+    Args:
+        drawn: the way to the protected units, a pass taken as one draw.
+        path: the same with its shuffles.
+        adjacency: relation between D and D'.
+    """
+    scheme = drawn.schemes[-1]
+    in_passes = isinstance(path.schemes[-1], Shuffle) and adjacency is Adjacency.ADD_REMOVE
+    left = scheme.size if in_passes and isinstance(scheme, Fixed) else 0
+    return drawn.counts[-1] - left
 
 
 def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
@@ -271,6 +294,8 @@ def _has_pair(bound: Bound, pair: Pair) -> bool:
     """Whether a pair is that of a bound in both directions."""
     p, q = pair
     match bound:
+        case Average(parts=((chance, one),)) if chance == 1:
+            return _has_pair(one, pair)
         case StepBound():
             own = bound_mixtures(bound, bound.distances)
             other = bound_mixtures(bound, bound.distances_swapped)
@@ -282,11 +307,10 @@ def _has_pair(bound: Bound, pair: Pair) -> bool:
             return False
 
 
-def _canonical(pair: Pair) -> tuple[tuple[int, Fraction, Fraction], ...]:
-    """A pair of mixtures up to moving and turning around the line."""
-    p, q = pair
-    centers = sorted(c for c in {*p, *q} if p.get(c) or q.get(c))
-    zero = Fraction(0)
-    ahead = tuple((c - centers[0], p.get(c, zero), q.get(c, zero)) for c in centers)
-    back = tuple((centers[-1] - c, p.get(c, zero), q.get(c, zero)) for c in reversed(centers))
+def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
+    """A pair of mixtures up to moving and turning around the line, and up to what no accountant can see."""
+    p, q = ({center: float(weight) for center, weight in side.items() if weight > _UNSEEN} for side in pair)
+    centers = sorted({*p, *q})
+    ahead = tuple((c - centers[0], p.get(c, 0.0), q.get(c, 0.0)) for c in centers)
+    back = tuple((centers[-1] - c, p.get(c, 0.0), q.get(c, 0.0)) for c in reversed(centers))
     return min(ahead, back)

@@ -34,10 +34,9 @@ from dpcalc.release.passes import is_shortened, refusal_of_passes
 from dpcalc.release.phase_bounds import drawn_in_time, native_bound
 from dpcalc.release.timed import Timed, stretch
 from dpcalc.release.tree import Release, Repeat, Sequence, Single
-from dpcalc.sampling.groups import least_left
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Poisson, Shuffle
+from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle
 
 _MOST_ANSWERS = 2048  # randomized responses whose joint law is exact; more are composed of halves, on fewer losses
 
@@ -191,6 +190,17 @@ def _holds_all(path: Path) -> bool:
     return isinstance(path.schemes[-1], Shuffle) and path.rate(len(path.counts)) == 1
 
 
+def _smallest_frame(path: Path) -> int:
+    """Units that the frames of a chain hold at least; of fewer than it takes, a draw takes all, as of just as many."""
+    match path.schemes[-1]:
+        case Fixed(size=size):
+            return size
+        case Shuffle(size=size):
+            return size + 1
+        case _:
+            return 1
+
+
 def _passes(steps: Steps) -> tuple[Release, Release]:
     """Passes over a shuffled level: the batches of one that differ, or what they make of a group."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
@@ -215,8 +225,7 @@ def _pass_of_one(steps: Steps) -> list[Bound]:
     """The batches of a pass that differ for one unit, in frames that have lost all others of its group."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     if not _holds_all(path):
-        spare = max(0, path.counts[-1] - 1 - least_left(steps.hierarchy, unit=len(path.counts)))
-        fewer = min(steps.group.size - 1, spare) if removed else 0
+        fewer = min(steps.group.size - 1, max(0, path.counts[-1] - _smallest_frame(path))) if removed else 0
         path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
         noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
         return [replace(steps, path=path, group=Group(), noise=noise).timed.bound]

@@ -4,6 +4,8 @@ On the line, clipped to norm 1: every contribution of the protected unit is -1 (
 drawn beside its level-j ancestor contributes `signs[j - 1]` with each of its vectors. The batch means in D
 and D' are then Gaussian mixtures whose weights are the exact probabilities of the draws. Where units beside an ancestor
 differ in size, each contributes as much as the least of them: contributions may be shorter than the clip norm.
+A drawn unit of which no record is drawn contributes nothing, so that where that can happen a mean also depends on how
+many of the units beside each other hold records.
 """
 
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from math import comb
 from dpcalc.adjacency import Adjacency
 from dpcalc.sampling.company import Company
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.laws import Law, at_least_one, binomial, hypergeometric, summed, times, without_rare
+from dpcalc.sampling.laws import Law, at_least_one, binomial, hypergeometric, power, summed, times, without_rare
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
@@ -56,26 +58,41 @@ def data_set_pair(
     for j in range(lowest, 0, -1):
         again = repeats[j - 1] if repeats else 1
         summed_up *= again
-        p, q = (_drawn(company, j, signs[j - 1] * summed_up, times(side, again)) for side in inner)
+        each = _each_beside(company, j, signs[j - 1], summed_up)
+        p, q = (_drawn(company, j, each, times(side, again)) for side in inner)
         inner = p, q
     return inner
 
 
-def _drawn(company: Company, number: int, sign: int, inner: Mixture) -> Mixture:
+def _each_beside(company: Company, number: int, sign: int, draws: int = 1) -> Mixture:
+    """What one unit of a level, drawn beside what is protected, contributes in several draws below it.
+
+    Nothing where it is random in several draws, or in so many units of one draw that the sums are not told apart.
+    """
+    vectors, shown = company.beside[number - 1], company.shown[company.clip]
+    if shown == 1:
+        return {sign * vectors * draws: Fraction(1)}
+    most = company.path.schemes[number - 1].most_drawn(company.path.counts[number - 1])
+    if draws > 1 or vectors * most > _MOST_INDEPENDENT:
+        return {0: Fraction(1)}
+    return _scale(without_rare(binomial(vectors, shown)), sign)
+
+
+def _drawn(company: Company, number: int, each: Mixture, inner: Mixture) -> Mixture:
     """What the draw of a level gives, with the units beside the ancestor there, from what the ancestor gives."""
-    each, path = sign * company.beside[number - 1], company.path
+    path, contributes = company.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:
         case WithReplacement(size=size):
             found: Mixture = {}
             for copies, chance in without_rare(binomial(size, Fraction(1, count))).items():
-                for center, weight in summed({each * (size - copies): chance}, times(inner, copies)).items():
-                    found[center] = found.get(center, Fraction(0)) + weight
+                for center, weight in summed(times(each, size - copies), times(inner, copies)).items():
+                    found[center] = found.get(center, Fraction(0)) + chance * weight
             return found
-        case Fixed(size=size) if each:
-            return _mix(rate, summed({each * (size - 1): Fraction(1)}, inner), {each * size: Fraction(1)})
-        case Poisson(probability=rate) if each and count <= _MOST_INDEPENDENT:
-            beside = _scale(_binomial(count - 1, rate), each)
+        case Fixed(size=size) if contributes:
+            return _mix(rate, summed(times(each, size - 1), inner), times(each, size))
+        case Poisson(probability=rate) if contributes and count <= _MOST_INDEPENDENT:
+            beside = _compound(_binomial(count - 1, rate), each)
             return _mix(rate, summed(beside, inner), beside)
         case _:
             return _mix(rate, inner, {0: Fraction(1)})
@@ -84,44 +101,44 @@ def _drawn(company: Company, number: int, sign: int, inner: Mixture) -> Mixture:
 def _unit_level(company: Company, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
     """(D, D') of the contributions under the drawn parent of what is protected."""
     path, own = company.path, _own(company)
-    count, each = path.counts[-1], sign * company.beside[len(path.counts) - 1]
+    count, each = path.counts[-1], _each_beside(company, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
-            return counted_pair(hypergeometric(count, members, size), own, each, adjacency, drawn=size)
+            law, left = hypergeometric(count, members, size), min(size, count - members)
+            return counted_pair(law, own, each, adjacency, drawn=(size, left))
         case WithReplacement(size=size):
             law = without_rare(binomial(size, Fraction(members, count)))
-            return counted_pair(law, own, each, adjacency, drawn=size)
+            return counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
         case Poisson(probability=rate):
             law = without_rare(binomial(members, rate))
-            beside = (
-                _scale(_binomial(count - members, rate), each)
-                if each and count <= _MOST_INDEPENDENT
-                else {0: Fraction(1)}
-            )
+            contributes = each.keys() != {0} and count <= _MOST_INDEPENDENT
+            beside = _compound(_binomial(count - members, rate), each) if contributes else {0: Fraction(1)}
         case _:
             law, beside = {members: Fraction(1)}, {0: Fraction(1)}
-    there, other = counted_pair(law, own, 0, adjacency, drawn=0)
+    there, other = counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
     return summed(beside, there), summed(beside, other)
 
 
-def counted_pair(law: Law, own: Mixture, each: int, adjacency: Adjacency, *, drawn: int) -> tuple[Mixture, Mixture]:
+def counted_pair(
+    law: Law, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
+) -> tuple[Mixture, Mixture]:
     """(D, D') where H of the units drawn are protected ones, contributing -own each (replaced: +own), the rest `each`.
 
     Args:
         law: of H.
         own: law of the number of clipped contributions of a protected unit.
-        each: what every other unit contributes.
+        each: distribution of what every other unit contributes.
         adjacency: relation between D and D'.
-        drawn: units drawn in all; 0 where nobody stands in for the protected ones.
+        drawn: units drawn in all, and where the protected ones are removed; 0 where nobody stands in for them.
     """
     p: Mixture = {}
     q: Mixture = {}
     for h, chance in law.items():
         held = times(own, h)
-        rest = {each * (drawn - h): chance} if drawn else {0: chance}
+        rest = _weighted(times(each, drawn[0] - h), chance) if drawn[0] else {0: chance}
         match adjacency:
             case Adjacency.ADD_REMOVE:
-                other: Mixture = {each * drawn: chance}
+                other: Mixture = _weighted(times(each, drawn[1]), chance)
             case Adjacency.ZERO_OUT:
                 other = rest
             case Adjacency.REPLACE_ONE:
@@ -158,53 +175,111 @@ def episode_pair(
         whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count  # nobody is left to stand in
         drawn = 0 if whole else built.tasks * built.ways * (1 if unit == 1 else built.records)
         law = without_rare(times(in_task, built.tasks))
-        return counted_pair(law, {held: Fraction(1)}, sign * held, adjacency, drawn=drawn)
+        return counted_pair(law, {held: Fraction(1)}, {sign * held: Fraction(1)}, adjacency, drawn=(drawn, drawn))
     law = without_rare(binomial(built.tasks, at_least_one(in_task)))
     vectors = built.tasks
     if clip == 0:
         law, vectors = {0: law.get(0, Fraction(0)), 1: at_least_one(law)}, 1
     above = adjacency if unit == 1 and adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
-    return counted_pair(law, {1: Fraction(1)}, sign, above, drawn=vectors)
+    return counted_pair(law, {1: Fraction(1)}, {sign: Fraction(1)}, above, drawn=(vectors, vectors))
 
 
 def _clipped_above(company: Company, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """(D, D') of the one clipped vector that a drawn level-c unit with the protected units inside gives."""
-    path = company.path
-    rate = _any_drawn(path.schemes[-1], path.counts[-1], members)
-    for j in range(len(path.counts) - 1, company.clip, -1):
-        scheme, count = path.schemes[j - 1], path.counts[j - 1]
-        if isinstance(scheme, WithReplacement):
-            rate = 1 - (1 - rate / count) ** scheme.size
-        else:
-            rate *= path.rate(j)
-    missed = {sign: Fraction(1)}
-    with_unit = _mix(rate, {-1: Fraction(1)}, missed)
-    if adjacency is Adjacency.ADD_REMOVE:
-        return with_unit, missed
-    return with_unit, _mix(rate, {1: Fraction(1)}, missed)
+    """(D, D') of the one clipped vector that a drawn level-c unit with the protected units inside gives.
+
+    It is -1 with a record of theirs (replaced: +1), else `sign` with another record, else 0. Zeroed units leave the
+    vector of the others.
+    """
+    count = company.path.counts[-1]
+    if company.is_shuffled and not _always_filled(company):
+        sign = 0  # which other records are in a batch depends on the order
+    unseen, empty = _records_drawn(company, count, members, company.own_shown)
+    with_unit = _vector(-1, sign, unseen, empty)
+    match adjacency:
+        case Adjacency.ADD_REMOVE:
+            _, empty = _records_drawn(company, count - members, 0, Fraction(0))
+            other = _vector(0, sign, Fraction(1), empty)
+        case Adjacency.ZERO_OUT:
+            _, empty = _records_drawn(company, count, members, Fraction(0))
+            other = _vector(0, sign, Fraction(1), empty)
+        case Adjacency.REPLACE_ONE:
+            other = _vector(1, sign, unseen, empty)
+    return with_unit, other
 
 
-def _any_drawn(scheme: Scheme, count: int, members: int) -> Fraction:
-    """Probability that a draw from a frame holds any of some units."""
+def _always_filled(company: Company) -> bool:
+    """Whether whatever is drawn in a level-c unit holds a record."""
+    return company.shown[company.clip] == 1 and company.own_shown == 1
+
+
+def _vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
+    """A clipped vector: `own` unless nothing protected is in it, then `sign`, or 0 where it is empty."""
+    found: Mixture = {}
+    for center, weight in ((own, 1 - unseen), (sign, unseen - empty), (0, empty)):
+        if weight:
+            found[center] = found.get(center, Fraction(0)) + weight
+    return found
+
+
+def _records_drawn(company: Company, count: int, members: int, own_shown: Fraction) -> tuple[Fraction, Fraction]:
+    """Probabilities that a drawn level-c unit holds no record of the members, and no record at all.
+
+    Args:
+        company: the protected unit and the units drawn beside it.
+        count: units in the frame of the members, they included.
+        members: units whose records are looked for.
+        own_shown: probability that a drawn member has any.
+    """
+    path, unit = company.path, len(company.path.counts)
+    unseen, empty = _in_frame(path.schemes[-1], count, members, own_shown, company.shown[unit])
+    for j in range(unit - 1, company.clip, -1):
+        scheme, count, shown = path.schemes[j - 1], path.counts[j - 1], company.shown[j]
+        match scheme:
+            case WithReplacement(size=size):
+                unseen = power((count - 1 + unseen) / count, size)
+                empty = power(((count - 1) * (1 - shown) + empty) / count, size)
+            case Fixed(size=size):
+                rate = path.rate(j)
+                unseen = 1 - rate + rate * unseen
+                empty = power(1 - shown, size - 1) * (rate * empty + (1 - rate) * (1 - shown))
+            case _:
+                rate = path.rate(j)
+                unseen = 1 - rate + rate * unseen
+                empty = power(1 - rate * shown, count - 1) * (1 - rate + rate * empty)
+    return unseen, empty
+
+
+def _in_frame(
+    scheme: Scheme, count: int, members: int, own_shown: Fraction, shown: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Probabilities that the draw from one frame holds no record of some members, and no record at all."""
     match scheme:
         case Fixed(size=size):
-            return at_least_one(hypergeometric(count, members, size))
-        case WithReplacement(size=size):
-            return 1 - Fraction(count - members, count) ** size
-        case Poisson(probability=rate):
-            return 1 - (1 - rate) ** members
+            law = hypergeometric(count, members, min(size, count))
+            none = {h: chance * power(1 - own_shown, h) for h, chance in law.items()}
+            return sum(none.values(), Fraction(0)), sum(
+                (chance * power(1 - shown, min(size, count) - h) for h, chance in none.items()), Fraction(0)
+            )
+        case WithReplacement(size=size) if count:
+            rate = Fraction(members, count)
+            return power(1 - rate * own_shown, size), power(rate * (1 - own_shown) + (1 - rate) * (1 - shown), size)
         case _:
-            return Fraction(1)
+            rate = scheme.rate(count) if count else Fraction(0)
+            unseen = power(1 - rate * own_shown, members)
+            return unseen, unseen * power(1 - rate * shown, count - members)
 
 
 def _own(company: Company) -> Mixture:
     """Distribution of the number of clipped contributions of the drawn protected unit, or of the part that is not 0."""
     drawn = company.under[0][0].scheme if company.under else None
-    if isinstance(drawn, Fixed) and 0 < len(company.parts) * drawn.size**2 * max(company.parts, default=0) < _MOST_SUMS:
-        return _sum_of_some(company.parts, drawn.size)
+    each: Mixture = {0: 1 - company.own_shown, 1: company.own_shown} if company.own_shown < 1 else {1: Fraction(1)}
+    if isinstance(drawn, Fixed) and company.own_shown == 1:
+        sums = len(company.parts) * drawn.size**2 * max(company.parts, default=0)
+        if 0 < sums < _MOST_SUMS:
+            return _sum_of_some(company.parts, drawn.size)
     if company.own:
-        return {company.own: Fraction(1)}
-    counts: Mixture = {1: Fraction(1)}
+        return _power(each, company.own)
+    counts = each
     for level, fewest in reversed(company.under):
         match level.scheme:
             case Poisson(probability=rate):
@@ -247,6 +322,11 @@ def _compound(counts: Mixture, each: Mixture) -> Mixture:
         for value, inner in (_power(each, count) if count else {0: Fraction(1)}).items():
             total[value] = total.get(value, Fraction(0)) + weight * inner
     return total
+
+
+def _weighted(a: Mixture, chance: Fraction) -> Mixture:
+    """A part of a distribution."""
+    return {x: chance * p for x, p in a.items()}
 
 
 def _scale(a: Mixture, factor: int) -> Mixture:

@@ -10,7 +10,7 @@ from dpcalc.release.counted import Average, Bound, CountPair, averaged
 from dpcalc.release.group import Group
 from dpcalc.sampling.episodes import Episodes
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.laws import Law, at_least_one, binomial, hypergeometric, put_together, times
+from dpcalc.sampling.laws import Law, at_least_one, binomial, compound, hypergeometric, put_together, times
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, WithReplacement
 
@@ -18,7 +18,7 @@ Told = list[tuple[Fraction, Law]]
 """(probability, law of the number given it) of what a step reveals of its draws; probabilities sum to at most 1."""
 
 
-def drawn_laws(hierarchy: Hierarchy, path: Path, *, clip: int, group: Group) -> Told:
+def drawn_laws(hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: Law | None = None) -> Told:
     """How many clipped vectors of a step what is protected can change, the draws above it revealed.
 
     Args:
@@ -26,6 +26,7 @@ def drawn_laws(hierarchy: Hierarchy, path: Path, *, clip: int, group: Group) -> 
         path: the way to the protected units, all draws of one rhythm.
         clip: clipping level; where it is above the protected level, such a vector counts once for every unit in it.
         group: how many units are protected together, and where they are.
+        each: law of what is counted of a drawn member; None where each counts once.
     """
     if hierarchy.episodes is not None:
         found = _built(hierarchy.episodes, path, clip, group)
@@ -40,6 +41,8 @@ def drawn_laws(hierarchy: Hierarchy, path: Path, *, clip: int, group: Group) -> 
         placement = placement if group.placement is None else group.placement
         told = contexts(placement, path.schemes, path.counts)
         found = [(chance, members_drawn(context, scheme, path.counts[-1])) for context, chance in told.items()]
+    if each is not None:
+        found = [(chance, compound(law, each)) for chance, law in found]
     return [(chance, _at_most(law, clip)) for chance, law in found]
 
 

@@ -1,6 +1,7 @@
 """The one-step bound of a group below drawn units, the draws above it not revealed: (K), averaged over what is drawn.
 
-Let C be a batch with h >= 1 members of the group, drawn in D, under g of the b outermost units that hold any; eta is
+Let C be a batch with h >= 1 members of the group (or contributions of members, where it is random how many a drawn
+one makes and nobody stands in for it), drawn in D, under g of the b outermost units that hold any; eta is
 the probability of such a batch. All others, M, have the same law in D and D', so as in `bounds` the profile is
 eta H_{e^eps0}(C || (1 - b) M + b B), and given the draw of C everything is a mixture of Gaussians around its mean. With
 m_1 the most that one outermost unit can contribute:
@@ -23,22 +24,25 @@ from fractions import Fraction
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.contexts import Placement, contexts, members_drawn, outermost_drawn
 from dpcalc.release.counted import Average, Member
-from dpcalc.sampling.laws import Law
+from dpcalc.sampling.laws import Law, compound
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed
 
 _TOLD = 2  # more outermost units than this are taken for all there are
 
 
-def hidden_group(path: Path, placement: tuple[Placement, ...], member: Member) -> Average | None:
+def hidden_group(
+    path: Path, placement: tuple[Placement, ...], member: Member, *, each: Law | None = None
+) -> Average | None:
     """The bound of one draw; None where no step draws a member.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
         placement: where the members are.
-        member: what one of them does to a batch.
+        member: what one of them does to a batch, or one of its contributions where these are counted.
+        each: law of the contributions that are counted of a drawn member; None where each member counts once.
     """
-    joint = _joint(path, placement)
+    joint = _joint(path, placement, each)
     inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
     if not inclusion:
         return None
@@ -65,8 +69,8 @@ def hidden_group(path: Path, placement: tuple[Placement, ...], member: Member) -
     return Average(parts=tuple(parts))
 
 
-def _joint(path: Path, placement: tuple[Placement, ...]) -> dict[tuple[int, int], Fraction]:
-    """The law of (outermost units of the group drawn, members drawn)."""
+def _joint(path: Path, placement: tuple[Placement, ...], each: Law | None) -> dict[tuple[int, int], Fraction]:
+    """The law of (outermost units of the group drawn, members drawn, or what is counted of them)."""
     found: dict[tuple[int, int], Fraction] = {}
     kinds = Counter(placement)
     below: list[Law] = []
@@ -75,7 +79,7 @@ def _joint(path: Path, placement: tuple[Placement, ...]) -> dict[tuple[int, int]
         for context, chance in contexts(kind, path.schemes[1:], path.counts[1:]).items():
             for members, weight in members_drawn(context, path.schemes[-1], path.counts[-1]).items():
                 law[members] = law.get(members, Fraction(0)) + chance * weight
-        below.append(law)
+        below.append(law if each is None else compound(law, each))
     for units, members, chance in outermost_drawn(path.schemes[0], path.counts[0], tuple(kinds.values()), below):
         found[units, members] = found.get((units, members), Fraction(0)) + chance
     return found

@@ -14,15 +14,14 @@ from fractions import Fraction
 from itertools import groupby
 
 from dpcalc.adjacency import Adjacency
-from dpcalc.release.bounds import path_bound
-from dpcalc.release.counted import Average, Bound, Member
+from dpcalc.release.counted import Bound, Member
 from dpcalc.release.drawn_laws import drawn_laws
 from dpcalc.release.group import Group
 from dpcalc.release.hidden_groups import hidden_group
 from dpcalc.release.passes import is_shortened, is_shuffled, pass_of, refusal_of_passes, with_passes
+from dpcalc.release.random_contents import contents, one_unit
 from dpcalc.release.timed import Timed
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.laws import Law, binomial, put_together
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
@@ -79,7 +78,9 @@ def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, g
         return None
     if not _knows_contents(hierarchy, path, 1):
         return None
-    return hidden_group(path, group.placement, _member(path, clip, adjacency))
+    each = contents(hierarchy, path, clip=clip, adjacency=adjacency)
+    member = _member(path, clip, adjacency, is_counted=each is not None)
+    return hidden_group(path, group.placement, member, each=each)
 
 
 def _upto(path: Path, unit: int) -> Path:
@@ -146,66 +147,20 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjace
     clip, vectors = clips
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
     if group.size == 1 and not replaced:
-        return _one_unit(hierarchy, path, clip, adjacency)
-    return _member(path, clip, adjacency).bound(drawn_laws(hierarchy, path, clip=vectors, group=group))
+        return one_unit(hierarchy, path, clip=clip, adjacency=adjacency)
+    each = contents(hierarchy, path, clip=clip, adjacency=adjacency)
+    laws = drawn_laws(hierarchy, path, clip=vectors, group=group, each=each)
+    return _member(path, clip, adjacency, is_counted=each is not None).bound(laws)
 
 
-def _member(path: Path, clip: int, adjacency: Adjacency) -> Member:
-    """What one member does to a batch."""
+def _member(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
+    """What one member does to a batch; where its contributions are counted in the law of H, one of them."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
     replaced = isinstance(path.schemes[-1], (Fixed, WithReplacement))
-    return Member(own=path.contributions[-1], stand_in=path.siblings[-1] if replaced else None, adjacency=adjacency)
-
-
-def _one_unit(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency) -> Bound:
-    """(K), averaged over the number of the unit's contributions where that is random."""
-    bound = path_bound(path, clip=clip, adjacency=adjacency)
-    own = _own_law(hierarchy, path, clip)
-    if own is None:
-        return bound
-    unit = len(path.counts)
-    if unit == 1:
-        law: Law = {h: path.rate(1) * chance for h, chance in own.items()}
-        law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
-        return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
-    both = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    parts = tuple(
-        (
-            chance,
-            replace(
-                bound,
-                shift=both * h,
-                distances=(*bound.distances[:-1], h),
-                distances_swapped=(*bound.distances_swapped[:-1], h if both == 2 else 0),
-            ),
-        )
-        for h, chance in own.items()
-        if h
-    )
-    return Average(parts=parts)
-
-
-def _own_law(hierarchy: Hierarchy, path: Path, clip: int) -> Law | None:
-    """How many contributions a drawn unit makes where that is random, at most; None where it is taken at its largest.
-
-    Only where nobody stands in for the unit, and where the draws below it are made afresh whenever it is drawn.
-    """
-    unit = len(path.counts)
-    below = [level for level in range(unit + 1, clip + 1) if isinstance(hierarchy.level(level).scheme, Poisson)]
-    if not below or isinstance(path.schemes[-1], Fixed):
-        return None
-    lowest = below[-1]
-    rate = hierarchy.level(lowest).rate
-    levels = hierarchy.levels[unit - 1 : lowest]
-    if any(level.redraw_every != levels[0].redraw_every for level in levels):
-        return None
-    each = math.prod(level.most_drawn for level in hierarchy.levels[lowest:clip])
-    if each > 1 and not all(level.is_equal for level in hierarchy.levels[lowest:clip]):
-        return None
-    drawn = put_together(binomial(path.contributions[-1] // each, rate))
-    return {each * h: chance for h, chance in drawn.items()}
+    own = 1 if is_counted else path.contributions[-1]
+    return Member(own=own, stand_in=path.siblings[-1] if replaced else None, adjacency=adjacency)
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:

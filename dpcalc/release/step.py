@@ -58,6 +58,8 @@ def step_curve(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
             return glued_profile(bound, noise_multiplier=noise_multiplier)
         case CountPair():
             return MonotonePair(pair=MixturePair.of(*count_mixtures(bound), deviation=noise_multiplier))
+        case Average(parts=((chance, one),)) if chance == 1:
+            return step_curve(one, noise_multiplier=noise_multiplier)
         case Average(parts=parts):
             return ToldApart(
                 weights=tuple(float(chance) for chance, _ in parts),

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
+from dpcalc.sampling.contents import chance_of_any
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.paths import Path, Rows, Whole, level_rows
 from dpcalc.sampling.schemes import All, Fixed, Shuffle, WithReplacement
@@ -23,6 +25,10 @@ class Company:
         parts: the same for each unit directly under the protected one, where they differ and a fixed number is drawn.
         under: for each level from below the protected unit down to the clipping level, the level and the fewest units
             under one parent there.
+        shown: for each level from 0 (the whole batch) to the last, the probability that a drawn unit holds a drawn
+            record of those that contribute; units with more records than others let only as many contribute.
+        own_shown: the same for the protected unit, or for each unit of the clipping level if it is below.
+        is_shuffled: whether a level from below the clipping level down to the protected one is shuffled.
     """
 
     path: Path
@@ -31,6 +37,9 @@ class Company:
     own: int
     parts: tuple[int, ...]
     under: tuple[tuple[Level, int], ...]
+    shown: tuple[Fraction, ...]
+    own_shown: Fraction
+    is_shuffled: bool
 
 
 def company_of(hierarchy: Hierarchy, path: Path, *, clip: int) -> Company:
@@ -45,13 +54,22 @@ def company_of(hierarchy: Hierarchy, path: Path, *, clip: int) -> Company:
     certain = _certain(levels, hierarchy, clip)
     rows = _rows_on(hierarchy, path, levels)
     unit = len(rows)
+    schemes = [level.scheme for level in hierarchy.levels]
+    fewest = [int(level.sums(np.ones_like(level.number)).min()) for level in levels]
+    under = _fewest_under(levels, unit, rows[-1])
+    last = max(unit, clip)
     return Company(
         path=_actual(hierarchy, path, levels, rows),
         clip=clip,
         beside=tuple(_least_beside(*step) for step in zip(levels[:unit], certain, rows, strict=False)),
         own=int(certain[unit - 1][rows[-1]]),
         parts=_parts(levels[unit], certain[unit], rows[-1]) if unit < clip and _is_fixed(hierarchy, unit + 1) else (),
-        under=tuple(zip(hierarchy.levels[unit:clip], _fewest_under(levels, unit, rows[-1]), strict=False)),
+        under=tuple(zip(hierarchy.levels[unit:clip], under, strict=False)),
+        shown=tuple(
+            chance_of_any(zip(schemes[number:], fewest[number:], strict=True)) for number in range(len(levels) + 1)
+        ),
+        own_shown=chance_of_any(zip(schemes[last:], under[last - unit :], strict=True)),
+        is_shuffled=any(isinstance(scheme, Shuffle) for scheme in schemes[clip:unit]),
     )
 
 

@@ -1,10 +1,15 @@
-"""How many units can be protected together: where they are removed, enough must be left for a step to draw."""
+"""How many units can be protected together.
+
+Removed units may leave a frame with fewer units than a draw takes. The draw then takes all that are left, so that in
+the place of each removed unit that is drawn in D there is at most one other unit in D'. Passes of a shuffle and
+constructed tasks need as many units as they take.
+"""
 
 from collections.abc import Iterable
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import Shuffle, WithReplacement
 
 LARGEST_PLACED = 12  # members of a group whose places are told apart
 
@@ -27,14 +32,12 @@ def unbounded(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
 
 
 def least_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Units of a level that must be left under each parent for a step to be drawn."""
+    """Units of a level that must be left under each parent for the bounds to hold."""
     if hierarchy.episodes is not None:
         return (hierarchy.episodes.ways, hierarchy.episodes.records)[unit - 1]
     match hierarchy.level(unit).scheme:
-        case Fixed(size=size) | Shuffle(size=size):
+        case Shuffle(size=size):
             return size
-        case WithReplacement():
-            return 1
         case _:
             return 0
 

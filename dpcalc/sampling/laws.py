@@ -9,6 +9,7 @@ Law = dict[int, Fraction]
 
 _RARE = Fraction(1, 2**200)  # counts that together are rarer are put together, at the largest one
 _MOST_BITS = 4096  # of an exact probability; with more it is rounded down, and what is left joins the rare counts
+_FEW_BITS = 1024  # of a probability in a sum of products; what is cut off joins the rare counts
 _MOST_COUNTS = 48  # more different counts are put together, each at the largest of its neighbours
 _LIKELIEST = 36  # of these are the counts with the largest probability, for to move them up would cost most
 
@@ -25,7 +26,7 @@ def binomial(trials: int, rate: Fraction) -> Law:
     a, b = rate.numerator, rate.denominator
     exact = trials * b.bit_length() <= _MOST_BITS
     one = b**trials if exact else 1 << _MOST_BITS
-    weight = one * (b - a) ** trials // b**trials
+    weight = (b - a) ** trials if exact else int(power(1 - rate, trials) * one)
     counts: dict[int, int] = {}
     left = one
     for count in range(trials):
@@ -36,6 +37,26 @@ def binomial(trials: int, rate: Fraction) -> Law:
         weight = weight * (trials - count) * a // ((count + 1) * (b - a))
     counts[trials] = counts.get(trials, 0) + left
     return {count: Fraction(chance, one) for count, chance in counts.items() if chance}
+
+
+def power(base: Fraction, exponent: int) -> Fraction:
+    """A power of a probability, rounded down where it has more digits than are kept.
+
+    Args:
+        base: exact, in [0, 1].
+        exponent: >= 0.
+    """
+    if exponent * base.denominator.bit_length() <= _MOST_BITS:
+        return base**exponent
+    # Fixed point with every product rounded down: an exact power of a million factors would have millions of digits.
+    bits = _MOST_BITS + 64
+    result, factor = 1 << bits, (base.numerator << bits) // base.denominator
+    while exponent and result:
+        exponent, odd = divmod(exponent, 2)
+        if odd:
+            result = result * factor >> bits
+        factor = factor * factor >> bits
+    return Fraction(result >> 64, 1 << _MOST_BITS)
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> Law:
@@ -91,6 +112,51 @@ def put_together(law: Law) -> Law:
         if count in ends:
             result[count], at_end = at_end, Fraction(0)
     return result
+
+
+def coarsened(law: Law, most: int) -> Law:
+    """An upper bound in stochastic order with at most `most` counts but 0, which stays apart."""
+    counts = sorted(count for count in law if count)
+    if len(counts) <= most:
+        return law
+    result: Law = {0: law[0]} if 0 in law else {}
+    share, below, waiting, parts = at_least_one(law) / most, Fraction(0), Fraction(0), 0
+    for count in counts:
+        waiting += law[count]
+        below += law[count]
+        if below >= share * (parts + 1) or count == counts[-1]:
+            result[count], waiting = waiting, Fraction(0)
+            parts += 1
+    return result
+
+
+def compound(number: Law, each: Law) -> Law:
+    """An upper bound in stochastic order on a sum of a random number of independent counts with one law.
+
+    Args:
+        number: law of how many there are.
+        each: their law.
+    """
+    total: Law = {}
+    several, reached = {0: Fraction(1)}, 0
+    for count, chance in sorted(put_together(number).items()):
+        if {*each} <= {0, 1}:
+            several = binomial(count, at_least_one(each))
+        else:
+            several = _shortened(put_together(summed(several, times(_shortened(each), count - reached))))
+        reached = count
+        for value, weight in several.items():
+            total[value] = total.get(value, Fraction(0)) + chance * weight
+    return _shortened(put_together(total))
+
+
+def _shortened(law: Law) -> Law:
+    """An upper bound in stochastic order whose probabilities have few digits: exact sums of products would grow."""
+    if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
+        return law
+    short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}
+    short[max(law)] += 1 - sum(short.values())
+    return {count: chance for count, chance in short.items() if chance}
 
 
 def at_least_one(law: Mapping[int, Fraction]) -> Fraction:

@@ -113,7 +113,7 @@ GROUPS = [
         "group that leaves too few",
         flat(
             {
-                "sampling": "{scheme: fixed, size: 256}",
+                "sampling": "{scheme: shuffle, size: 256}",
                 "privacy": "{adjacency: add-remove, delta: 1e-6, group_size: §59_745}",
             }
         ),
@@ -125,10 +125,10 @@ GROUPS = [
             {
                 "data": "{levels: [{name: task}, {name: example}], tree: [9, 7]}",
                 "sampling": "{task: {scheme: fixed, size: 1}, example: {scheme: fixed, size: 5}}",
-                "privacy": "{unit: example, adjacency: add-remove, delta: 1e-6, group_size: §7}",
+                "privacy": "{unit: example, adjacency: add-remove, delta: 1e-6, group_size: §17}",
             }
         ),
-        [("DPC106", "at most 6 of level `example` can be removed together")],
+        [("DPC106", "at most 16 of level `example` can be protected together: there are no more")],
     ),
     (
         "large group with replacement",

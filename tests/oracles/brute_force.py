@@ -8,6 +8,7 @@ values in [-1, 1] to keys.
 
 Reading of the relations (the same as in the guarantee): a removed unit leaves the frames above it unchanged, and its
 siblings are drawn from N - 1; a zeroed unit stays in the frame and contributes 0; a replaced one contributes otherwise.
+A unit of which no record was drawn contributes exactly 0, as if it had not been drawn.
 """
 
 import itertools
@@ -91,10 +92,19 @@ def outcomes(tree, path=(), *, absent=None):
     return found
 
 
+def with_records(outcome, levels):
+    """An outcome without the units of which no record was drawn; `levels` says how many levels it lists."""
+    if levels == 1:
+        return outcome
+    kept = ((child, with_records(drawn, levels - 1)) for child, drawn in outcome)
+    return tuple((child, drawn) for child, drawn in kept if drawn)
+
+
 def clipping_units(outcome, path, clip):
-    """(clipping unit, what was drawn under it) for every clipped vector of one outcome."""
+    """(clipping unit, what was drawn under it) for every clipped vector of one outcome that holds records."""
     if len(path) == clip:
-        yield path, outcome
+        if outcome or path:
+            yield path, outcome
         return
     for child, drawn in outcome:
         yield from clipping_units(drawn, child, clip)
@@ -121,6 +131,7 @@ class Experiment:
 
     def __init__(self, tree, unit_level, clip, relation):
         self.tree, self.unit_level, self.clip, self.relation = tree, unit_level, clip, relation
+        self.depth = len(tree)
         self.unit = (0,) * unit_level
         absent = self.unit if relation == ADD_REMOVE else None
         self._lay_out((outcomes(tree), outcomes(tree, absent=absent)))
@@ -135,7 +146,7 @@ class Experiment:
         self.incidence = tuple(self._matrix(side) for side in rows)
 
     def _keys(self, outcome, primed):
-        for unit, drawn in clipping_units(outcome, (), self.clip):
+        for unit, drawn in clipping_units(with_records(outcome, self.depth), (), self.clip):
             if self.clip >= self.unit_level:
                 concerned = unit[: self.unit_level] == self.unit
                 if concerned and primed and self.relation == ZERO_OUT:

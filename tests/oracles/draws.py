@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .brute_force import ADD_REMOVE, ZERO_OUT, clipping_units
+from .brute_force import ADD_REMOVE, ZERO_OUT, clipping_units, with_records
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Draw:
                 for n in range(len(children) + 1)
                 for drawn in itertools.combinations(children, n)
             ]
+        if not children:
+            return [(Fraction(1), ())]
         ways = Counter(tuple(sorted(drawn)) for drawn in itertools.product(children, repeat=self.amount))
         return [(Fraction(n, len(children) ** self.amount), drawn) for drawn, n in ways.items()]
 
@@ -217,7 +219,7 @@ def group_run(tree, members, clip, relation, *, steps=1, kept=None, holes=frozen
         merged((chance, history[:kept]) for chance, history in histories(tree, steps, absent=missing))
         for missing in (holes, absent)
     ]
-    return Run(sides, lambda step: clipping_units(step, (), clip), members, relation)
+    return Run(sides, lambda step: clipping_units(with_records(step, len(tree)), (), clip), members, relation)
 
 
 def episode_run(shape, members, clip, relation, *, holes=frozenset()):

@@ -213,6 +213,28 @@ def held(rng):
     return Problem(tuple(tree), members, clip, relation, random_sigma(rng), steps=steps)
 
 
+def emptied(rng):
+    """A group whose removal leaves fewer units in some frame than a draw takes."""
+    depth = int(rng.choice([1, 2, 2]))
+    clip = int(rng.integers(0, depth + 1))
+    counts = [int(rng.integers(1, 4)) for _ in range(depth)]
+    members, together = random_members(rng, list(itertools.product(*map(range, counts))), 4)
+    *above, last = counts
+    kind = str(rng.choice(["fixed", "again"]))
+    taken = int(rng.integers(1, last)) if last > 1 else 1
+    if kind == "fixed" and not (last > 1 and last - together < taken):
+        return None
+    tree = (*(random_draw(rng, count, count - 1) for count in above), Draw(last, kind, taken))
+    return Problem(tree, members, clip, ADD_REMOVE, random_sigma(rng))
+
+
+def sparse(rng):
+    """A group, or a unit under held draws, where a drawn clipping unit may hold no drawn record."""
+    problem = (group, group, unequal_group, held)[rng.integers(4)](rng)
+    may_be_empty = any(draw.kind == "poisson" for draw in problem.tree[problem.clip :])
+    return problem if may_be_empty and len(problem.tree) > 1 else None
+
+
 def shuffled(rng):
     """A pass over shuffled units, all above them drawn whole, any draw below; None if that cannot be.
 

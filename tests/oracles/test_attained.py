@@ -104,13 +104,13 @@ def test_two_fixed_levels_with_per_record_clipping_are_attained_from_the_smaller
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("tree", [FIXED, POISSON])
 @pytest.mark.parametrize("sigma", NOISE)
-def test_one_clipped_vector_for_the_whole_batch_is_attained(relation, tree, sigma):
-    found = row(tree, 1, 0, relation)
+def test_one_clipped_vector_for_the_whole_batch_is_attained(relation, sigma):
+    """Only where a batch is never empty: then its vector is 0."""
+    found = row(FIXED, 1, 0, relation)
     epsilons = np.abs(telling_epsilons(found, sigma))
     bound = both_directions(found, sigma, epsilons)
-    experiment = Experiment(tree, 1, 0, relation)
+    experiment = Experiment(FIXED, 1, 0, relation)
     for direction, unit in enumerate((1, -1)):
         # what the batch shows without the unit is what it shows in the data set that is not being recognised
         missed = -1 if relation != ADD_REMOVE else -unit

@@ -38,7 +38,7 @@ def bounds_of(plan, epsilons):
 @pytest.mark.parametrize("flavour", [group, unequal_group], ids=lambda flavour: flavour.__name__)
 def test_every_bound_holds(flavour):
     rng, offered = np.random.default_rng(11), Counter()
-    for _ in range(60):
+    for _ in range(100):
         problem = random_problem(rng, flavour, most_outcomes=100)
         if problem.plan.unit == 1 or len({len(one.choices[0]) for one in alternatives(problem.plan)}) > 1:
             continue

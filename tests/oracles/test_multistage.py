@@ -19,17 +19,19 @@ from .multistage import (
     constructed,
     cut_short,
     data_sets,
+    emptied,
     group,
     held,
     random_problem,
     shuffled,
+    sparse,
     truth_of,
     unequal_group,
 )
 
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations
 ROUND_OFF = 1e-13
-FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed]
+FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, sparse, emptied]
 HALF = Fraction(1, 2)
 
 

@@ -66,6 +66,7 @@ class UnequalExperiment(Experiment):
     def __init__(self, tree, draws, unit, clip, relation):
         self.unit, self.unit_level, self.clip, self.relation = unit, len(unit), clip, relation
         absent = unit if relation == ADD_REMOVE else None
+        self.depth = len(draws)
         self._lay_out((outcomes(tree, draws), outcomes(tree, draws, absent=absent)))
 
 

@@ -121,8 +121,9 @@ def test_larger_groups_cost_more_and_no_more_than_all_in_one(adjacency):
 
 def test_groups_without_room_are_refused():
     with pytest.raises(InputError, match="group_size: expected at most 60"):
-        alternatives(plan((100, Fixed(size=40)), group=61))
-    assert alternatives(plan((100, Fixed(size=40)), group=60))
+        alternatives(plan((100, Shuffle(size=40)), group=61))
+    assert alternatives(plan((100, Shuffle(size=40)), group=60))
+    assert alternatives(plan((100, Fixed(size=40)), group=100))  # of fewer than 40 that are left all are drawn
     assert alternatives(plan((100, Fixed(size=40)), adjacency=Adjacency.ZERO_OUT, group=100))
     with pytest.raises(InputError, match="group_size"):
         alternatives(plan((3, All()), (2, All()), unit=2, group=7))
@@ -150,7 +151,7 @@ def test_a_last_stretch_that_is_cut_short_costs_less_than_a_whole_one():
 
 def test_draws_above_that_are_held_longer_are_revealed():
     """delta of one episode of two steps by integration over both outputs, with neither lattice nor moments."""
-    levels = ((100, Poisson(probability=Fraction(1, 5)), 2), (20, Poisson(probability=Fraction(1, 4))))
+    levels = ((100, Poisson(probability=Fraction(1, 5)), 2), (400, Poisson(probability=Fraction(1, 4))))
     run = plan(*levels, unit=2, clip=1, adjacency=Adjacency.ADD_REMOVE, sigma=1.5, steps=2)
     own = phase_bounds(
         run.phases[0].hierarchy,

@@ -67,7 +67,7 @@ def test_the_records_of_the_smallest_class_decide(sizes):
 
 @pytest.mark.parametrize(
     ("scheme", "left"),
-    [(Fixed(size=3), 3), (Shuffle(size=3), 3), (WithReplacement(size=3), 1), (Poisson(probability=Fraction(1, 2)), 0)],
+    [(Fixed(size=3), 0), (Shuffle(size=3), 3), (WithReplacement(size=3), 0), (Poisson(probability=Fraction(1, 2)), 0)],
 )
 def test_what_must_be_left_of_those_that_are_removed(scheme, left):
     levels = (Level(name="user", count=4, scheme=All()), Level(name="record", count=9, scheme=scheme))

@@ -1,0 +1,98 @@
+"""The lower bound is never above the largest cost of the data sets it is made of, and `tight` means that they agree."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcalc.planner.lower import delta_lower, epsilon_lower
+
+from .brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from .draws import Draw
+from .empty_units import costliest, role_count
+from .multistage import Problem, bound, cut_short, emptied, group, held, random_problem, sparse, unequal_group
+from .unequal import units
+
+EPSILONS = np.array([0.05, 0.5])
+MOST_ROLES = 5  # 3^5 data sets
+CLOSE = 1e-6
+DISCRETIZED = 2e-4  # of a composed upper bound, relative: what its lattice adds
+ROUND_OFF = 1e-12
+FLAVOURS = [group, unequal_group, held, cut_short, sparse, emptied]
+
+
+def comparable_problem(rng, flavour, most_outcomes):
+    """A problem whose claims are about the data sets that are tried: one frame, any unit of an unequal tree."""
+    while True:
+        found = random_problem(rng, flavour, most_outcomes)
+        if any(draw.kind == "shuffle" for draw in found.tree):
+            continue
+        in_one_frame = len({member[:-1] for member in found.members}) == 1
+        apart = found.sizes is not None and len(found.members) > 1
+        if in_one_frame and not apart and role_count(found) <= MOST_ROLES:
+            return found
+
+
+def largest_cost(problem):
+    """The largest cost of any simple data set, whichever unit of an unequal tree is protected."""
+    if problem.sizes is None:
+        return costliest(problem, EPSILONS)
+    level = len(problem.members[0])
+    return np.max(
+        [costliest(replace(problem, members=(unit,)), EPSILONS) for unit in units(problem.sizes, level)], axis=0
+    )
+
+
+def check(problem):
+    """Compare both claims with the largest cost; returns (lower bound said, tight said)."""
+    best, plan = largest_cost(problem), problem.plan
+    lower = np.array([delta_lower(plan, epsilon=epsilon) for epsilon in EPSILONS])
+    assert (lower <= best * (1 + CLOSE) + ROUND_OFF).all(), (problem, lower, best)
+    found = epsilon_lower(plan)
+    if found is None or not found[1]:
+        return lower.max() > 0, False
+    upper = bound(plan, EPSILONS).max(axis=0)
+    assert (upper * (1 - DISCRETIZED) - ROUND_OFF <= best).all(), (problem, upper, best)
+    return lower.max() > 0, True
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
+def test_claims_hold(flavour):
+    rng = np.random.default_rng(29)
+    said = [check(comparable_problem(rng, flavour, most_outcomes=60)) for _ in range(6)]
+    assert sum(lower for lower, _ in said) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("block", range(30))
+def test_claims_hold_at_length(flavour, block):
+    rng = np.random.default_rng([block, 31])
+    said = [check(comparable_problem(rng, flavour, most_outcomes=200)) for _ in range(20)]
+    assert any(tight for _, tight in said)
+
+
+SOME, HALF = Fraction(3, 10), Fraction(1, 2)
+FOUND = [  # each once had a lower bound above the cost of every data set, and was called tight
+    Problem((Draw(3, "poisson", SOME), Draw(1, "poisson", SOME)), ((0,),), 1, ADD_REMOVE, 1.0),
+    Problem((Draw(2, "poisson", SOME), Draw(2, "poisson", SOME)), ((0,),), 1, REPLACE_ONE, 1.0),
+    Problem((Draw(3), Draw(1, "poisson", SOME)), ((0,),), 0, ADD_REMOVE, 1.0),
+    Problem((Draw(3), Draw(1, "poisson", SOME)), ((0, 0),), 0, ZERO_OUT, 1.0),
+    Problem((Draw(3, "fixed", 2), Draw(2, "poisson", SOME)), ((0,),), 1, ADD_REMOVE, 1.0),
+    Problem((Draw(4, "poisson", SOME),), ((0,),), 0, ADD_REMOVE, 1.0),
+    Problem((Draw(2), Draw(3, "poisson", SOME)), ((0, 0), (0, 1)), 1, ADD_REMOVE, 1.0),
+]
+
+
+@pytest.mark.parametrize("problem", FOUND, ids=range(len(FOUND)))
+def test_data_sets_whose_drawn_units_hold_no_drawn_record(problem):
+    assert check(problem)[0]
+
+
+def test_a_fixed_draw_keeps_a_stand_in_out_even_if_the_unit_is_empty():
+    """One of two users, each with one record drawn at .1: the smaller inclusion probability would say delta 0."""
+    problem = Problem((Draw(2, "fixed", 1), Draw(1, "poisson", Fraction(1, 10))), ((0,),), 1, ADD_REMOVE, 0.5)
+    truth, upper = costliest(problem, [0.1])[0], bound(problem.plan, [0.1])
+    assert upper[1, 0] > 0.02
+    assert truth <= upper.max() * (1 + CLOSE)
