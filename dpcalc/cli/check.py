@@ -9,6 +9,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
+from dpcalc.cli.progress import announce_files
 from dpcalc.cli.sources import chosen_configs, reading_of
 from dpcalc.errors import InputError
 
@@ -75,6 +76,7 @@ def check(  # noqa: PLR0913  one parameter an option
     with costs_in_time(timeout, memory_limit) as costs:
         chosen = chosen_configs(configs)
         judged = scope(chosen.paths, patterns=chosen.patterns, base=before, here=Path.cwd())
+        announce_files(judged.paths)
         results = results_of(judged.paths, reading=reading_of(context, base=before), demands=demands, costs=costs)
         severity = Severity.NOTE if agreed else Severity.ERROR
         results = scoped(results, judged, severity=severity, strict=demands.policy.strict)

@@ -9,6 +9,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
+from dpcalc.cli.progress import announce_files
 from dpcalc.cli.sources import chosen_configs, reading_of
 from dpcalc.errors import InputError
 
@@ -49,6 +50,7 @@ def diff(  # noqa: PLR0913  one parameter an option
         if before:
             chosen = chosen_configs(configs)
             judged = scope(chosen.paths, patterns=chosen.patterns, base=before, here=Path.cwd())
+            announce_files(judged.paths)
             asked = cases(judged.paths, reading)
         elif configs is not None and len(configs) == 2:
             judged = Scope(paths=(configs[1],))

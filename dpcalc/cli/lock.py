@@ -12,6 +12,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
+from dpcalc.cli.progress import announce_files
 from dpcalc.cli.sources import chosen_configs, reading_of
 from dpcalc.errors import InputError
 
@@ -50,6 +51,7 @@ def lock(  # noqa: PLR0913  one parameter an option
         files = [(path, reading.key) for path in paths] or known.files(reading.key)
         if not files and not known.entries:
             raise InputError("nothing to lock: expected one or more configs, got none, and dpcalc.lock holds none")
+        announce_files([path for path, _ in files])
         asked = tuple(case for path, key in files for case in cases([path], replace(reading, key=key)))
         results, found = locked(asked, known, costs=costs)
     asides: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ It shows what is being done, how much of it, and the time left; it moves to and 
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,6 +50,11 @@ def announce(label: str, *, total: int = 0) -> None:
         total: how many things there are to do, 0 where nobody counts; the bar shows the count.
     """
     _state.label, _state.part, _state.total = label, None, total
+
+
+def announce_files(paths: Sequence[str]) -> None:
+    """Name the files that a command is about to work on: the only one, or how many."""
+    announce(paths[0] if len(paths) == 1 else f"{len(paths):,} files")
 
 
 @contextmanager

@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from dpcalc.cli import progress
+
 from .conftest import environment
 
 # works until somebody writes to its standard input, or not at all
@@ -50,3 +54,43 @@ def test_nothing_is_drawn_off_a_terminal():
     program = WORK.format(patience=0.0, work="import time; time.sleep(0.3)")
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (run.stdout, run.stderr) == (b"", b"")
+
+
+SHOWN = """
+from dpcalc.cli import progress
+progress.PATIENCE = 0.0
+with progress.progress():
+    progress.announce({label!r}, total={total})
+    progress.tell({part})
+    input()
+"""
+
+
+@pytest.mark.parametrize(
+    ("label", "total", "part", "expected"),
+    [
+        ("sweep", 8_000, 0.1015, ["sweep", "812/8,000 10%", "left"]),
+        ("configs/cifar.yaml", 0, 0.5, ["configs/cifar.yaml", " 50%", "left"]),
+        ("[red]x[/red] :B: \x1b[2Jy", 0, 0.25, ["[red]x[/red] :B: ?[2Jy", "25%"]),
+        ("a/very/long/path/to/a/config/that/is/cut.yaml", 0, 1.0, ["...a/config/that/is/cut.yaml", "100%"]),
+    ],
+)
+def test_the_bar_says_what_how_much_and_how_long(label, total, part, expected):
+    reader, writer = os.openpty()
+    program = SHOWN.format(label=label, total=total, part=part)
+    wide = environment(TERM="xterm", COLUMNS="80", NO_COLOR="1")
+    run = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer, env=wide)
+    os.close(writer)
+    text = read(reader, until=expected[-1])
+    run.communicate(b"\n", timeout=60)
+    os.close(reader)
+    assert run.returncode == 0
+    assert all(word in text for word in expected), text
+
+
+def test_files_are_named_or_counted(monkeypatch):
+    monkeypatch.setattr(progress, "_state", progress._State())
+    progress.announce_files(["a.yaml"])
+    assert progress._state.label == "a.yaml"
+    progress.announce_files(["a.yaml"] * 1200)
+    assert progress._state.label == "1,200 files"
