@@ -30,7 +30,7 @@ from dpcalc.cli import (
 )
 from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
 from dpcalc.cli.limits import TimedCommand
-from dpcalc.cli.sources import AsWrittenCommand, ManyCommand, SourceCommand
+from dpcalc.cli.sources import AsWrittenCommand, ManyCommand, SeveralCommand, SourceCommand
 
 COMPUTE, SOLVE, EXPLORE = "Compute the privacy cost of one run", "Solve for a setting", "Compare and explore"
 GATE, RECORD, FILES = "Gate changes in continuous integration", "State and record", "Write and read configs"
@@ -52,7 +52,7 @@ def application() -> typer.Typer:
     def add(panel: str, function: Callable[..., object], example: str, command: type = SourceCommand) -> None:
         commands.command(cls=command, epilog=example, rich_help_panel=panel)(function)
 
-    add(COMPUTE, epsilon.epsilon, epsilon.EXAMPLE)
+    add(COMPUTE, epsilon.epsilon, epsilon.EXAMPLE, SeveralCommand)
     add(COMPUTE, delta.delta, delta.EXAMPLE)
     add(COMPUTE, risk.risk, risk.EXAMPLE)
     add(COMPUTE, pate.pate, pate.EXAMPLE, TimedCommand)
@@ -60,7 +60,7 @@ def application() -> typer.Typer:
     add(SOLVE, solve.solve_steps, solve.STEPS_EXAMPLE)
     add(SOLVE, solve.solve_rate, solve.RATE_EXAMPLE)
     add(SOLVE, solve.solve_group, solve.GROUP_EXAMPLE)
-    add(EXPLORE, compare.compare, compare.EXAMPLE)
+    add(EXPLORE, compare.compare, compare.EXAMPLE, SeveralCommand)
     add(EXPLORE, curve.curve, curve.EXAMPLE, curve.LinesCommand)
     add(EXPLORE, sweep.sweep, sweep.EXAMPLE)
     add(EXPLORE, simulate.simulate, simulate.EXAMPLE)

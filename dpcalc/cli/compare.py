@@ -1,36 +1,57 @@
 """`dpcalc compare`: every accountant and bound side by side."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
-from dpcalc.cli.sources import loaded_plan
+from dpcalc.cli.sources import loaded_plans
 from dpcalc.cli.terminal import on_terminal, styled, width
+
+if TYPE_CHECKING:
+    from dpcalc.report.comparison_view import ComparisonView
 
 EXAMPLE = "Example: dpcalc compare clinic.yaml --json"
 
 
-def compare(context: typer.Context, *, as_json: options.Json = False) -> Answer:
+def compare(context: typer.Context, configs: options.SeveralConfigs = None, *, as_json: options.Json = False) -> Answer:
     """Show every accountant and bound side by side.
 
     Each with what it claims, and why it does not apply or is not valid here.
     """
     from dpcalc.planner.compare import compare as rows_of
     from dpcalc.report.comparison_view import comparison_view
-    from dpcalc.report.json import comparison_json
-    from dpcalc.report.text import comparison_lines
+    from dpcalc.report.json import comparison_json, comparisons_json
+    from dpcalc.report.several_view import comparisons_facts, comparisons_view
+    from dpcalc.report.text import blocks, comparison_lines
 
-    loaded = loaded_plan(context)
+    files = loaded_plans(context, configs)
+    asides = remarks([diagnostic for loaded in files for diagnostic in loaded.diagnostics])
+    if len(files) > 1:
+        found = [(rows_of(loaded.plan), loaded) for loaded in files]
+        if as_json:
+            return Answer(text=comparisons_json(found), asides=asides)
+        if not on_terminal():
+            return Answer(text=blocks(comparisons_facts(found)), asides=asides)
+        return Answer(text=_table(comparisons_view(found)), asides=asides)
+    (loaded,) = files
     rows = rows_of(loaded.plan)
-    asides = remarks(loaded.diagnostics)
     if as_json:
         return Answer(text=comparison_json(rows, loaded), asides=asides)
     view = comparison_view(rows, loaded.plan)
     if not on_terminal():
         return Answer(text=comparison_lines(view), asides=asides)
 
+    return Answer(text=_table(view), asides=asides)
+
+
+def _table(view: ComparisonView) -> str:
+    """A comparison as a person at a terminal sees it."""
     from dpcalc.report.table import comparison_text
 
-    return Answer(text=comparison_text(view, width=width(), styled=styled()), asides=asides)
+    return comparison_text(view, width=width(), styled=styled())

@@ -1,20 +1,28 @@
 """`dpcalc epsilon`: what a config costs."""
 # ruff: noqa: PLC0415  heavy imports wait until a command needs them
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
-from dpcalc.cli.sources import every_unit, loaded_plan, loaded_units
+from dpcalc.cli.sources import choose, every_unit, loaded_plans, loaded_units
 from dpcalc.cli.terminal import on_terminal, styled, width
 from dpcalc.cli.votes import cost_of_votes
+
+if TYPE_CHECKING:
+    from dpcalc.config import Loaded
 
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
 
 def epsilon(
     context: typer.Context,
+    configs: options.SeveralConfigs = None,
     *,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -31,8 +39,12 @@ def epsilon(
     from dpcalc.report.view import bare_epsilon, evaluation_view, note_texts
 
     if every_unit(context):
+        choose(context, configs)
         return _of_every_unit(context, as_json=as_json, quiet=quiet)
-    loaded = loaded_plan(context)
+    files = loaded_plans(context, configs)
+    if len(files) > 1:
+        return _of_several(files, as_json=as_json, quiet=quiet)
+    (loaded,) = files
     evaluation = evaluate(loaded.plan)
     asides = remarks(loaded.diagnostics, note_texts(evaluation), quiet=quiet)
     if quiet:
@@ -54,6 +66,29 @@ def epsilon(
     from dpcalc.report.table import evaluation_text
 
     return Answer(text=evaluation_text(view, width=width(), styled=styled()), asides=asides)
+
+
+def _of_several(files: tuple[Loaded, ...], *, as_json: bool, quiet: bool) -> Answer:
+    """What several configs cost, side by side."""
+    from dpcalc.planner.evaluate import evaluate
+    from dpcalc.report.json import costs_json
+    from dpcalc.report.several_view import costs_facts, costs_notes, costs_view
+    from dpcalc.report.text import blocks
+    from dpcalc.report.view import bare_epsilon
+
+    costs = [(evaluate(loaded.plan), loaded) for loaded in files]
+    found = tuple(diagnostic for loaded in files for diagnostic in loaded.diagnostics)
+    asides = remarks(found, costs_notes(costs), quiet=quiet)
+    if as_json:
+        return Answer(text=costs_json(costs), asides=asides)
+    if quiet:
+        return Answer(text="".join(f"{bare_epsilon(one)}\n" for one, _ in costs), asides=asides)
+    if not on_terminal():
+        return Answer(text=blocks(costs_facts(costs)), asides=asides)
+
+    from dpcalc.report.table import comparison_text
+
+    return Answer(text=comparison_text(costs_view(costs), width=width(), styled=styled()), asides=asides)
 
 
 def _of_every_unit(context: typer.Context, *, as_json: bool, quiet: bool) -> Answer:

@@ -45,6 +45,14 @@ Config = Annotated[
 Configs = Annotated[
     list[str] | None, typer.Argument(metavar="CONFIG", help="Config files; - is standard input.", show_default=False)
 ]
+SeveralConfigs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="CONFIG",
+        help="The config file, or several for one table; - is standard input. Without it the nearest dpcalc.yaml.",
+        show_default=False,
+    ),
+]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(

@@ -89,6 +89,15 @@ class SourceCommand(HelpfulCommand):
             return super().invoke(ctx)
 
 
+class SeveralCommand(SourceCommand):
+    """A command on one config that also takes several, which it names itself."""
+
+    @property
+    def shared(self) -> list[Any]:
+        """The shared options but the config."""
+        return [param for param in _shared().params if param.name != "config"]
+
+
 class ManyCommand(SourceCommand):
     """A command on many configs: it names them itself, and they cost by one accountant."""
 
@@ -148,6 +157,29 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = ()) -> Loade
     if missing or request.key:
         raise InputError(_neither(context, request, missing))
     return _nowhere(from_flags(overrides))
+
+
+def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple[Loaded, ...]:
+    """The configs of a `SeveralCommand`; with none or one that of `loaded_plan`, which other functions then see too."""
+    request: Request = context.meta[_REQUEST]
+    if configs is None or len(configs) < 2:
+        choose(context, configs)
+        return (loaded_plan(context),)
+    if request.no_config:
+        raise InputError(f"--no-config: expected no config beside it, got {', '.join(configs)}; leave one of them out")
+    return tuple(_nowhere(reading_of(context).load(path)) for path in configs)
+
+
+def choose(context: typer.Context, configs: Sequence[str] | None) -> None:
+    """Make the only config of a `SeveralCommand` that of the request.
+
+    Raises:
+        InputError: there are several.
+    """
+    if configs and len(configs) > 1:
+        raise InputError(f"--unit {EVERY}: expected one config, got {', '.join(configs)}; ask about one at a time")
+    request: Request = context.meta[_REQUEST]
+    context.meta[_REQUEST] = replace(request, config=configs[0] if configs else None)
 
 
 def every_unit(context: typer.Context) -> bool:

@@ -54,6 +54,20 @@ def units_json(answers: Sequence[tuple[Evaluation, Loaded]]) -> str:
     return document("epsilon", fields)
 
 
+def costs_json(costs: Sequence[tuple[Evaluation, Loaded]]) -> str:
+    """The output of `epsilon A B --json`: the fields of `evaluation_json` for each config, in `configs`."""
+    configs = [
+        {"config": {"path": loaded.path, "name": loaded.plan.name}, **_evaluation_fields(evaluation, loaded)}
+        for evaluation, loaded in costs
+    ]
+    return document("epsilon", {"configs": configs})
+
+
+def comparisons_json(found: Sequence[tuple[Sequence[Row], Loaded]]) -> str:
+    """The output of `compare A B --json`: the fields of `comparison_json` for each config, in `configs`."""
+    return document("compare", {"configs": [_comparison_fields(rows, loaded) for rows, loaded in found]})
+
+
 def _evaluation_fields(evaluation: Evaluation, loaded: Loaded) -> dict[str, object]:
     """What a config costs."""
     plan = loaded.plan
@@ -106,8 +120,13 @@ def statement_json(statement: Statement, loaded: Loaded) -> str:
 
 def comparison_json(rows: Sequence[Row], loaded: Loaded) -> str:
     """The output of `compare --json`."""
+    return document("compare", _comparison_fields(rows, loaded))
+
+
+def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> dict[str, object]:
+    """What every accountant says of a config."""
     plan = loaded.plan
-    fields = {
+    return {
         "config": {"path": loaded.path, "name": plan.name},
         "unit": plan.unit_name,
         "adjacency": str(plan.adjacency),
@@ -117,7 +136,6 @@ def comparison_json(rows: Sequence[Row], loaded: Loaded) -> str:
         "diagnostics": [finding_fields(diagnostic) for diagnostic in findings(loaded.diagnostics)],
         "config_hash": loaded.config_hash,
     }
-    return document("compare", fields)
 
 
 def solution_json(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def comparison_text(view: ComparisonView, *, width: int, styled: bool) -> str:
     for *cells, note in view.rows:
         table.add_row(*(Text(cell) for cell in cells))
         if note:
-            notes.add_row(Text(", ".join(filter(None, cells[:2])), style="dim"), Text(note))
+            notes.add_row(Text(", ".join(filter(None, cells[:2])), style="dim"), Text(_grouped(note)))
     parts: list[RenderableType] = [headline, table]
     if notes.row_count:
         parts += [Text("notes", style="bold"), notes]

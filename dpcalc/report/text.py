@@ -29,6 +29,11 @@ def units_lines(evaluations: Sequence[Evaluation]) -> str:
     return "\n".join(_lines(tuple(unit_facts(one))) for one in evaluations)
 
 
+def blocks(facts: Sequence[tuple[tuple[str, str], ...]]) -> str:
+    """Several things as blocks of `key: value` lines, apart by an empty line."""
+    return "\n".join(map(_lines, facts))
+
+
 def _lines(facts: tuple[tuple[str, str], ...]) -> str:
     """Pairs as lines."""
     return "".join(f"{key}: {value}\n" for key, value in facts if value)

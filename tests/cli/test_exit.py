@@ -93,7 +93,7 @@ def test_a_broken_installation_is_no_verdict(dpcalc, config, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--what",), ("what",), ("epsilon", "--what"), ("epsilon", "a", "b"), ("check", "--max-epsilon"), ()]
+    "arguments", [("--what",), ("what",), ("epsilon", "--what"), ("risk", "a", "b"), ("check", "--max-epsilon"), ()]
 )
 def test_usage_errors(dpcalc, arguments):
     ended = dpcalc(*arguments)

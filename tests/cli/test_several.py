@@ -1,0 +1,79 @@
+"""Several configs in one table, with the real accounting."""
+
+import json
+
+import pytest
+
+from .solving import FLAT
+from .test_help import on_a_terminal
+
+OTHER = FLAT.replace("clinic", "other").replace("1e-5", "1e-8").replace("1.1", "2.2").replace("1.5", "0.1")
+
+
+@pytest.fixture
+def two(file, tmp_path):
+    """Two configs that differ in noise, delta and budget."""
+    second = tmp_path / "b.yaml"
+    second.write_text(OTHER, encoding="utf-8")
+    return str(file()), str(second)
+
+
+def test_costs_side_by_side_are_those_of_each_alone(real, two):
+    together = json.loads(real("epsilon", *two, "--json").out)
+    assert together["command"] == "epsilon"
+    for path, found in zip(two, together["configs"], strict=True):
+        alone = json.loads(real("epsilon", path, "--json").out)
+        assert found == {key: alone[key] for key in alone if key not in {"schema", "version", "command"}}
+    assert real("epsilon", *two, "-q").out == real("epsilon", two[0], "-q").out + real("epsilon", two[1], "-q").out
+    blocks = real("epsilon", *two).out.split("\n\n")
+    for path, block in zip(two, blocks, strict=True):
+        assert block.strip() == f"config: {path}\n{real('epsilon', path).out}".strip()
+
+
+def test_comparisons_side_by_side_are_those_of_each_alone(real, two):
+    together = json.loads(real("compare", *two, "--json").out)
+    for path, found in zip(two, together["configs"], strict=True):
+        alone = json.loads(real("compare", path, "--json").out)
+        assert found == {key: alone[key] for key in alone if key not in {"schema", "version", "command"}}
+    blocks = real("compare", *two).out.split("\n\n")
+    alone = [block for path in two for block in real("compare", path).out.split("\n\n")]
+    assert [block.partition("\n")[2].strip() for block in blocks] == [block.strip() for block in alone]
+
+
+def test_what_differs_is_in_the_table(two):
+    code, text = on_a_terminal("epsilon", *two, columns=120, NO_COLOR="1")
+    assert code == 0
+    clinic, other = (
+        next(line.split() for line in text.splitlines() if line.startswith(name)) for name in ("clinic", "other")
+    )
+    assert "1e-05" in clinic
+    assert "1e-08" in other
+    code, text = on_a_terminal("compare", *two, columns=120, NO_COLOR="1")
+    assert code == 0
+    head = next(line for line in text.splitlines() if line.startswith("method"))
+    assert "clinic, delta 1e-05" in head
+    assert "other, delta 1e-08" in head
+
+
+def test_options_hold_for_all(real, two):
+    lines = real("epsilon", *two, "-q", "--delta", "1e-6", "--noise-multiplier", "3").out.split()
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("epsilon", "--no-config"), "--no-config: expected no config beside it"),
+        (("compare", "--no-config"), "--no-config: expected no config beside it"),
+        (("epsilon", "--unit", "all"), "--unit all: expected one config"),
+        (("epsilon", "missing.yaml"), "missing.yaml"),
+    ],
+)
+def test_refusals(real, two, words, message):
+    ended = real(words[0], *two, *words[1:])
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+
+
+def test_a_file_that_is_named_twice_has_two_rows(real, two):
+    assert len(json.loads(real("epsilon", two[0], two[0], "--json").out)["configs"]) == 2
