@@ -1,7 +1,9 @@
-"""Hypothesis profiles: the default suite tries the same examples every time, the slow suite new ones."""
+"""What all tests share: the hypothesis profiles, and caches that remember nothing of a patched module."""
 
 import os
+import sys
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, database=None, print_blob=True)
@@ -9,6 +11,29 @@ settings.register_profile("random", print_blob=True)
 
 
 def pytest_configure(config):
-    """Choose the profile: HYPOTHESIS_PROFILE, else `random` for `pytest -m slow`, else `fixed`."""
+    """Choose the profile: HYPOTHESIS_PROFILE, else `random` for `pytest -m slow`, else `fixed`.
+
+    The default suite tries the same examples every time, the slow suite new ones.
+    """
     slow = config.getoption("markexpr") == "slow"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("random" if slow else "fixed"))
+
+
+def _forget():
+    """Empty every cache of dpcalc."""
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith("dpcalc."):
+            for thing in tuple(vars(module).values()):
+                if hasattr(thing, "cache_clear"):
+                    thing.cache_clear()
+
+
+@pytest.fixture
+def fresh_caches():
+    """Begin and end with empty caches: for tests that patch what cached functions compute with.
+
+    Used as a mark, it is set up before `monkeypatch`, hence torn down after it.
+    """
+    _forget()
+    yield
+    _forget()

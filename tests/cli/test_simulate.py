@@ -23,6 +23,8 @@ training: {steps: 100}
 privacy: {unit: visit, adjacency: add-remove, delta: 1e-3}
 """
 
+pytestmark = pytest.mark.usefixtures("fresh_caches")
+
 
 def found(ended):
     return json.loads(ended.out)

@@ -141,6 +141,7 @@ def test_data_sets_that_once_cost_more_than_was_said(problem):
     assert 0.1 < ratio <= NEVER, values
 
 
+@pytest.mark.usefixtures("fresh_caches")
 @pytest.mark.parametrize("block", range(2))
 def test_groups_too_large_for_their_placements_to_be_told_apart(block, monkeypatch):
     """The same bound with small groups: nothing above one member is told apart."""

@@ -374,6 +374,7 @@ def test_sizes_between_two_ends_cost_no_less_than_each_of_them(outer, ends, clip
         assert (bound(one, EPSILONS).max(axis=0) <= between * NEVER + ROUND_OFF).all()
 
 
+@pytest.mark.usefixtures("fresh_caches")
 @pytest.mark.parametrize("group", [1, pytest.param(2, marks=SLOW)])
 @pytest.mark.parametrize("adjacency", [Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE])
 @pytest.mark.parametrize("outer", [All(), Shuffle(size=2), Shuffle(size=2, drop_last=True)])

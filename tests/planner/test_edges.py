@@ -92,6 +92,7 @@ def test_a_delta_that_no_lattice_holds_is_that_of_the_moments():
     assert 0 < found.delta <= plan.delta * (1 + 1e-6)
 
 
+@pytest.mark.usefixtures("fresh_caches")
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 4.0])
 def test_the_moments_give_a_delta_above_the_exact_one(monkeypatch, epsilon):
     def refuse(*_, **__):

@@ -130,6 +130,7 @@ def test_built_tasks():
     assert found["batch size (session)"].observed == 3 * 4 * 3
 
 
+@pytest.mark.usefixtures("fresh_caches")
 @pytest.mark.parametrize("name", ["again", "nested group", "held", "record of built tasks"])
 def test_a_wrong_law_is_found(name, monkeypatch):
     law = joint_counts.joint_law

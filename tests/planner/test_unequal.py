@@ -128,6 +128,7 @@ def test_the_unit_is_the_same_in_every_phase():
     assert both == pytest.approx(max(totals), rel=1e-9)
 
 
+@pytest.mark.usefixtures("fresh_caches")
 def test_a_million_counts_are_few_classes():
     rng = random.Random(2)  # noqa: S311  sizes, no secrets
     counts = [[rng.randint(5, 60) for _ in range(rng.randint(900, 1100))] for _ in range(1000)]
