@@ -13,7 +13,7 @@ from dpcalc.config.nodes import Node, Scalar, entry
 from dpcalc.config.schema import Draw, FixedDraw, HeldDraw, PoissonDraw, ReplacingDraw, ShuffledDraw, Training
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import error, whole_file
-from dpcalc.config.values import MAX_COUNT
+from dpcalc.config.values import MAX_COUNT, AtMost
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Budget, Phase, Plan
@@ -175,7 +175,9 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 def _scheme(draw: Draw | None, count: int) -> Scheme:
     """How one level is drawn; an omitted inner level is drawn whole."""
     match draw:
-        case FixedDraw(size=size):
+        case FixedDraw(size=AtMost(size=size)):
+            return Fixed(size=size, at_most=True)
+        case FixedDraw(size=int(size)):
             return Fixed(size=size)
         case ReplacingDraw(size=size):
             return WithReplacement(size=size)

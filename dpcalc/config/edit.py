@@ -16,6 +16,7 @@ from dpcalc.config.nodes import Scalar, Section, entry, join
 from dpcalc.config.places import Edit, Places, Word, applied
 from dpcalc.config.saving import save
 from dpcalc.config.source import decode, read
+from dpcalc.config.values import AT_MOST
 from dpcalc.config.yaml_text import parsed
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
@@ -164,7 +165,8 @@ def _draws(run: Run, old: Phase, new: Phase) -> Iterator[_Change]:
         yield from (replace(change, changed=True) for change in _length(run, old, new))
     for was, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
         above = ("sampling", level.name)
-        nodes = (_stated(run, (*above, key)) for key in ("size", "rate", "expected", BATCH_SIZE))
+        places = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,))
+        nodes = (_stated(run, (*above, *keys)) for keys in places)
         node = next((node for node in nodes if node), None)
         if node is None and isinstance(level.scheme, All):
             continue

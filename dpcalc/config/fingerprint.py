@@ -88,7 +88,8 @@ def _level(level: Level) -> dict[str, object]:
     least = {} if level.is_equal else {"least": level.least}
     held = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
     dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
-    drawn = {"scheme": scheme.name, "amount": amount, **held, **dropped}
+    limited = {"at_most": True} if isinstance(scheme, Fixed) and scheme.at_most else {}
+    drawn = {"scheme": scheme.name, "amount": amount, **limited, **held, **dropped}
     return {"name": level.name, "count": level.count, **least, **drawn}
 
 

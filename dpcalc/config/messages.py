@@ -1,6 +1,8 @@
 """From a model's failures to sentences with a place: no library wording reaches the user."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +16,7 @@ from dpcalc.config.model import Model
 from dpcalc.config.nodes import USER_KEY, Items, Node, Scalar, Section, entry, join
 from dpcalc.config.schema import DRAW_KEYS, KEYS, SCHEMES, TAG
 from dpcalc.config.source import error
-from dpcalc.config.values import LABEL
+from dpcalc.config.values import AT_MOST, LABEL
 from dpcalc.config.vocabulary import (
     ADVICE,
     key_suggestion,
@@ -183,7 +185,7 @@ def _nodes_without_type(located: list[tuple[ErrorDetails, Node, str]]) -> Iterat
 def _sentences(detail: ErrorDetails, node: Node, key: str) -> Iterator[Diagnostic]:
     """The diagnostics of one failure."""
     failure = detail["type"]
-    target = entry(node, key) if key else node
+    target = _limit(entry(node, key)) if key == "size" else entry(node, key) if key else node
     if failure == "missing":
         yield missing(node, key)
     elif failure.startswith("union_tag"):
@@ -195,7 +197,9 @@ def _sentences(detail: ErrorDetails, node: Node, key: str) -> Iterator[Diagnosti
     elif failure in _SHAPES:
         yield unexpected(target, _SUMS if key == "also" else _SHAPES[failure])
     elif failure == "wrong_type":
-        yield unexpected(target, detail["msg"])
+        limited = key == "size" and entry(target, AT_MOST) is not None
+        found = unexpected(target, detail["msg"])
+        yield replace(found, hint="`at_most` is for scheme fixed") if limited else found
     elif failure in {"literal_error", "enum"}:
         yield not_allowed(key, target, _allowed(detail))
     elif failure == "list_length" and isinstance(target, Items):
@@ -204,6 +208,16 @@ def _sentences(detail: ErrorDetails, node: Node, key: str) -> Iterator[Diagnosti
         code = "DPC106" if failure == "out_of_range" else "DPC104"
         message = f"`{target.path}` must be {detail['msg']}, got {scalars.describe(target)}"
         yield error(code, target.anchor, message)
+
+
+def _limit(size: Node | None) -> Node | None:
+    """What a failure of a size is about: the number in `{at_most: 8}`, unless that is right and the form is not."""
+    limit = entry(size, AT_MOST)
+    if not isinstance(size, Section) or not isinstance(limit, Scalar) or len(size.entries) > 1:
+        return size
+    number = scalars.value(limit)
+    is_right = isinstance(number, Fraction) and number.denominator == 1 and number >= 1
+    return size if is_right else limit
 
 
 def not_allowed(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:

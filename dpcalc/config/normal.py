@@ -157,6 +157,8 @@ def _amount(level: Level) -> tuple[str, str]:
     match level.scheme:
         case All():
             return "", ""
+        case Fixed(size=size, at_most=True):
+            return f", size: {{at_most: {size}}}", "all where there are fewer"
         case Fixed(size=size) | WithReplacement(size=size):
             return f", size: {size}", f"rate {'' if level.is_equal else 'at most '}{_near(level.rate)}"
         case Shuffle(size=size) as shuffle:

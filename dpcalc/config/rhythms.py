@@ -9,6 +9,7 @@ from dpcalc.config.nodes import Node, entry
 from dpcalc.config.schema import Draw, FixedDraw, HeldDraw, PoissonDraw, ReplacingDraw, ShuffledDraw
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import error
+from dpcalc.config.values import AtMost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,8 @@ def _is_whole(draw: Draw | None, count: int) -> bool:
     match draw:
         case PoissonDraw(rate=rate, expected=expected):
             return rate == 1 or expected == count
+        case FixedDraw(size=AtMost(size=size)):
+            return 0 < count <= size
         case FixedDraw(size=size):
             return size == count
         case ReplacingDraw():

@@ -25,6 +25,7 @@ from dpcalc.config.values import (
     Rate,
     Repeats,
     Shape,
+    Size,
     Steps,
     Truth,
 )
@@ -87,9 +88,9 @@ class FixedDraw(HeldDraw):
     """A fixed number, uniformly, without replacement."""
 
     scheme: Literal["fixed"]
-    size: Count = Field(
+    size: Size = Field(
         description="How many are drawn, for schemes fixed, with-replacement and shuffle; for fixed and shuffle all of "
-        "them is the same as scheme all."
+        "them is the same as scheme all. For fixed also {at_most: 8}: all of a parent that holds fewer."
     )
 
 

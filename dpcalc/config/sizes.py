@@ -10,7 +10,8 @@ from dpcalc.config.messages import missing
 from dpcalc.config.nodes import Items, Node, Scalar, Section, entry
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Mark, error
-from dpcalc.sampling.schemes import WithReplacement
+from dpcalc.config.values import AT_MOST
+from dpcalc.sampling.schemes import Fixed, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
 SIZE_KEYS = ("count", "min", "max")
@@ -40,7 +41,8 @@ def size_problems(found: Sections) -> Iterator[Diagnostic]:
             draw = entry(sampling, name)
             scheme = entry(draw, "scheme")
             if not isinstance(scheme, Scalar) or scheme.text != WithReplacement.name:
-                yield from _fits(entry(draw, "size"), (name, least, most), shortest(found.tree, number))
+                limit = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if _is_fixed(scheme) else ""
+                yield from _fits(entry(draw, "size"), (name, least, most), shortest(found.tree, number), limit)
             yield from _fits(entry(draw, "expected"), (name, most, most), "")
             yield from _has_rate(entry(draw, "expected"), name, least, most)
         yield from _has_epochs(run, names, ends, found.tree)
@@ -122,7 +124,12 @@ def shortest(tree: Tree | None, level: int) -> str:
     return "" if found is None else f"data.tree{indexed(found[0])}"
 
 
-def _fits(amount: Node | None, size: tuple[str, int, int], shortest: str) -> Iterator[Diagnostic]:
+def _is_fixed(scheme: Node | None) -> bool:
+    """Whether a scheme is one whose size may be a limit."""
+    return isinstance(scheme, Scalar) and scheme.text == Fixed.name
+
+
+def _fits(amount: Node | None, size: tuple[str, int, int], shortest: str, otherwise: str = "") -> Iterator[Diagnostic]:
     """No draw holds more than the fewest there are under one parent: (level, fewest, most)."""
     name, least, most = size
     number = _number(amount)
@@ -133,7 +140,7 @@ def _fits(amount: Node | None, size: tuple[str, int, int], shortest: str) -> Ite
     else:
         limit = f"the {'count' if least == most else 'smallest count'} {least} of level `{name}`"
     message = f"`{amount.path}` is {scalars.describe(amount)}, more than {limit}"
-    yield error("DPC106", amount.anchor, message, "check both numbers; `scheme: all` draws everything")
+    yield error("DPC106", amount.anchor, message, f"check both numbers; `scheme: all` draws everything{otherwise}")
 
 
 def _has_rate(expected: Node | None, name: str, least: int, most: int) -> Iterator[Diagnostic]:

@@ -17,6 +17,7 @@ from dpcalc.config.scalars import QUOTIENT, quotient
 
 MAX_COUNT = 10**15
 MAX_LABEL = 200
+AT_MOST = "at_most"  # in place of a size: a smaller parent gives all that it has
 EVERY = "all"  # `--unit all` asks about every level
 BATCH = "batch"  # `clip: batch` is level 0, the whole batch
 # Words that mean something where level names stand, or where sections are merged.
@@ -83,6 +84,41 @@ class WholeNumber(Kind):
     def described(self) -> Schema:
         """The range."""
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A number drawn from each parent, of a smaller parent all that it has.
+
+    Attributes:
+        size: >= 1.
+    """
+
+    size: int
+
+
+class DrawSize(Kind):
+    """How many are drawn without replacement: a whole number, or `{at_most: 8}`."""
+
+    def __call__(self, value: object) -> int | AtMost:
+        """The number, or the limit, if it is one."""
+        if isinstance(value, dict) and value.keys() == {AT_MOST}:
+            return AtMost(size=WholeNumber(1)(value[AT_MOST]))
+        if not isinstance(value, Fraction):
+            words = f"a whole number, or {{{AT_MOST}: 8}}"
+            raise PydanticCustomError("wrong_type", "{words}", {"words": words})
+        return WholeNumber(1)(value)
+
+    def described(self) -> Schema:
+        """Both forms."""
+        limit: Schema = {
+            "type": "object",
+            "properties": {AT_MOST: WholeNumber(1).described()},
+            "required": [AT_MOST],
+            "patternProperties": {"^x-": True},
+            "additionalProperties": False,
+        }
+        return {"anyOf": [WholeNumber(1).described(), limit]}
 
 
 @dataclass(frozen=True)
@@ -167,6 +203,7 @@ class ShownText(Kind):
 
 Truth = Annotated[bool, TruthValue()]
 Count = Annotated[int, WholeNumber(1)]
+Size = Annotated[int | AtMost, DrawSize()]
 Number = Annotated[int, WholeNumber(0)]
 Steps = Number
 Rate = Annotated[Fraction, Exact(_TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1", quotients=True)]

@@ -53,6 +53,7 @@ from dpcalc.config.values import (
     Pure,
     Rate,
     Schema,
+    Size,
     Threshold,
     Truth,
     WholeNumber,
@@ -71,7 +72,8 @@ def _conditions() -> Schema:
         (name,) = draw.model_fields["scheme"].annotation.__args__  # type: ignore[union-attr]  # a Literal of one word
         others = [{"required": [key]} for key in AMOUNTS if key not in draw.model_fields]
         scheme = {"properties": {"scheme": {"const": name}}, "required": ["scheme"]}
-        rules.append({"if": scheme, "then": {"not": {"anyOf": others}}})
+        sizes: Schema = {} if draw is FixedDraw else {"properties": {"size": {"not": {"type": "object"}}}}
+        rules.append({"if": scheme, "then": {"not": {"anyOf": others}, **sizes}})
     return {"allOf": rules}
 
 
@@ -96,7 +98,7 @@ class WrittenDraw(Model):
         "independent draws of one; shuffle: batches cut from a random order, all units in each pass; all: everything. "
         "Never assumed: state what the sampler really does.",
     )
-    size: Count | None = Field(default=None, description=FixedDraw.model_fields["size"].description)
+    size: Size | None = Field(default=None, description=FixedDraw.model_fields["size"].description)
     rate: Rate | None = Field(default=None, description=PoissonDraw.model_fields["rate"].description)
     expected: Expected | None = Field(default=None, description=PoissonDraw.model_fields["expected"].description)
     redraw_every: Count = Field(default=1, description=HeldDraw.model_fields["redraw_every"].description)

@@ -14,6 +14,7 @@ from dpcalc.planner.facts import own
 from dpcalc.planner.figures import Figure, epsilon_by, kind_of
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.vary import is_refused, largest_group, noise_put, noise_scaled, with_level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
 _WIDTH = 4.0  # factor by which noise is varied to both sides
@@ -87,7 +88,7 @@ def _over_rate(question: Question) -> Chart:
     if isinstance(level.scheme, Poisson):
         name, middle, most = "rate", float(level.rate), 1.0
     else:
-        name, middle, most = "size", float(getattr(level.scheme, "size", 1)), float(level.least - 1)
+        name, middle, most = "size", float(getattr(level.scheme, "size", 1)), float(_largest_size(level))
     grid = question.grid or tuple(map(float, np.geomspace(middle / _STRETCH, min(middle * _STRETCH, most), POINTS)))
     if name == "size":
         grid = tuple(max(1.0, size) for size in _whole(grid))
@@ -95,6 +96,11 @@ def _over_rate(question: Question) -> Chart:
         put = _rate_put(question.first)
         grid = tuple(size for size in grid if not is_refused(put(size)))
     return _epsilon_chart(question, name, grid, _rate_put, LINEAR if question.grid else LOG)
+
+
+def _largest_size(level: Level) -> int:
+    """The largest size of a draw that is not `all`."""
+    return (level.count if isinstance(level.scheme, Fixed) and level.scheme.at_most else level.least) - 1
 
 
 def _rate_put(plan: Plan) -> Callable[[float], Plan]:

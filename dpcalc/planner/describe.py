@@ -55,8 +55,8 @@ def _held_text(level: Level) -> str:
 def _level_text(level: Level) -> str:
     """One level's draw in a few words."""
     match level.scheme:
-        case Fixed(size=size):
-            return f"{size} of {_count(level)} ({level.name}), fixed size"
+        case Fixed(size=size, at_most=at_most):
+            return f"{'up to ' if at_most else ''}{size} of {_count(level)} ({level.name}), fixed size"
         case Poisson(probability=rate) if level.is_equal:
             return f"{_number(rate * level.count)} of {level.count} ({level.name}) expected, Poisson"
         case Poisson(probability=rate):

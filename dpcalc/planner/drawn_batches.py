@@ -112,7 +112,7 @@ def _share(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check
         return phase.check(f"share of {name} drawn", (rate, rate), observed, interval, count.offered)
     parents = max(count.parents, 1)
     expected = count.offered / parents
-    of_a_step = mean_drawn(scheme, expected)
+    of_a_step = count.due / parents if isinstance(scheme, Fixed) else mean_drawn(scheme, expected)
     expected = of_a_step * scheme.steps_of_a_pass(int(expected)) if isinstance(scheme, Shuffle) else of_a_step
     observed = count.drawn / parents
     when = "in a pass" if isinstance(scheme, Shuffle) else "at a time"
@@ -161,7 +161,7 @@ def _batch_interval(phase: _Phase, depth: int) -> Ends:
     copies, schemes = drawn_schemes(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.drawn.levels[:depth]
-    fixed = (isinstance(scheme, Fixed | WithReplacement) for scheme in schemes)
+    fixed = (isinstance(one, WithReplacement) or (isinstance(one, Fixed) and not one.at_most) for one in schemes)
     if all(level.is_equal or one for level, one in zip(levels, fixed, strict=False)):
         low = high = float(copies)
         for level, scheme, count in zip(levels, schemes, counts, strict=False):

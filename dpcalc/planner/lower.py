@@ -188,8 +188,16 @@ def _lowest_random(hierarchy: Hierarchy, company: Company) -> int:
 
 
 def _is_irregular(hierarchy: Hierarchy, unit: int) -> bool:
-    """Whether records are drawn at random below a shuffle in the protected unit: its last batches hold fewer."""
-    below = [level.scheme for level in hierarchy.levels[unit:]]
+    """Whether what units show is random in a way that differs among them.
+
+    Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw of
+    at most a number, of which smaller units have fewer.
+    """
+    schemes = [level.scheme for level in hierarchy.levels]
+    limited = next((at for at, one in enumerate(schemes) if isinstance(one, Fixed) and one.at_most), len(schemes))
+    if any(isinstance(one, Poisson) for one in schemes[limited:]):
+        return True
+    below = schemes[unit:]
     return any(isinstance(scheme, Shuffle) for scheme in below) and any(isinstance(scheme, Poisson) for scheme in below)
 
 
@@ -253,7 +261,7 @@ def _single_steps(plan: Plan, phase: Phase, company: Company, path: Path, timed:
         return None
     if _room(company.path, path, plan.adjacency) < plan.group_size or _is_irregular(phase.hierarchy, plan.unit):
         return None
-    period = max((level.redraw_every for level in phase.hierarchy.levels if level.rate < 1), default=1)
+    period = max((level.redraw_every for level in phase.hierarchy.levels if not level.is_whole), default=1)
     single = _Stretch(pair=partial(_drawn_pair, company, plan, ()), factor=1.0, number=-(-phase.steps // period))
     return _World(timed=timed, stretches=(single,), whole=timed.hold == 1)
 

@@ -115,7 +115,7 @@ def published_rdp(plan: Plan) -> tuple[Published, ...]:
     if phase.hierarchy.depth != 1 or phase.clip != 1 or level.redraw_every != 1:
         return ()
     match level.scheme:
-        case Fixed():
+        case Fixed(at_most=False):
             kind = Kind.UPPER if plan.adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
             shift = 1 if plan.adjacency is Adjacency.ZERO_OUT else 2
             lines = [(UPPER, kind, fixed_size_upper, 2), (LOWER, Kind.LOWER, fixed_size_lower, shift)]

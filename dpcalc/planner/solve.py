@@ -31,7 +31,7 @@ from dpcalc.planner.vary import (
 )
 from dpcalc.release.tree import step_counts
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Poisson, Scheme
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
@@ -227,7 +227,8 @@ def _solve_size(level: Level, goal: Goal, draw: Callable[[Scheme], Plan]) -> Sol
     def put(value: int) -> Plan:
         return draw(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson have a size
 
-    most = max(1, level.least - 1)
+    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
+    most = max(1, (level.count if limited else level.least) - 1)
     # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
     together = put(1).group_size
     start = together + 1 if is_refused(put(min(together, most))) else 1

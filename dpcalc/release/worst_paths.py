@@ -117,7 +117,7 @@ def _merged(table: PathTable) -> PathTable:
     """Paths whose draws are full at the same levels, put together piece by piece in the order of size."""
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
     full = [
-        table.counts[:, at] == level.scheme.size
+        table.counts[:, at] <= level.scheme.size
         for hierarchy in table.hierarchies
         for at, level in enumerate(hierarchy.levels[: table.unit])
         if isinstance(level.scheme, Fixed)

@@ -63,7 +63,7 @@ def company_of(hierarchy: Hierarchy, path: Path, *, clip: int) -> Company:
         clip=clip,
         beside=tuple(_least_beside(*step) for step in zip(levels[:unit], certain, rows, strict=False)),
         own=int(certain[unit - 1][rows[-1]]),
-        parts=_parts(levels[unit], certain[unit], rows[-1]) if unit < clip and _is_fixed(hierarchy, unit + 1) else (),
+        parts=_parts(hierarchy.level(unit + 1), levels[unit], certain[unit], rows[-1]) if unit < clip else (),
         under=tuple(zip(hierarchy.levels[unit:clip], under, strict=False)),
         shown=tuple(
             chance_of_any(zip(schemes[number:], fewest[number:], strict=True)) for number in range(len(levels) + 1)
@@ -79,6 +79,10 @@ def _certain(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[Wh
     for number in range(clip - 1, 0, -1):
         below, level, values = levels[number], hierarchy.level(number + 1), found[number]
         match level.scheme:
+            case Fixed(size=size, at_most=True):
+                held = below.sums(np.ones_like(below.number))
+                some = size * np.minimum.reduceat(values, below.first)
+                found[number - 1] = np.where(held <= size, below.sums(values), some)
             case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
                 found[number - 1] = size * np.minimum.reduceat(values, below.first)
             case All():
@@ -121,15 +125,12 @@ def _least_beside(level: Rows, values: Whole, row: int) -> int:
     return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
 
 
-def _is_fixed(hierarchy: Hierarchy, number: int) -> bool:
-    """Whether a fixed number is drawn at a level."""
-    return isinstance(hierarchy.level(number).scheme, Fixed)
-
-
-def _parts(level: Rows, values: Whole, row: int) -> tuple[int, ...]:
-    """The values of the units under a row of the level above, () where they are all the same or random."""
-    inside = level.parent == row
-    found = np.repeat(values[inside], level.number[inside])
+def _parts(level: Level, rows: Rows, values: Whole, row: int) -> tuple[int, ...]:
+    """The values of the units under a row of the level above; () where they are alike, random or all drawn."""
+    inside = rows.parent == row
+    found = np.repeat(values[inside], rows.number[inside])
+    if not isinstance(level.scheme, Fixed) or level.scheme.size > found.size:
+        return ()
     return tuple(found.tolist()) if 0 < found.min() < found.max() else ()
 
 

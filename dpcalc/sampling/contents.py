@@ -28,7 +28,9 @@ def chance_of_any(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
         match scheme:
             case Poisson(probability=rate):
                 empty = power(1 - rate * chance, count)
-            case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size):
+            case Fixed():
+                empty = power(1 - chance, scheme.most_drawn(count))
+            case WithReplacement(size=size) | Shuffle(size=size):
                 empty = power(1 - chance, size)
             case All():
                 empty = power(1 - chance, count)

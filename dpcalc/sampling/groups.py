@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import Shuffle, WithReplacement
+from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 
 LARGEST_PLACED = 12  # members of a group whose places are told apart
 
@@ -22,7 +22,12 @@ def unbounded(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
         hierarchies: one for each phase.
         unit: protected level.
     """
-    for phase in hierarchies if size > 1 and unit > 1 else ():
+    phases = tuple(hierarchies) if size > 1 else ()
+    for phase in phases:
+        limited = (level for level in phase.levels[:unit] if isinstance(level.scheme, Fixed) and level.scheme.at_most)
+        for level in limited:
+            return f"expected 1 where level {level.name} is drawn with `at_most`, got {size}"
+    for phase in phases if unit > 1 else ():
         if phase.episodes is not None:
             return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
         replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])

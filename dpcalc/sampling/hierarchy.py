@@ -6,7 +6,7 @@ the two. Source: Algorithm 1 of Tombs, Kotevska and Young 2022 (CEUR Vol-3318 sh
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, prod
@@ -45,17 +45,24 @@ class Level:
             raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.least}")
         if self.redraw_every < 1:
             raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        if isinstance(self.scheme, (Fixed, Shuffle)) and self.scheme.size > self.least:
+        if isinstance(self.scheme, (Fixed, Shuffle)) and not _fits(self.scheme, self.least):
             raise InputError(
                 f"level {self.name}: expected a size of at most the count {self.least}, got {self.scheme.size}; "
                 "a draw without replacement cannot hold more than there are"
             )
-        object.__setattr__(self, "scheme", drawn_from(self.scheme, self.count))
+        scheme = drawn_from(self.scheme, self.count)
+        if scheme == All() or not isinstance(self.scheme, Fixed) or self.scheme.size <= self.least:
+            object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
 
     @property
     def is_equal(self) -> bool:
         """Whether all parents hold the same number of its units."""
         return self.least == self.count
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of the level is ever left out, however many units a parent holds."""
+        return all(self.scheme.rate(count) == 1 for count in (self.least, self.count))
 
     @property
     def rate(self) -> Fraction:
@@ -76,7 +83,14 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
     A shuffle that drops what fills no batch stays one: with one unit fewer it has no batch at all.
     """
     whole = isinstance(scheme, Fixed) or (isinstance(scheme, Shuffle) and not scheme.drop_last)
-    return All() if whole and scheme.most_drawn(count) == count else scheme
+    if whole and scheme.most_drawn(count) == count:
+        return All()
+    return replace(scheme, at_most=False) if isinstance(scheme, Fixed) else scheme
+
+
+def _fits(scheme: Fixed | Shuffle, count: int) -> bool:
+    """Whether a draw without replacement can be made from so many units."""
+    return scheme.size <= count or (isinstance(scheme, Fixed) and scheme.at_most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +139,7 @@ class Hierarchy:
         """
         for number, scheme in enumerate(schemes, start=1):
             short = tree.first_below(number, scheme.size) if isinstance(scheme, (Fixed, Shuffle)) else None
-            if isinstance(scheme, (Fixed, Shuffle)) and short is not None:
+            if isinstance(scheme, (Fixed, Shuffle)) and short is not None and not _fits(scheme, short[1]):
                 place, held = short
                 drawn = f"{scheme.size} of level {names[number - 1]}, which a step draws"
                 raise InputError(f"tree{indexed(place)}: expected at least {drawn}, got {held}")
@@ -144,7 +158,7 @@ class Hierarchy:
                     f"{above.name}, got {level.redraw_every}"
                 )
             above_it = self.levels[: self.levels.index(level)]
-            sampled = any(x.rate < 1 for x in above_it if not isinstance(x.scheme, Shuffle))
+            sampled = any(not x.is_whole for x in above_it if not isinstance(x.scheme, Shuffle))
             if isinstance(level.scheme, Shuffle) and sampled:
                 raise InputError(f"level {level.name}: expected all levels above a shuffle to be drawn whole")
         held = (x for x in self.levels if x.redraw_every > 1 and isinstance(x.scheme, (WithReplacement, Shuffle)))
@@ -211,6 +225,8 @@ class Hierarchy:
         """The part of the outermost level that is not drawn whole which one step draws on average."""
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:
+                case Fixed() as fixed if self.tree is not None:
+                    return Fraction(sum(map(fixed.most_drawn, self.tree.sizes[number - 1])), self.units(number))
                 case Fixed(size=size) | WithReplacement(size=size):
                     return Fraction(size * self.units(number - 1), self.units(number))
                 case Poisson(probability=rate):

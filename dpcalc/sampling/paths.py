@@ -195,7 +195,8 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
     Returns:
         One row for each kind of units of a tree, in order of the first of each. Of sizes
         only known to lie between two ends every larger one means a smaller rate, so that the smallest size, which a
-        fixed draw may exhaust, and the next one stand for all; what the units contribute is at its maximum.
+        fixed draw may exhaust, and the next one stand for all; where a draw is of at most some number, the first size
+        of which it leaves something out does too. What the units contribute is at its maximum.
     """
     hierarchy = draws[0][0]
     levels = level_rows(hierarchy)
@@ -203,8 +204,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
     rows = levels[unit - 1].unit
     counts = np.stack([r.sums(np.ones_like(r.number))[r.parent[at]] for r, at in zip(levels, up, strict=False)], axis=1)
     if hierarchy.tree is None:
-        ends = [sorted({level.least, min(level.least + 1, level.count)}) for level in hierarchy.levels[:unit]]
-        counts = np.array(list(product(*ends)), dtype=np.int64)
+        counts = np.array(list(product(*_telling_sizes([one for one, _ in draws], unit))), dtype=np.int64)
         rows = np.zeros(len(counts), dtype=np.int64)
         up = [rows] * unit
     values = [contributions(levels, *draw)[:unit] for draw in draws]
@@ -216,6 +216,17 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         contributions=tuple(_along(up, one) for one in values),
         siblings=tuple(_along(up, one) for one in beside),
     )
+
+
+def _telling_sizes(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[int]]:
+    """For each level the sizes, of those that its frames can have, that stand for all of them in every phase."""
+    found = []
+    for levels in zip(*(one.levels[:unit] for one in hierarchies), strict=True):
+        first = levels[0]
+        sizes = {first.least, min(first.least + 1, first.count)}
+        sizes |= {x.scheme.size + 1 for x in levels if isinstance(x.scheme, Fixed) and x.scheme.size > x.least}
+        found.append(sorted(sizes))
+    return found
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:

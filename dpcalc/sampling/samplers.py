@@ -49,17 +49,20 @@ def place_in_frame(parents: Whole, sizes: Whole) -> Whole:
 
 def _fixed(scheme: Fixed, sizes: Whole, rng: Generator) -> Rows:
     """Without replacement: small frames are put in random order, of large ones a few units are picked."""
-    parents = np.repeat(np.arange(sizes.size), scheme.size)
+    taken = np.minimum(scheme.size, sizes)
+    parents = np.repeat(np.arange(sizes.size), taken)
     most = int(sizes.max(initial=0))
     if not is_crowded(scheme, most):
-        picked = [rng.choice(size, scheme.size, replace=False, shuffle=False) for size in sizes.tolist()]
+        frames = zip(sizes.tolist(), taken.tolist(), strict=True)
+        picked = [rng.choice(size, number, replace=False, shuffle=False) for size, number in frames]
         return parents, np.concatenate([np.zeros(0, dtype=np.int64), *picked])
     pieces = [np.zeros(0, dtype=np.int64)]
     step = max(1, AT_ONCE // max(most, 1))
     for start in range(0, sizes.size, step):
         some = sizes[start : start + step, None]
         keys = np.where(np.arange(most) < some, rng.random((some.size, most)), 2.0)
-        pieces.append(np.argpartition(keys, scheme.size - 1, axis=1)[:, : scheme.size].ravel())
+        chosen = np.argpartition(keys, min(scheme.size, most) - 1, axis=1)[:, : scheme.size]
+        pieces.append(chosen[chosen < some])  # of a small frame less than the size: what lies beyond it is no unit
     return parents, np.concatenate(pieces)
 
 

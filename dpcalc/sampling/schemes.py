@@ -13,10 +13,13 @@ class Fixed:
 
     Attributes:
         size: children drawn, a whole number >= 1.
+        at_most: whether a parent with fewer children gives all that it has. Units of a hierarchy know how many children
+            they have, so that on a path to a unit this is either a draw of `size` or `all` (`hierarchy.drawn_from`).
     """
 
     name: ClassVar[str] = "fixed"
     size: int
+    at_most: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an empty or negative draw."""
@@ -24,7 +27,7 @@ class Fixed:
 
     def rate(self, count: int) -> Fraction:
         """Exact probability that one of `count` children is drawn."""
-        return Fraction(self.size, count)
+        return Fraction(self.most_drawn(count), count) if self.at_most else Fraction(self.size, count)
 
     def most_drawn(self, count: int) -> int:
         """Most children that one draw can contain."""

@@ -34,6 +34,7 @@ class LevelCount:
         parents: drawn units of the level above, repetitions included, as often as there was a draw from them.
         offered: units under them.
         drawn: those drawn.
+        due: those that draws without replacement take by their definition; 0 of other draws.
         batches: units in a step, on average over each round.
         least: fewest in one step.
         most: most in one step.
@@ -42,6 +43,7 @@ class LevelCount:
     parents: int
     offered: int
     drawn: int
+    due: int
     batches: NDArray[np.float64]
     least: int
     most: int
@@ -165,7 +167,9 @@ def work(hierarchy: Hierarchy) -> float:
 def mean_drawn(scheme: Scheme, count: float) -> float:
     """How many of `count` units a step draws on average, repetitions included."""
     match scheme:
-        case Fixed(size=size) | WithReplacement(size=size):
+        case Fixed(size=size):
+            return min(size, count)
+        case WithReplacement(size=size):
             return size
         case Poisson(probability=rate):
             return count * float(rate)
@@ -181,6 +185,7 @@ def _sum(parts: Sequence[LevelCount]) -> LevelCount:
         parents=sum(part.parents for part in parts),
         offered=sum(part.offered for part in parts),
         drawn=sum(part.drawn for part in parts),
+        due=sum(part.due for part in parts),
         batches=np.concatenate([part.batches for part in parts]),
         least=min(part.least for part in parts),
         most=max(part.most for part in parts),
@@ -212,6 +217,7 @@ def _rounds(hierarchy: Hierarchy, watched: Watched, number: int, rng: Generator)
             parents=sizes.size,
             offered=int(sizes.sum()),
             drawn=units.size,
+            due=int(np.minimum(scheme.size, sizes).sum()) if isinstance(scheme, Fixed) else 0,
             batches=counts.mean(axis=1),
             least=int(counts.min()),
             most=int(counts.max()),

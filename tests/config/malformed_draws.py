@@ -2,6 +2,37 @@
 
 from tests.config.texts import classes, flat, nested
 
+LIMITED = nested({"data": "{levels: [{name: task, count: 200}, {name: example, count: {min: 1, max: 70}}]}"})
+LIMITS = [
+    (
+        "size above some counts",
+        LIMITED.replace("size: 5", "size: §8"),
+        [("DPC106", "`size: {at_most: N}` takes all of a smaller one")],
+    ),
+    (
+        "limit of nothing",
+        LIMITED.replace("size: 5", "size: {at_most: §0}"),
+        [("DPC106", "at_most` must be at least 1")],
+    ),
+    ("limit of a half", LIMITED.replace("size: 5", "size: {at_most: §1.5}"), [("DPC102", "a whole number")]),
+    (
+        "misspelt limit",
+        LIMITED.replace("size: 5", "§size: {atmost: 5}"),
+        [("DPC102", "or {at_most: 8}, got a mapping")],
+    ),
+    (
+        "limit of a shuffle",
+        LIMITED.replace("task: {scheme: fixed, size: 4}", "task: {scheme: all}").replace(
+            "fixed, size: 5", "shuffle, §size: {at_most: 5}"
+        ),
+        [("DPC102", "`at_most` is for scheme fixed")],
+    ),
+    (
+        "group under a limit",
+        LIMITED.replace("size: 5", "size: {at_most: 5}").replace("delta: 1e-6", "delta: 1e-6, group_size: §2"),
+        [("DPC104", "expected 1 where level example is drawn with `at_most`, got 2")],
+    ),
+]
 DRAWS = [
     (
         "no size to replace",

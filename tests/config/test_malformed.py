@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.config.malformed_draws import BUILT, DRAWS, GROUPS
+from tests.config.malformed_draws import BUILT, DRAWS, GROUPS, LIMITS
 from tests.config.malformed_keys import KEYS
 from tests.config.texts import errors, flat, marked, nested
 
@@ -405,7 +405,7 @@ NOT_YET = [
     ("bare hydra marker", flat({"training": "{steps: §???}"}), [("DPC100", "stands for one still to be given")]),
     ("hydra defaults", "§defaults: [base]\nlr: 3\n", [("DPC110", "`defaults`")]),
 ]
-CASES = [*YAML, *KEYS, *VALUES, *RANGES, *MEANING, *DRAWS, *GROUPS, *BUILT, *MECHANISMS, *VOTES, *NOT_YET]
+CASES = [*YAML, *KEYS, *VALUES, *RANGES, *MEANING, *DRAWS, *GROUPS, *LIMITS, *BUILT, *MECHANISMS, *VOTES, *NOT_YET]
 
 
 def test_enough_cases_and_different_names():

@@ -89,6 +89,12 @@ TEXTS = [
             "sampling": "{task: {scheme: shuffle, size: 2}, example: {scheme: with-replacement, size: 3}}",
         }
     ),
+    nested(
+        {
+            "data": "{levels: [{name: task, count: 9}, {name: example, count: {min: 5, max: 20}}]}",
+            "sampling": "{task: {scheme: fixed, size: 2}, example: {scheme: fixed, size: {at_most: 8}}}",
+        }
+    ),
     classes({}),
     classes({"mechanism": "{noise_multiplier: 6}", "privacy": "{unit: class, delta: 1e-6, group_size: 5}"}),
     classes({"phases": "[{mechanism: {clip: batch}}, {sampling: {class: {scheme: all}}, mechanism: {clip: image}}]"}),

@@ -166,3 +166,58 @@ def test_the_last_batch_is_dropped_by_shuffles_alone():
 def test_a_lock_does_not_see_a_default():
     same = [flat({"sampling": f"{{scheme: shuffle, size: 256{more}}}"}) for more in ("", ", drop_last: false")]
     assert len({load_text(text, path="f").config_hash for text in same}) == 1
+
+
+def limited(size, *, records="{min: 1, max: 70}", more=""):
+    return nested(
+        {
+            "data": f"{{levels: [{{name: task, count: 200}}, {{name: example, count: {records}}}]}}",
+            "sampling": f"{{task: {{scheme: fixed, size: 4}}, example: {{scheme: fixed, size: {size}{more}}}}}",
+        }
+    )
+
+
+def test_at_most_a_number_of_each_parent():
+    assert levels(limited("{at_most: 8}"))[0][1] == (Fixed(size=8, at_most=True), 1)
+    assert levels(limited("{at_most: 8}"), ["sampling.example.size.at_most=5"])[0][1] == (
+        Fixed(size=5, at_most=True),
+        1,
+    )
+    assert levels(limited("{at_most: 8}"), ["sampling.example.size=1"])[0][1] == (Fixed(size=1), 1)
+    assert levels(limited("1"), ["sampling.example.size={at_most: 8}"])[0][1] == (Fixed(size=8, at_most=True), 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "plain", "records"),
+    [
+        ("{at_most: 8}", "8", "20"),
+        ("{at_most: 20}", "20", "20"),
+        ("{at_most: 21}", "20", "20"),
+        ("{at_most: 1}", "1", "{min: 1, max: 70}"),
+        ("{at_most: 5}", "5", "{min: 5, max: 70}"),
+    ],
+)
+def test_a_limit_that_every_parent_reaches_is_a_size(limit, plain, records):
+    one, other = (load_text(limited(size, records=records), path="f") for size in (limit, plain))
+    assert (one.plan, one.config_hash) == (other.plan, other.config_hash)
+
+
+def test_a_limit_that_no_parent_reaches_is_all():
+    assert levels(limited("{at_most: 70}"))[0][1] == (All(), 1)
+    assert levels(limited("{at_most: 71}"))[0][1] == (All(), 1)
+
+
+def test_a_limit_is_another_draw_than_a_size():
+    hashes = {load_text(limited(size), path="f").config_hash for size in ("1", "{at_most: 2}", "{at_most: 3}")}
+    assert len(hashes) == 3
+
+
+def test_epochs_of_a_limit_count_what_is_drawn_in_a_tree():
+    text = nested(
+        {
+            "data": "{levels: [{name: task}, {name: example}], tree: [1, 2, 9]}",
+            "sampling": "{task: {scheme: all}, example: {scheme: fixed, size: {at_most: 3}}}",
+            "training": "{epochs: 5}",
+        }
+    )
+    assert plan(text).steps == 10  # 5 * 12 / (1 + 2 + 3)

@@ -85,6 +85,7 @@ VALID = [
         }
     ),
     flat({"tuning": "{mean: 20}"}),
+    nested({"sampling": "{task: {scheme: fixed, size: 4}, example: {scheme: fixed, size: {at_most: 5, x-why: 1}}}"}),
     flat({"sampling": "{scheme: poisson, rate: 1/97}", "privacy": "{delta: 1/60_000}"}),
     flat({"tuning": "{mean: 1.5, distribution: negative-binomial, shape: -0.5}"}),
     flat({"mechanism": None, "phases": "[{mechanism: {noise_multiplier: 2, type: gaussian, clip: batch}}]"}),
@@ -140,6 +141,8 @@ ONLY_DPCALC = {
     "what a quotient is worth": {"large fraction"},
     "which file it is": {"votes of no kind", "votes elsewhere"},
     "one part names or bounds another": {
+        "size above some counts",
+        "group under a limit",
         "no outer level",
         "answers below chance",
         "answer of nobody",

@@ -19,7 +19,16 @@ from dpcalc.sampling.trees import tree_of
 from .adversary import climb, data_sets, excess, telling_epsilons, truth_of
 from .brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from .transcription import both_directions
-from .unequal import UnequalExperiment, below, children, outcome_count, random_unequal, unequal_row, units
+from .unequal import (
+    UnequalExperiment,
+    below,
+    children,
+    outcome_count,
+    random_limited,
+    random_unequal,
+    unequal_row,
+    units,
+)
 
 NEVER = 1 + 1e-9
 EXAMPLE = [[4, 2, 3], [4, 5]]  # Example 3.1 of the multistage sampling paper
@@ -27,7 +36,13 @@ EXAMPLE = [[4, 2, 3], [4, 5]]  # Example 3.1 of the multistage sampling paper
 
 def scheme_of(draw):
     kind, amount = draw
-    return {"fixed": lambda: Fixed(size=amount), "poisson": lambda: Poisson(probability=amount), "all": All}[kind]()
+    schemes = {
+        "fixed": lambda: Fixed(size=amount),
+        "at most": lambda: Fixed(size=amount, at_most=True),
+        "poisson": lambda: Poisson(probability=amount),
+        "all": All,
+    }
+    return schemes[kind]()
 
 
 def hierarchy_of(tree, draws):
@@ -63,8 +78,8 @@ def told_by_package(bound):
     return bound.inclusion, bound.shift, bound.missed, [pair for v, *pair in listed if v]
 
 
-def random_question(rng, most_outcomes=300):
-    tree, draws = random_unequal(rng, most_outcomes)
+def random_question(rng, most_outcomes=300, *, draw=random_unequal):
+    tree, draws = draw(rng, most_outcomes)
     level, clip = int(rng.integers(1, len(draws) + 1)), int(rng.integers(0, len(draws) + 1))
     return tree, draws, level, clip, str(rng.choice(RELATIONS)), float(np.exp(rng.uniform(math.log(0.7), math.log(4))))
 
@@ -85,6 +100,52 @@ def test_every_path_has_the_distances_that_the_words_say(seed):
         found = told_by_package(path_bound(path, clip=clip, adjacency=Adjacency(relation)))
         for unit in (first, *others):
             assert found == told(unequal_row(tree, draws, unit, clip, relation)), (tree, draws, unit, clip)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_path_has_those_distances_where_draws_are_of_at_most_a_number(seed):
+    rng = np.random.default_rng([seed, 11])
+    tree, draws, level, clip, relation, _ = random_question(rng, most_outcomes=10**9, draw=random_limited)
+    hierarchy = hierarchy_of(tree, draws)
+    table = path_table([(hierarchy, clip)], unit=level)
+    told_of = {
+        told_by_package(path_bound(table.paths(row)[0], clip=clip, adjacency=Adjacency(relation))).__repr__()
+        for row in range(len(table.counts))
+    }
+    wanted = {told(unequal_row(tree, draws, unit, clip, relation)).__repr__() for unit in units(tree, level)}
+    assert told_of == wanted, (tree, draws, clip)
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_no_data_set_exceeds_the_bound_where_draws_are_of_at_most_a_number(block):
+    rng = np.random.default_rng([block, 12])
+    for _ in range(6):
+        tree, draws, level, clip, relation, sigma = random_question(rng, draw=random_limited)
+        unit = units(tree, level)[rng.integers(len(units(tree, level)))]
+        check_against_data_sets(rng, (tree, draws, unit, clip, relation, sigma), climbing=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(60))
+def test_no_data_set_exceeds_the_bound_where_draws_are_of_at_most_a_number_at_length(block):
+    rng = np.random.default_rng([block, 13])
+    for _ in range(20):
+        tree, draws, level, clip, relation, sigma = random_question(rng, draw=random_limited)
+        unit = units(tree, level)[rng.integers(len(units(tree, level)))]
+        check_against_data_sets(rng, (tree, draws, unit, clip, relation, sigma), climbing=True)
+
+
+@pytest.mark.parametrize("block", range(12))
+def test_some_costliest_path_is_above_each_path_of_such_a_draw(block):
+    rng = np.random.default_rng([block, 14])
+    epsilons = np.array([0.01, 0.1, 0.7, 2.5, -0.1, -0.7])
+    for _ in range(4):
+        tree, draws, level, clip, relation, sigma = random_question(rng, most_outcomes=10**12, draw=random_limited)
+        hierarchy = hierarchy_of(tree, draws)
+        worst = profiles(hierarchy, unit=level, clip=clip, relation=relation, sigma=sigma, epsilons=epsilons)
+        for unit in units(tree, level):
+            found = both_directions(unequal_row(tree, draws, unit, clip, relation), sigma, epsilons)
+            assert (worst >= found * (1 - 1e-9) - 1e-14).all(axis=(1, 2)).any(), (tree, draws, unit, clip, relation)
 
 
 def kinds(tree, unit):
@@ -174,6 +235,11 @@ RANGES = [
     (((2, 2), (1, 3)), (("fixed", 1), ("all", None))),
     (((2, 3), (1, 2)), (("fixed", 2), ("all", None))),
     (((1, 2), (2, 3)), (("all", None), ("fixed", 2))),
+    (((2, 2), (1, 3)), (("fixed", 1), ("at most", 2))),
+    (((2, 2), (1, 3)), (("poisson", Fraction(1, 2)), ("at most", 2))),
+    pytest.param(((2, 2), (1, 4)), (("all", None), ("at most", 2)), marks=pytest.mark.slow),
+    pytest.param(((1, 3), (1, 2)), (("at most", 2), ("all", None)), marks=pytest.mark.slow),
+    (((1, 3), (1, 2)), (("at most", 2), ("at most", 1))),
 ]
 
 

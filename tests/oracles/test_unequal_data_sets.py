@@ -24,6 +24,12 @@ TREES = [
     ([[2, 1], [1, 3, 2]], [("fixed", 1), ("fixed", 1), ("all", None)]),
     ([[2, 1], [1, 3, 2]], [("fixed", 1), ("fixed", 2), ("all", None)]),
     ([[2, 1], [1, 2, 2]], [HALF, ("all", None), ("fixed", 1)]),
+    ([3, 1, 2], [("fixed", 2), ("at most", 2)]),
+    ([3, 1, 2], [HALF, ("at most", 2)]),
+    ([4, 1, 2], [("all", None), ("at most", 3)]),
+    ([[2, 1], [1, 3, 2]], [("fixed", 1), ("at most", 2), ("all", None)]),
+    ([[2, 1], [1, 3, 2]], [("fixed", 1), ("at most", 2), ("at most", 2)]),
+    ([[1, 1], [1, 1, 1]], [HALF, ("at most", 2), ("all", None)]),
 ]
 
 
@@ -32,7 +38,13 @@ def certain(tree, draws, path, clip):
     if len(path) >= clip:
         return 1
     below = [certain(tree, draws, child, clip) for child in children(tree, path)]
-    return draws[len(path)][1] * min(below) if draws[len(path)][0] == "fixed" else sum(below)
+    return draws[len(path)][1] * min(below) if some_are_drawn(tree, draws, path) else sum(below)
+
+
+def some_are_drawn(tree, draws, path):
+    """Whether a fixed number of the children of a unit is drawn, and others are not, or as many as there are."""
+    kind, amount = draws[len(path)]
+    return kind == "fixed" or (kind == "at most" and len(children(tree, path)) > amount)
 
 
 def value(key, context, signs, beside):
@@ -47,7 +59,7 @@ def value(key, context, signs, beside):
     mate = path[: common + 1]
     share = beside[common] / certain(tree, draws, mate, clip)
     for level in range(common + 1, clip):  # under a fixed draw of unequal children the larger ones scale down
-        if draws[level][0] == "fixed":
+        if some_are_drawn(tree, draws, path[:level]):
             siblings = [certain(tree, draws, child, clip) for child in children(tree, path[:level])]
             share *= min(siblings) / certain(tree, draws, path[: level + 1], clip)
     return signs[common] * share

@@ -1,7 +1,7 @@
 """Trees whose units differ in size: every outcome of one step, and the table of distances straight from its words.
 
-A tree is nested counts, the innermost numbers counting records. A draw is ("fixed", size), ("poisson", rate) or
-("all", None), one for each level.
+A tree is nested counts, the innermost numbers counting records. A draw is ("fixed", size), ("at most", size) of which a
+smaller unit gives all it has, ("poisson", rate) or ("all", None), one for each level.
 """
 
 import itertools
@@ -30,6 +30,8 @@ def stage(tree, draws, path):
     """How the children of one unit are drawn."""
     kind, amount = draws[len(path)]
     count = len(children(tree, path))
+    if kind == "at most":
+        return Stage(count=count, size=min(amount, count))
     return Stage(count=count, size=amount if kind == "fixed" else None, rate=amount if kind == "poisson" else None)
 
 
@@ -76,7 +78,7 @@ def most_drawn(tree, draws, path, clip):
         return 1
     under = sorted((most_drawn(tree, draws, child, clip) for child in children(tree, path)), reverse=True)
     kind, amount = draws[len(path)]
-    return sum(under[:amount]) if kind == "fixed" else sum(under)
+    return sum(under[:amount]) if kind in {"fixed", "at most"} else sum(under)
 
 
 def unequal_row(tree, draws, unit, clip, relation):
@@ -120,6 +122,23 @@ def random_tree(rng, depth, most):
 def fewest(tree, level):
     """Fewest units of a level under one parent."""
     return min(len(children(tree, path)) for path in units(tree, level - 1))
+
+
+def random_limited(rng, most_outcomes):
+    """A tree that can be enumerated, of which some level is drawn with `at most`."""
+    while True:
+        tree, draws = random_unequal(rng, most_outcomes)
+        levels = [level for level in range(1, len(draws) + 1) if len(widths(tree, level)) > 1]
+        for level in levels:
+            if rng.random() < 0.7:
+                draws[level - 1] = ("at most", int(rng.integers(1, max(widths(tree, level)) + 2)))
+        if any(kind == "at most" for kind, _ in draws) and 1 < outcome_count(tree, draws) <= most_outcomes:
+            return tree, draws
+
+
+def widths(tree, level):
+    """The numbers of units of a level under its parents."""
+    return {len(children(tree, path)) for path in units(tree, level - 1)}
 
 
 def random_draws(rng, tree, depth):

@@ -14,6 +14,7 @@ from dpcalc.planner.simulate import simulation
 from dpcalc.sampling.episodes import Episodes
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.trees import tree_of
 
 NAMES = ("user", "session", "example")
 HALF, FIFTH = Poisson(probability=Fraction(1, 2)), Poisson(probability=Fraction(1, 5))
@@ -65,6 +66,20 @@ PLANS = {
     "shuffle under all": plan(levels((3, All()), (10, Shuffle(size=4)), (3, TWO)), unit=2),
     "unit under a shuffle": plan(levels((3, All()), (10, Shuffle(size=5)), (3, TWO)), unit=3),
     "unit over a shuffle": plan(levels((3, All()), (10, Shuffle(size=5))), unit=1),
+    "at most, between": plan(
+        (
+            Level(name="user", count=6, scheme=TWO),
+            Level(name="session", least=2, count=9, scheme=Fixed(size=4, at_most=True)),
+        ),
+        unit=2,
+    ),
+    "at most, tree": plan(
+        Hierarchy.of_tree(
+            tree_of([1, 2, 5, 9], ("user", "file")), ("user", "file"), (TWO, Fixed(size=3, at_most=True))
+        ),
+        unit=2,
+        adjacency=Adjacency.ADD_REMOVE,
+    ),
     "between": plan(
         (Level(name="user", count=6, scheme=TWO), Level(name="session", least=3, count=9, scheme=AGAIN)), unit=2
     ),

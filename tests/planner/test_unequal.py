@@ -34,6 +34,9 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
+from tests.oracles.brute_force import RELATIONS
+from tests.oracles.test_unequal import hierarchy_of
+from tests.oracles.unequal import random_limited
 
 NAMES = ("task", "session", "example")
 EXAMPLE = [[4, 2, 3], [4, 5]]
@@ -250,3 +253,19 @@ def test_phases_hold_the_same_data():
     one, other = hierarchy(EXAMPLE, (ONE, ONE, ONE)), hierarchy([[4, 2, 3], [5, 5]], (ONE, ONE, ONE))
     with pytest.raises(InputError, match="same levels and counts"):
         run(one, other)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_two_ends_of_draws_of_at_most_a_number_are_in_order(seed):
+    """The ends are computed apart: the lower one from an actual data set, the upper one from the table."""
+    rng = np.random.default_rng([seed, 21])
+    tree, draws = random_limited(rng, 10**6)
+    level, clip = int(rng.integers(1, len(draws) + 1)), int(rng.integers(1, len(draws) + 1))
+    adjacency = Adjacency(RELATIONS[seed % 3])
+    hierarchy = hierarchy_of(tree, draws)
+    mechanism = Gaussian(noise_multiplier=4.0, max_grad_norm=1.0)
+    phase = Phase(name="", hierarchy=hierarchy, mechanism=mechanism, clip=clip, steps=7)
+    plan = Plan(phases=(phase,), unit=level, adjacency=adjacency, delta=1e-4)
+    found = epsilon_lower(plan)
+    assert found is not None
+    assert 0 < found[0] <= guarantee(plan).epsilon

@@ -48,6 +48,18 @@ def test_fixed_draws_are_all_sets_alike(monkeypatch, crowded, size):
             assert_near(sets[one], 1 / len(possible))
 
 
+@pytest.mark.parametrize("crowded", [0, 64])
+def test_a_draw_of_at_most_a_number_takes_all_of_smaller_frames(monkeypatch, crowded):
+    monkeypatch.setattr(samplers, "_CROWDED", crowded)
+    monkeypatch.setattr(samplers, "AT_ONCE", 10_000)
+    frames = [1, 3, 5]
+    for frame, sets in zip(frames, drawn_sets(Fixed(size=3, at_most=True), frames), strict=True):
+        possible = list(itertools.combinations(range(frame), min(3, frame)))
+        assert set(sets) <= set(possible)
+        for one in possible:
+            assert_near(sets[one], 1 / len(possible))
+
+
 @pytest.mark.parametrize("rate", [Fraction(1, 50), Fraction(2, 5), Fraction(1)])
 def test_poisson_draws_are_independent_coins(rate):
     for frame, sets in zip((3, 1), drawn_sets(Poisson(probability=rate), [3, 1]), strict=True):
