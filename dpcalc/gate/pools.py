@@ -9,6 +9,7 @@ from typing import TypeVar
 from dpcalc.errors import InputError
 from dpcalc.gate.workers import Workers
 
+TASK_SECONDS = 3600.0  # for one task, 50 points of a sweep: a hundred times what ordinary ones take
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -28,9 +29,12 @@ def processes(
         tasks: what to ask it.
         jobs: how many processes; None for one a processor.
         memory: bytes for each process beyond its start; None for any.
+
+    Yields:
+        Values, and errors in their place, as `Workers.finished`: also for a task that takes more than `TASK_SECONDS`.
     """
     with Workers(function, processes=jobs or _processors(), memory=memory) as workers:
-        yield from workers.finished(tasks)
+        yield from workers.finished(tasks, seconds=TASK_SECONDS)
 
 
 def dask(

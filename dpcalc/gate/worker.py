@@ -59,7 +59,7 @@ def _parcel(function: Function, task: bytes, memory: int | None) -> bytes:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:
         allowed = "" if memory is None else f" within {memory / 1e9:g} GB"
-        return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory"))
+        return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory; --memory-limit allows more"))
     except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
         error.add_note("".join(traceback.format_exception(error)))
         try:

@@ -98,7 +98,7 @@ class Workers(Generic[T, R]):
         for number, answer in self.finished(tasks, deadline=deadline, seconds=seconds):
             found[number] = answer
             on_progress(len(found) / len(tasks))
-        late = OutOfTimeError("no answer within the time allowed")
+        late = OutOfTimeError("no answer within the time allowed; --timeout allows more")
         return tuple(found.get(number, late) for number in range(len(tasks)))
 
     def finished(

@@ -70,7 +70,7 @@ def test_a_task_that_takes_too_long_holds_up_no_other():
 def test_a_task_takes_no_more_memory_than_is_allowed():
     hog, one, modest = answers(act, ["hog", 1, "modest"], memory=1_000_000_000)
     assert isinstance(hog, OutOfMemoryError)
-    assert str(hog) == "no answer within 1 GB of memory"
+    assert str(hog) == "no answer within 1 GB of memory; --memory-limit allows more"
     assert (one, modest) == (2, 200_000_000)
     assert answers(act, ["modest"]) == (200_000_000,)
 

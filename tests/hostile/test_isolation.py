@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,6 @@ PLANTED = (
     *("numpy", "yaml", "typer", "pydantic", "rich", "distributed", "tornado"),
 )
 COMMANDS = [
-    ("check", "a0.yaml"),
     ("check", "--timeout", "300", "a0.yaml"),
     ("check", *(f"a{number}.yaml" for number in range(26))),
 ]
@@ -81,7 +81,7 @@ def program(tmp_path):
     return sys.executable, script
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=["one", "in time", "many"])
+@pytest.mark.parametrize("words", COMMANDS, ids=["in time", "many"])
 def test_a_verdict_is_not_forged(ran, program, words):
     ended = ran(*program, *words)
     assert ended.returncode == 1, ended.stdout + ended.stderr
@@ -121,6 +121,21 @@ def test_the_module_as_a_program_without_flags(ran, checkout):
         (checkout / f"{name}.py").unlink()
     ended = ran(sys.executable, "-m", "dpcalc", "check", "a0.yaml")
     assert ended.returncode == 1, ended.stderr
+
+
+STARTING = (
+    r"\b(subprocess|multiprocessing|concurrent|pty|distributed)\b(?!`)|os\.(system|popen|exec|spawn|posix_spawn|fork)"
+)
+
+
+def test_processes_are_started_in_three_places():
+    """Each of which keeps the current directory out: `-P`, an absolute path of git, `PYTHONSAFEPATH` for Dask."""
+    found = set()
+    for path in (ROOT / "dpcalc").rglob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if any(re.search(STARTING, line) for line in lines if re.match(r"\s*(import|from) |.*os\.", line)):
+            found.add(path.relative_to(ROOT / "dpcalc").as_posix())
+    assert found == {"gate/workers.py", "gate/revision.py", "gate/pools.py"}
 
 
 BACKEND = """\
