@@ -1,10 +1,15 @@
 """What a printed number is, and the guarantee a plan gives."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dpcalc.adjacency import Adjacency
+
+TIGHT_WITHIN = 1e-3
+"""Largest distance of the bounds on epsilon, as a share of the upper one, that counts as agreement: what is printed has
+three digits. Certified bounds of one pair of data sets are 1e-5 to 3e-4 apart; ten times more and a data set that costs
+one percent less would count as attaining the bound. docs/numbers.md states it."""
 
 
 class Kind(StrEnum):
@@ -32,7 +37,7 @@ class Guarantee:
     Attributes:
         epsilon: the privacy bound, >= 0, `inf` when there is none; its direction is `kind`.
         epsilon_lower: certified cost of an actual data set, or None when none was computed.
-        tight: whether that data set attains the one-step bound itself.
+        tight: whether the two agree within `TIGHT_WITHIN`, so that no better bound would tell anything new.
         delta: in (0, 1).
         kind: what `epsilon` claims.
         unit: name of the protected level.
@@ -41,6 +46,7 @@ class Guarantee:
         method: the accountant's name.
         bound: name of the one-step bound the accountant composed.
         direction: the ordered pair of data sets that decides, "D||D'" or "D'||D".
+        notes: one sentence for each looser bound that was taken and each part that could not be computed, with why.
     """
 
     epsilon: float
@@ -54,6 +60,12 @@ class Guarantee:
     method: str
     bound: str
     direction: str = ""
+    notes: tuple[str, ...] = ()
+
+    def with_lower(self, epsilon_lower: float) -> "Guarantee":
+        """Return the guarantee with a certified lower bound beside it, at most the upper one; this decides `tight`."""
+        lower = min(epsilon_lower, self.epsilon)
+        return replace(self, epsilon_lower=lower, tight=lower >= (1 - TIGHT_WITHIN) * self.epsilon)
 
     @property
     def finite(self) -> bool:

@@ -10,7 +10,7 @@ from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.auto import auto
 from dpcalc.accountants.basic import basic
 from dpcalc.accountants.closed_form import closed_form
-from dpcalc.accountants.conversion import best_epsilon
+from dpcalc.accountants.conversion import trimmed_epsilon
 from dpcalc.accountants.costliest import Counts, costliest
 from dpcalc.accountants.moments import moments
 from dpcalc.accountants.optimal import optimal
@@ -63,6 +63,6 @@ def _ceilings(accountant: Accountant, delta: float) -> tuple[Ceiling, Ceiling | 
         if not counts:
             return 0.0
         exact = closed_form(counts, delta=delta, sign=1)
-        return best_epsilon(counts, delta=delta).value if exact is None else exact
+        return trimmed_epsilon(counts, delta=delta).value if exact is None else exact
 
     return cheap, partial(rough_end, delta=delta)

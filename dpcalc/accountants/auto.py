@@ -4,7 +4,7 @@ from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import rdp
 from dpcalc.curves.loss_moments import Curve
-from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.errors import UnsupportedError
 
 
 def auto(counts: dict[Curve, int], *, delta: float) -> Answer:
@@ -19,5 +19,5 @@ def auto(counts: dict[Curve, int], *, delta: float) -> Answer:
     """
     try:
         return Answer(epsilon=pld(counts, delta=delta).epsilon, note="pld")
-    except (ConvergenceError, UnsupportedError):
+    except (ArithmeticError, UnsupportedError):  # of the first ConvergenceError is one
         return Answer(epsilon=rdp(counts, delta=delta).epsilon, note="rdp")

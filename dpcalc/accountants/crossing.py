@@ -61,7 +61,9 @@ def crossing(composed: Composed, delta: float, side: Side) -> Crossing:
     gap = float(losses[below] - losses[above])
     rest = float(plain[below:].sum()) + float(error[above]) - delta
     discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
-    short = min(max(math.log(discounted / rest), 0.0), gap) if discounted > 0 else 0.0  # else all of it is error
+    # log(discounted / rest), without the ratio: between losses of 1e-12 it is 1 up to its last digits
+    missing = delta - float(error[above]) - float((plain[below:] * -np.expm1(losses[below] - losses[below:])).sum())
+    short = min(max(math.log1p(missing / rest), 0.0), gap) if discounted > 0 else 0.0  # else all of it is error
     epsilon = max(0.0, float(losses[below]) - short)
     log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
     return Crossing(

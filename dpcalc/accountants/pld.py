@@ -42,13 +42,12 @@ Array = NDArray[np.float64]
 WORST_WIDTH = 2e-4  # width that calls for a second attempt
 WIDEST = 1.5 * WORST_WIDTH  # that does not
 RELATIVE_WIDTH = 1.2e-5  # aim for the width of the interval around epsilon
-ABSOLUTE_WIDTH = 1e-6  # of a small epsilon, instead
 ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
 MANY_WIDER = 16.0  # times that for many different steps, among which it is shared
 _COARSER, _COARSER_ATTEMPTS = 4.0, 4  # factor on the budget of what does not fit in memory, and how often
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
 _ATTEMPTS = 12  # at finding out how small delta is
-_TINY = 1e-300  # a delta below which there is none
+_TINY = 1e-280  # a delta below which there is none: moments leave out less than that, conversion._FLOORS
 
 
 def interval(
@@ -81,7 +80,7 @@ def rough_end(counts: dict[Curve, int], *, delta: float) -> float:
     """An upper end as of `interval` that is less sharp and costs about half; infinite where none is to be had."""
     try:
         return interval(counts, delta=delta, sides=(UPPER,), width=ROUGH_WIDTH)[0]
-    except (ConvergenceError, UnsupportedError):
+    except (ArithmeticError, UnsupportedError):
         return math.inf
 
 
@@ -99,9 +98,8 @@ def _on_lattices(
         return tuple(0.0 for _ in sides)
     few = rare(counts, best.moments, delta=delta, neglect=neglect, most=best.value)
     if few is not None:
-        return tuple(end_close_up(few, side, max(width, ABSOLUTE_WIDTH / few.guess)) for side in sides)
+        return tuple(end_close_up(few, side, width) for side in sides)
     tilt = min(best.order, STEEPEST / best.value)
-    width = max(width, ABSOLUTE_WIDTH / best.value)
     aim = min(width * min(math.sqrt(len(counts)), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
     fineness = Fineness(tilt=tilt, budget=aim, neglect=neglect, precision=doubles)
     composed = _that_fits(counts, best.moments, fineness, sides)
@@ -136,8 +134,7 @@ def _finer(found: Crossing, fineness: Fineness) -> Fineness | None:
     the cells must be finer, and the round-off of the transforms may matter, too.
     """
     local = found.steepness / max(fineness.tilt * found.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
-    width = max(WORST_WIDTH, ABSOLUTE_WIDTH / max(found.epsilon, 1e-300))
-    budget = max(width * found.steepness / max(local, 1.0) ** 2, fineness.budget / 16)
+    budget = max(WORST_WIDTH * found.steepness / max(local, 1.0) ** 2, fineness.budget / 16)
     rough = found.roundoff > ROUNDED * found.steepness
     if not found.epsilon or not (rough or budget < fineness.budget / 2):
         return None

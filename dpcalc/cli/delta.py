@@ -37,7 +37,7 @@ def delta(
     # The config's own delta is not asked about.
     loaded = replace(loaded, diagnostics=tuple(one for one in loaded.diagnostics if one.code != "DPC203"))
     answer = delta_of(loaded.plan, epsilon=goal or 0.0)
-    asides = remarks(loaded.diagnostics, quiet=quiet)
+    asides = remarks(loaded.diagnostics, answer.notes, quiet=quiet)
     if as_json:
         return Answer(text=delta_json(answer, loaded), asides=asides)
     if quiet:

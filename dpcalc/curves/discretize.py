@@ -99,7 +99,7 @@ def _merged(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
     """Masses at lattice indices, with the atom at 0, as one lattice without holes or as two."""
     near = np.abs(places) <= cut.border
-    if not near.any():
+    if places.size and not near.any():
         near[:] = True
         places, cut = places >> cut.gap, replace(cut, level=cut.level + cut.gap)
     bulk = _dense(cut, places[near], points[near], origin)
@@ -111,9 +111,9 @@ def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: f
 
 
 def _dense(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Masses at lattice indices on a lattice without holes that holds the index 0."""
-    first = min(int(places.min()), 0)
-    size = max(int(places.max()), 0) - first + 1
+    """Masses at lattice indices, if any, on a lattice without holes that holds the index 0."""
+    first = int(places.min(initial=0))
+    size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:
         raise ConvergenceError(
             f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"

@@ -21,6 +21,7 @@ from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
 _MOST_PANELS = 200_000
+_GAP = 4  # rough points without mass between places that are integrated on their own
 _ROUND_OFF = 1e-15
 _SMALL = 0.5
 _TINY = 1e-300
@@ -242,11 +243,15 @@ def _segment_nodes(segment: Segment, max_order: float, neglect: float, frequency
     used = np.flatnonzero(log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > 2 * _LOG_NEGLIGIBLE)
     if not used.size:
         return np.zeros(0), np.zeros(0)
-    rough = rough[max(used[0] - 1, 0) : used[-1] + 2]
-    parts = np.ceil(np.diff(rough) / (0.75 * scales(segment.pair, rough)))
-    if parts.sum() > _MOST_PANELS / 4:
-        parts = np.ceil(parts * (_MOST_PANELS / 4 / parts.sum()))
-    y, log_weight = panels_between(_refined(segment, subdivided(rough, parts), frequency), order=8)
+    # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
+    runs = [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)]
+    parts = [np.ceil(np.diff(run) / (0.75 * scales(segment.pair, run))) for run in runs]
+    total = sum(float(one.sum()) for one in parts)
+    if total > _MOST_PANELS / 4:
+        parts = [np.ceil(one * (_MOST_PANELS / 4 / total)) for one in parts]
+    edges = [_refined(segment, subdivided(run, one), frequency) for run, one in zip(runs, parts, strict=True)]
+    panels = [panels_between(one, order=8) for one in edges]
+    y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
     log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + log_weight
     keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE

@@ -1,13 +1,16 @@
 """Every accountant and bound side by side."""
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from dpcalc.accountants import ACCOUNTANTS
-from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.estimates import gdp_row, inversion_row
 from dpcalc.planner.evaluate import accountant_row
+from dpcalc.planner.extras import optional
 from dpcalc.planner.lower import epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import strong_composition, theorem_3
@@ -32,28 +35,36 @@ def compare(plan: Plan) -> tuple[Row, ...]:
     if is_noiseless(plan):
         note = "no noise is added to a release that holds the unit: no finite bound"
         return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)
-    lower, attained = _lower_end(plan)
+    (lower, attained), missing = optional("the lower bound", lambda: _lower_end(plan), (None, ""))
+    attained = attained or missing
     rows = [accountant_row(plan, name) for name in ACCOUNTANTS]
     rows = [
         replace(row, epsilon_lower=lower, note=row.note or attained) if row.method == "pld" else row for row in rows
     ]
-    published = theorem_3(plan)
-    others = [inversion_row(plan), gdp_row(plan), strong_composition(plan), *tool_rows(plan), *group_rows(plan)]
-    rows += others if published is None else [published, *others]
+    for name, part in _OTHERS.items():
+        rows += filter(None, optional(name, partial(part, plan), ())[0])
     told = [_with_verdict(row, lower) for row in rows]
     return tuple(sorted(told, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
 
 
 def _lower_end(plan: Plan) -> tuple[float | None, str]:
     """Certified cost of the worst data set that is known, and what it is."""
-    try:
-        found = epsilon_lower(plan)
-    except ConvergenceError:
-        return None, ""
+    found = epsilon_lower(plan)
     if found is None:
         return None, ""
     lower, tight = found
     return lower, "lower end: the data set that attains the bound" if tight else "lower end: the worst data set known"
+
+
+_OTHERS: dict[str, Callable[[Plan], Iterable[Row | None]]] = {
+    "theorem 3": lambda plan: [theorem_3(plan)],
+    "inversion": lambda plan: [inversion_row(plan)],
+    "the central limit": lambda plan: [gdp_row(plan)],
+    "strong composition": lambda plan: [strong_composition(plan)],
+    "what other tools print": tool_rows,
+    "published group bounds": group_rows,
+}
+"""Rows beside those of the accountants, by name; None where one has nothing to say."""
 
 
 def _with_verdict(row: Row, lower: float | None) -> Row:

@@ -8,6 +8,7 @@ from dpcalc.accountants.pld import LOWER, UPPER, interval
 from dpcalc.curves.loss_moments import Curve
 from dpcalc.errors import ConvergenceError
 from dpcalc.planner.deciding import deciding
+from dpcalc.planner.extras import optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import BACKWARD, FORWARD, is_noiseless, releases, releasing_phases
 from dpcalc.release.tree import step_counts
@@ -61,10 +62,12 @@ def cross_checks(plan: Plan) -> tuple[CrossCheck, ...]:
     protected, _ = deciding(plan)
     tree = releases(plan).releases
     trees = {name: step_counts(tree[name]) for name in (protected.named(FORWARD), protected.named(BACKWARD))}
-    try:
-        return tuple(_checked(name, counts, plan.delta) for name, counts in trees.items() if counts)
-    except ConvergenceError:
-        return ()
+    found, _ = optional(
+        "the cross-check",
+        lambda: tuple(_checked(name, counts, plan.delta) for name, counts in trees.items() if counts),
+        (),
+    )
+    return found
 
 
 def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:

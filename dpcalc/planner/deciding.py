@@ -1,6 +1,6 @@
 """Which protected unit decides, by a bound that is cheap."""
 
-from dpcalc.accountants.conversion import Best, best_epsilon
+from dpcalc.accountants.conversion import Best, trimmed_epsilon
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import BACKWARD, FORWARD, Alternative, alternatives, releases
 from dpcalc.release.tree import step_counts
@@ -17,7 +17,7 @@ def deciding(plan: Plan, direction: str = "") -> tuple[Alternative, Best]:
     named = {name: one for one in alternatives(plan) for name in (one.named(FORWARD), one.named(BACKWARD))}
     only = named.get(direction)
     bests = {
-        name: best_epsilon(step_counts(trees[name]), delta=plan.delta)
+        name: trimmed_epsilon(step_counts(trees[name]), delta=plan.delta)
         for name, one in named.items()
         if only is None or one is only
     }

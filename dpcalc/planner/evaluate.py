@@ -1,6 +1,5 @@
 """What a plan costs: the guarantee, what other accountants say, and what the reader must know."""
 
-import contextlib
 import math
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.guarantee import Guarantee, Kind, Row
 from dpcalc.planner.advice import Note, advice
 from dpcalc.planner.describe import assumptions
+from dpcalc.planner.extras import FAILURES, optional
 from dpcalc.planner.lower import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import theorem_3
@@ -137,7 +137,10 @@ def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
     elif main.finite:
         main = with_lower_end(plan, main)
         rows = _alternatives(plan, main)
-        notes = advice(plan, main.epsilon, lambda changed: guarantee(changed, method=main.method).epsilon)
+        notes, missing = optional(
+            "advice", lambda: advice(plan, main.epsilon, lambda changed: guarantee(changed).epsilon), ()
+        )
+        main = replace(main, notes=(*main.notes, *([missing] if missing else [])))
     return Evaluation(
         guarantee=main,
         alternatives=rows,
@@ -153,15 +156,11 @@ def with_lower_end(plan: Plan, main: Guarantee) -> Guarantee:
     if plan.tuning is not None:
         return main
     if main.epsilon == 0:
-        return replace(main, epsilon_lower=0.0, tight=True)
-    try:
-        found = epsilon_lower(plan, direction=main.direction)
-    except ConvergenceError:
-        return main
-    if found is None:
-        return main
-    lower, tight = found
-    return replace(main, epsilon_lower=min(lower, main.epsilon), tight=tight)
+        return main.with_lower(0.0)
+    found, missing = optional("the lower bound", lambda: epsilon_lower(plan, direction=main.direction), None)
+    if missing:
+        return replace(main, notes=(*main.notes, missing))
+    return main if found is None else main.with_lower(found[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +173,7 @@ class DeltaAnswer:
         delta_lower: certified cost of an actual data set, or None where none could be had.
         direction: the ordered pair of data sets that decides.
         method: the accountant, as `auto` takes it.
+        notes: one sentence for each part that could not be computed.
     """
 
     epsilon: float
@@ -181,6 +181,7 @@ class DeltaAnswer:
     delta_lower: float | None
     direction: str
     method: str = "pld"
+    notes: tuple[str, ...] = ()
 
 
 def delta_of(plan: Plan, *, epsilon: float) -> DeltaAnswer:
@@ -201,17 +202,18 @@ def delta_of(plan: Plan, *, epsilon: float) -> DeltaAnswer:
             cost=lambda found: found[0],
             ceiling=lambda counts: best_delta(counts, epsilon=epsilon).value if counts else 0.0,
         )
-        lower: float | None = None
-        with contextlib.suppress(ConvergenceError):
-            lower = min(upper, delta_lower(plan, epsilon=epsilon, direction=direction))
-    return DeltaAnswer(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction, method=method)
+    lower, missing = optional(
+        "the lower bound", lambda: min(upper, delta_lower(plan, epsilon=epsilon, direction=direction)), None
+    )
+    notes = (missing,) if missing else ()
+    return DeltaAnswer(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction, method=method, notes=notes)
 
 
 def _delta(counts: Counts, epsilon: float) -> tuple[float, str]:
     """Certified delta of one direction, and the accountant that tells it: `auto` for a delta."""
     try:
         return delta_interval(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
-    except (ConvergenceError, UnsupportedError):
+    except (ArithmeticError, UnsupportedError):
         return min(1.0, best_delta(counts, epsilon=epsilon).value), "rdp"
 
 
@@ -220,10 +222,11 @@ def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:
     rows = []
     if main.method != "rdp":
         rows.append(accountant_row(plan, "rdp"))
-    published = theorem_3(plan, known=main.epsilon)
+    published, _ = optional("theorem 3", lambda: theorem_3(plan, known=main.epsilon), None)
     if published is not None and not published.valid:
         rows.append(published)
-    rows += [row for row in group_rows(plan) if row.bound == GROUP_MIXTURE and not row.valid]
+    groups, _ = optional("the published group bound", lambda: group_rows(plan), ())
+    rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
     return tuple(rows)
 
 
@@ -231,6 +234,6 @@ def accountant_row(plan: Plan, name: str) -> Row:
     """One accountant's bound as a line of a comparison; the plan must not be noiseless."""
     try:
         answer, _ = worst(releases(plan), ACCOUNTANTS[name], delta=plan.delta)
-    except (ConvergenceError, UnsupportedError) as error:
+    except FAILURES as error:
         return Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False, note=str(error))
     return Row(method=name, bound=BOUND, epsilon=answer.epsilon, kind=Kind.UPPER, valid=True, note=answer.note)

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpcalc.accountants import ACCOUNTANTS
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
+from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.estimates import gdp_row, inversion_row
 from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.extras import FAILURES
 from dpcalc.planner.lower import epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import poisson_tools, strong_composition, theorem_3
@@ -89,7 +90,7 @@ def epsilon_by(plan: Plan, method: str) -> Figure:
             epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
             return Figure(epsilon=epsilon, kind=kind, method=method)
         main = guarantee(plan, method=method)
-    except (ConvergenceError, UnsupportedError):
+    except FAILURES:
         return Figure(epsilon=None, kind=kind, method=method)
     words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
     return Figure(epsilon=main.epsilon, kind=kind, method=words)

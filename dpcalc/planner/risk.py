@@ -14,7 +14,7 @@ from dpcalc.accountants.conversion import best_delta
 from dpcalc.accountants.costliest import Counts, costliest
 from dpcalc.accountants.gdp import gaussian_detected, mu_of
 from dpcalc.accountants.pld import UPPER, delta_interval
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
+from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import is_noiseless, releases
 from dpcalc.planner.tradeoff import Profiles, detected, profiles
@@ -209,7 +209,7 @@ def _delta_at_zero(counts: Counts) -> float:
     """Certified delta at epsilon 0, by moments where there is no certified answer."""
     try:
         return delta_interval(counts, epsilon=0.0, sides=(UPPER,))[0]
-    except (ConvergenceError, UnsupportedError):
+    except (ArithmeticError, UnsupportedError):
         return _moment_delta_at_zero(counts)
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from dpcalc.accountants import worst
 from dpcalc.accountants.auto import auto
-from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.mechanisms.ensemble import Ensemble
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee
+from dpcalc.planner.extras import FAILURES
 from dpcalc.planner.group_chain import chain_epsilon
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import (
@@ -83,7 +83,7 @@ def group_epsilon(plan: Plan, size: int) -> float | None:
     """
     bounds = [chain_epsilon(plan, size)]
     if plan.unit == 1 or size <= MOST_PLACED:
-        with contextlib.suppress(InputError, ConvergenceError):  # a group that does not fit, or no certified answer
+        with contextlib.suppress(*FAILURES):  # a group that does not fit, or no certified answer
             bounds.append(guarantee(replace(plan, group_size=size), method="auto").epsilon)
     return min((bound for bound in bounds if bound is not None), default=None)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpcalc.accountants.conversion import NEGLIGIBLE, best_epsilon, log_peak
 from dpcalc.accountants.costliest import Counts
 from dpcalc.accountants.pld import delta_curve
-from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.errors import UnsupportedError
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.releases import BACKWARD, FORWARD, alternatives, releases
 from dpcalc.release.tree import step_counts
@@ -137,7 +137,7 @@ def _certified(
         for around in _anchors(cheap.epsilons, side, rates, deltas) if counts else ():
             try:
                 found = np.minimum(found, delta_curve(counts, epsilons=cheap.epsilons, around=around))
-            except (ConvergenceError, UnsupportedError):
+            except (ArithmeticError, UnsupportedError):
                 continue
         sides.append(found)
     return Profiles(cheap.epsilons, *sides)

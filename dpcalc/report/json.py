@@ -191,6 +191,7 @@ def delta_json(answer: DeltaAnswer, loaded: Loaded) -> str:
         "group_size": plan.group_size,
         "method": answer.method,
         "direction": answer.direction,
+        "notes": list(answer.notes),
     }
     fields = {
         "config": {"path": loaded.path, "name": plan.name},

@@ -47,6 +47,7 @@ def guarantee_fields(guarantee: Guarantee) -> dict[str, object]:
         "method": guarantee.method,
         "bound": guarantee.bound,
         "direction": guarantee.direction,
+        "notes": list(guarantee.notes),
     }
 
 

@@ -80,8 +80,9 @@ def bare_epsilon(evaluation: Evaluation) -> str:
 
 
 def note_texts(evaluation: Evaluation) -> tuple[str, ...]:
-    """The remarks on a result as sentences, their numbers rounded up."""
-    return tuple(note.text.format(*(rounded_up(value) for value in note.epsilons)) for note in evaluation.notes)
+    """The remarks on a result as sentences, their numbers rounded up; first what the numbers lack."""
+    advice = (note.text.format(*(rounded_up(value) for value in note.epsilons)) for note in evaluation.notes)
+    return (*evaluation.guarantee.notes, *advice)
 
 
 def used(epsilon: float, limit: float) -> str:

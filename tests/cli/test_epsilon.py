@@ -125,3 +125,19 @@ def test_errors_of_a_file_are_all_told_on_standard_error(dpcalc, config):
     assert (ended.code, ended.out) == (2, "")
     assert f"{path}:8:1: error[DPC101]" in ended.err
     assert f"{path}:9:1: error[DPC101]" in ended.err
+
+
+def test_a_lower_bound_that_fails_leaves_the_upper_bound_and_a_note(real, config, monkeypatch):
+    path = config()
+    whole = json.loads(real("epsilon", path, "--json").out)["guarantee"]
+
+    def fail(*_args, **_named):
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr("dpcalc.planner.evaluate.epsilon_lower", fail)
+    ended = real("epsilon", path, "--json")
+    found = json.loads(ended.out)
+    assert ended.code == 0
+    assert (found["guarantee"]["epsilon"], found["guarantee"]["epsilon_lower"]) == (whole["epsilon"], None)
+    assert any("lower bound is missing" in note for note in found["notes"])
+    assert "note: the lower bound is missing" in real("epsilon", path).err

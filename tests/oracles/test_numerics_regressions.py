@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import mpmath
 import pytest
 
 from dpcalc.accountants.auto import auto
@@ -12,7 +13,7 @@ from dpcalc.release.bounds import StepBound
 
 from .conditioning import exact_epsilon
 from .fine_lattice import estimated_epsilon
-from .numerics_problems import Problem
+from .numerics_problems import Problem, generator
 
 
 def problem(eta, shift, distances, swapped_distances, *, swapped, sigma, steps, delta):
@@ -178,3 +179,60 @@ def test_phases_of_which_some_hardly_matter_have_narrow_ends():
     ]
     upper, lower = interval({case.profile: case.steps for case in cases}, delta=9.23e-5, sides=(UPPER, LOWER))
     assert 0 < upper - lower <= 1e-3 * upper
+
+
+def gaussian_tail(x):
+    return mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+
+def one_poisson_step(q, sigma, epsilon, *, swapped):
+    """delta(epsilon) of one Poisson step by its closed form, to 60 digits."""
+    with mpmath.workdps(60):
+        q, sigma, epsilon = mpmath.mpf(q), mpmath.mpf(sigma), mpmath.mpf(epsilon)
+        grown = mpmath.expm1(epsilon)
+        if swapped:
+            inside = (mpmath.exp(-epsilon) - 1 + q) / q
+            if inside <= 0:
+                return mpmath.mpf(0)
+            end = sigma**2 * mpmath.log(inside) + mpmath.mpf(1) / 2
+            below, shifted = gaussian_tail(-end / sigma), gaussian_tail(-(end - 1) / sigma)
+            return below - mpmath.exp(epsilon) * ((1 - q) * below + q * shifted)
+        end = sigma**2 * mpmath.log(1 + grown / q) + mpmath.mpf(1) / 2
+        return q * (gaussian_tail((end - 1) / sigma) - gaussian_tail(end / sigma)) - grown * gaussian_tail(end / sigma)
+
+
+SMALL = [("3.1e-9", 50.4, 3.9e-29), ("2.5e-8", 549, 1e-12), ("6.4e-6", 240, 2.4e-39), ("4.7e-6", 56.7, 1e-9)]
+
+
+@pytest.mark.parametrize(("q", "sigma", "delta"), SMALL)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_small_epsilons_of_one_step_are_bracketed_closely(q, sigma, delta, swapped):
+    case = problem(q, 1, (1,), (0,), swapped=swapped, sigma=sigma, steps=1, delta=delta)
+    upper, lower = ends(case)
+    assert 0 < lower <= upper <= (1 + 1e-6) * lower
+    assert one_poisson_step(q, sigma, upper, swapped=swapped) <= delta
+    assert one_poisson_step(q, sigma, lower, swapped=swapped) >= delta
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("q", "sigma", "delta"), [("3.45e-9", 6763, 9.3e-28), ("1e-7", 12, 1e-12), ("1e-5", 3, 1e-9)])
+def test_small_epsilons_of_two_steps_are_bracketed_closely(q, sigma, delta, swapped):
+    """Losses near 1e-12: what separates two lattice points is lost in a ratio of sums of masses."""
+    case = problem(q, 1, (1,), (0,), swapped=swapped, sigma=sigma, steps=2, delta=delta)
+    exact = exact_epsilon(case.curve, 2, delta)
+    upper, lower = ends(case)
+    assert lower <= exact * (1 + 1e-7)
+    assert upper >= exact * (1 - 1e-7)
+    assert upper - lower <= 1e-3 * upper
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_small_epsilons_have_ends_in_order(number):
+    rng = generator(number, 127)
+    q, sigma, steps = 10 ** rng.uniform(-9, -5), 10 ** rng.uniform(0, 3), int(10 ** rng.uniform(0, 7))
+    delta = float(10 ** rng.uniform(-12, -1) * q)
+    for swapped in (False, True):
+        case = problem(repr(q), 1, (1,), (0,), swapped=swapped, sigma=sigma, steps=steps, delta=delta)
+        upper, lower = ends(case)
+        assert lower <= upper
+        assert upper - lower <= 1e-3 * upper

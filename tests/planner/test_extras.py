@@ -1,0 +1,111 @@
+"""What fails beside a finished upper bound is left out and named; the upper bound stays."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from dpcalc.errors import ConvergenceError, OutOfTimeError, TooLargeError, UnsupportedError
+from dpcalc.interface import epsilon, plan
+from dpcalc.planner import compare as comparing
+from dpcalc.planner import evaluate as evaluating
+from dpcalc.planner.compare import compare
+from dpcalc.planner.cross_check import cross_checks
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
+from dpcalc.planner.extras import DefectWarning, optional
+from dpcalc.planner.figures import epsilon_by
+from dpcalc.planner.releases import BOUND
+from dpcalc.report.json_parts import guarantee_fields
+
+RUN = plan(sample_rate=0.01, noise_multiplier=2.0, steps=100, delta=1e-5)
+FAILURES = [
+    ConvergenceError("no answer"),
+    TooLargeError("too large"),
+    UnsupportedError("unknown"),
+    OverflowError("math range error"),
+    ZeroDivisionError("division by zero"),
+    FloatingPointError("overflow"),
+    MemoryError(),
+    RecursionError("maximum recursion depth exceeded"),
+]
+DEFECTS = [ValueError("zero-size array"), TypeError("None"), KeyError("x"), IndexError(), AssertionError()]
+
+
+def failing(error):
+    def fail(*_args, **_named):
+        raise error
+
+    return fail
+
+
+def broken(monkeypatch, error):
+    """Let both lower bounds fail."""
+    for module, name in ((evaluating, "epsilon_lower"), (evaluating, "delta_lower"), (comparing, "epsilon_lower")):
+        monkeypatch.setattr(module, name, failing(error))
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=repr)
+def test_a_lower_bound_that_fails_leaves_the_upper_bound(monkeypatch, error):
+    upper, delta = guarantee(RUN).epsilon, delta_of(RUN, epsilon=0.5).delta
+    broken(monkeypatch, error)
+    found = evaluate(RUN)
+    assert found.guarantee.epsilon == epsilon(RUN).epsilon == upper
+    assert found.guarantee.epsilon_lower is None
+    assert not found.guarantee.tight
+    assert any("lower bound is missing" in note for note in found.guarantee.notes)
+    answer = delta_of(RUN, epsilon=0.5)
+    assert (answer.delta, answer.delta_lower) == (delta, None)
+    assert any("lower bound is missing" in note for note in answer.notes)
+    assert next(row.epsilon for row in compare(RUN) if row.method == "pld" and row.bound == BOUND) == upper
+
+
+@pytest.mark.parametrize("error", DEFECTS, ids=repr)
+def test_a_defect_in_the_lower_bound_leaves_the_upper_bound_and_stays_visible(monkeypatch, error):
+    upper = guarantee(RUN).epsilon
+    broken(monkeypatch, error)
+    with pytest.warns(DefectWarning, match="internal error"):
+        found = evaluate(RUN)
+    assert (found.guarantee.epsilon, found.guarantee.epsilon_lower) == (upper, None)
+    assert any(type(error).__name__ in note for note in found.guarantee.notes)
+
+
+@pytest.mark.parametrize("name", ["advice", "theorem_3", "group_rows"])
+def test_advice_and_alternatives_that_fail_leave_the_upper_bound(monkeypatch, name):
+    upper = guarantee(RUN).epsilon
+    monkeypatch.setattr(evaluating, name, failing(MemoryError()))
+    assert evaluate(RUN).guarantee.epsilon == upper
+
+
+@pytest.mark.parametrize("name", ["theorem_3", "inversion_row", "gdp_row", "strong_composition", "group_rows"])
+def test_a_row_that_fails_leaves_the_others(monkeypatch, name):
+    before = compare(RUN)
+    monkeypatch.setattr(comparing, name, failing(OverflowError("math range error")))
+    after = compare(RUN)
+    assert {row.method for row in after if row.valid} == {row.method for row in before if row.valid}
+
+
+def test_a_drawn_lower_bound_and_a_cross_check_that_fail_are_left_out(monkeypatch):
+    monkeypatch.setattr("dpcalc.planner.figures.epsilon_lower", failing(RecursionError()))
+    monkeypatch.setattr("dpcalc.planner.cross_check.interval", failing(MemoryError()))
+    assert epsilon_by(RUN, "lower").epsilon is None
+    assert cross_checks(RUN) == ()
+
+
+def test_the_end_of_the_time_is_not_held_back():
+    with pytest.raises(OutOfTimeError):
+        optional("a part", failing(OutOfTimeError("30 s are over")), None)
+
+
+def test_tight_is_decided_by_the_two_bounds():
+    found = replace(guarantee(RUN), epsilon=1.0)
+    assert found.with_lower(0.9991).tight
+    assert not found.with_lower(0.998).tight
+    assert found.with_lower(1.5).epsilon_lower == 1.0
+    assert replace(found, epsilon=0.0).with_lower(0.0).tight
+    assert not replace(found, epsilon=math.inf).with_lower(3.0).tight
+
+
+def test_notes_are_in_the_json(monkeypatch):
+    broken(monkeypatch, MemoryError())
+    assert "lower bound" in json.dumps(guarantee_fields(evaluate(RUN).guarantee)["notes"])
