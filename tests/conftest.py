@@ -2,12 +2,28 @@
 
 import os
 import sys
+import zlib
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, database=None, print_blob=True)
 settings.register_profile("random", print_blob=True)
+
+
+def pytest_addoption(parser):
+    """Add --part K/N: a share of the tests, so that a suite of hours can be run in pieces."""
+    parser.addoption("--part", metavar="K/N", help="run the K-th of N parts of the tests, the same every time")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep the tests of one part; a test's part depends on its name alone."""
+    part = config.getoption("part")
+    if part:
+        number, parts = map(int, part.split("/"))
+        chosen = [zlib.crc32(item.nodeid.encode()) % parts == number - 1 for item in items]
+        config.hook.pytest_deselected(items=[item for item, keep in zip(items, chosen, strict=True) if not keep])
+        items[:] = [item for item, keep in zip(items, chosen, strict=True) if keep]
 
 
 def pytest_configure(config):
