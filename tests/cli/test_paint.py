@@ -110,3 +110,17 @@ def test_counts_have_thousands_separators_for_people_only(dpcalc, config):
     _, text = on_a_terminal("epsilon", config(steps=5000))
     assert "5,000 steps" in text
     assert "phases: training: 5000 steps" in dpcalc("epsilon", config(steps=5000)).out
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare", "several", "steps"])
+def test_names_are_shown_as_they_are_written(config, tmp_path, command):
+    """No markup is read in them, and no code of an emoji."""
+    name = "[red]x[/red] :smile: [/b]"
+    path = config(name=f"'{name}'", file="[bold]:B:.yaml", steps=50)
+    words = {"several": ("epsilon", path, config(name="other")), "steps": ("curve", "steps", path, "--range", "10,50")}
+    code, text = on_a_terminal(*words.get(command, (command, path)), columns=200)
+    assert code == 0
+    assert command == "compare" or name in bare(text)
+    assert "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}" not in text
+    code, text = on_a_terminal("check", path, columns=200)
+    assert f"{tmp_path}/[bold]:B:.yaml: " in bare(text)
