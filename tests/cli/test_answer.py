@@ -5,6 +5,7 @@ import pytest
 
 from dpcalc.cli.answer import Answer, aside, say
 from dpcalc.cli.app import run
+from dpcalc.errors import OutputError
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_a_remark_is_no_reason_to_fail(monkeypatch, broken):
 
 def test_nowhere_to_answer(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(OSError, match="closed"):
+    with pytest.raises(OutputError, match="closed"):
         say(Answer(text="one\n"))
     say(Answer(text=""))
 
