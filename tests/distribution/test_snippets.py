@@ -43,8 +43,14 @@ def repository(tmp_path):
 def test_the_gitlab_job_checks_against_the_base(repository):
     (snippet,) = snippets(".gitlab-ci.yml")
     job = snippet["privacy"]
-    install, command = job["script"]
-    assert shlex.split(install)[-1].startswith("dpcalc-privacy @ git+https://")
+    clone, checkout, locked, own = map(shlex.split, job["before_script"])
+    folder = clone[-1]
+    assert checkout == ["git", "-C", folder, "checkout", "--quiet", "COMMIT"]
+    assert "--require-hashes" in locked
+    assert (ROOT / Path(locked[-1]).relative_to(folder)).is_file()
+    assert own[-1] == folder
+    assert {"--no-index", "--no-deps", "--no-build-isolation"} <= set(own)
+    (command,) = job["script"]
     base = git(repository, "rev-parse", "HEAD~1").stdout.strip()
     words = [word.replace("$CI_MERGE_REQUEST_DIFF_BASE_SHA", base) for word in shlex.split(command)]
     ended = subprocess.run(
