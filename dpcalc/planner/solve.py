@@ -31,13 +31,14 @@ from dpcalc.planner.vary import (
 )
 from dpcalc.release.tree import step_counts
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle
 
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e9
 _NUDGE = 1e-5  # relative change of the noise over which a derivative is taken
 _MOST_STEPS = 10**15
+_FEW_STEPS = 20  # of a pass that drops its last batch: from there on it leaves out less than one unit in 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,19 +228,48 @@ def _solve_size(level: Level, goal: Goal, draw: Callable[[Scheme], Plan]) -> Sol
     def put(value: int) -> Plan:
         return draw(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson have a size
 
+    def accepted(start: int, end: int) -> int | None:
+        return next((size for size in range(start, end + 1) if not is_refused(put(size))), None)
+
+    failed: list[NoSolution] = []
+    ranges = _size_ranges(level)
+    for first, last in ranges:
+        # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
+        together = put(last).group_size
+        least = accepted(max(first, together + 1) if is_refused(put(min(together, last))) else first, last)
+        if least is None:
+            continue
+
+        def put_accepted(value: int, least: int = least) -> Plan:
+            return put(accepted_size(put, value, least))
+
+        try:
+            value, fails_at = largest_whole(put_accepted, (least, last), goal, "size")
+        except NoSolution as none:
+            failed.append(none)
+            continue
+        value = accepted_size(put, value, least)
+        return _solution(put(value), (value, fails_at or accepted(last + 1, ranges[0][1])), ("rate", "size"), goal)
+    if not failed:
+        goal.certified(put(1))  # raises what refuses every size
+    raise min(failed, key=lambda none: none.best_reached)
+
+
+def _size_ranges(level: Level) -> list[tuple[int, int]]:
+    """Ranges of sizes in each of which larger ones cost more, the largest sizes first.
+
+    With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
+    those with equally many steps in a pass larger ones cost more. Below `_FEW_STEPS` steps they are searched apart.
+    """
     limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-    most = max(1, (level.count if limited else level.least) - 1)
-    # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
-    together = put(1).group_size
-    start = together + 1 if is_refused(put(min(together, most))) else 1
-    least = next((size for size in range(start, most + 1) if not is_refused(put(size))), 1)
-
-    def put_accepted(value: int) -> Plan:
-        return put(accepted_size(put, value, least) or value)
-
-    value, fails_at = largest_whole(put_accepted, (least, max(least, most)), goal, "size")
-    value = accepted_size(put, value, least) or value
-    return _solution(put(value), (value, fails_at), ("rate", "size"), goal)
+    most, ranges = max(1, (level.count if limited else level.least) - 1), []
+    if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:
+        for steps in range(1, _FEW_STEPS):
+            least = level.least // (steps + 1) + 1
+            if least <= most:
+                ranges.append((least, most))
+            most = min(most, least - 1)
+    return [*ranges, *([(1, most)] if most else [])]
 
 
 def _solve_probability(goal: Goal, draw: Callable[[Scheme], Plan]) -> Solution:

@@ -115,6 +115,6 @@ def is_refused(plan: Plan) -> bool:
     return False
 
 
-def accepted_size(put: Callable[[int], Plan], value: int, least: int) -> int | None:
-    """The largest size up to a value whose plan is not refused; None if there is none from `least` on."""
-    return next((size for size in range(value, least - 1, -1) if not is_refused(put(size))), None)
+def accepted_size(put: Callable[[int], Plan], value: int, least: int) -> int:
+    """The largest size up to a value whose plan is not refused; that of `least` is not."""
+    return next((size for size in range(value, least, -1) if not is_refused(put(size))), least)

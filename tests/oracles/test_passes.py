@@ -303,6 +303,21 @@ def test_solvers_pass_over_sizes_that_are_refused():
     assert (group.value, group.fails_at) == (3, None)
 
 
+@pytest.mark.parametrize(("adjacency", "limit"), [(Adjacency.ZERO_OUT, 1.4), (Adjacency.ADD_REMOVE, 2.2)])
+def test_the_largest_size_that_drops_its_last_batch(adjacency, limit):
+    """Epsilon does not grow with the size: above half of the units a pass is one step, and leaves many out."""
+
+    def run(size):
+        scheme = Shuffle(size=size, drop_last=True)
+        return run_of((60, scheme), steps=20, sigma=8.0, adjacency=adjacency)
+
+    found = solve(run(7), "rate", goal=EpsilonGoal(limit=limit))
+    sizes = [size for size in range(1, 60) if adjacency is Adjacency.ZERO_OUT or 60 % size]
+    meets = [size for size in sizes if guarantee(run(size)).epsilon <= limit]
+    assert found.value == max(meets)
+    assert found.fails_at == min(size for size in sizes if size > found.value)
+
+
 def test_a_record_below_two_shuffles_has_its_turn_once_in_both():
     """A record is in 4 of 100 turns of its user at most: once 6.00, with a lower end of 3.70."""
     two, tall = Shuffle(size=2), {"unit": 2, "adjacency": Adjacency.ZERO_OUT, "delta": 0.01}
@@ -392,3 +407,9 @@ def test_frames_put_together_cost_no_less_than_each_of_them(outer, adjacency, gr
     together = bound(tree, EPSILONS).max(axis=0)
     planner_releases._alternatives.cache_clear()
     assert (apart <= together * NEVER + ROUND_OFF).all()
+
+
+def test_a_refusal_of_very_large_batches_is_quick():
+    """Once all sizes up to twice the stated one were put in order: gigabytes of them."""
+    with pytest.raises(InputError, match=r"take size 99999999$"):
+        guarantee(run_of((10**9 + 1, Shuffle(size=10**8))))
