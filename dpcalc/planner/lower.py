@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -157,7 +157,7 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
     hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
     timed = protected.choices[place][0]
     if hierarchy.episodes is not None:
-        built = _Stretch(pair=partial(_episode_pair, plan, phase), factor=1.0, number=phase.steps)
+        built = _Stretch(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
         return _World(timed=timed, stretches=(built,))
     rhythms = [level.redraw_every for level in hierarchy.levels]
     company = company_of(hierarchy, path, clip=clip)
@@ -212,7 +212,7 @@ def _one_period(company: Company, plan: Plan, rhythms: list[int], number: int) -
     """
     repeats = tuple(min(above // below, _MOST_SUMMED) for above, below in pairwise(rhythms))
     factor = math.sqrt(math.prod(repeats) / rhythms[-1])
-    return _Stretch(pair=partial(_drawn_pair, company, plan, repeats), factor=factor, number=number)
+    return _Stretch(pair=cache(partial(_drawn_pair, company, plan, repeats)), factor=factor, number=number)
 
 
 def _passes(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed) -> _World:
@@ -224,14 +224,14 @@ def _passes(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed
     """
     length = steps_of_a_pass(path, Group())
     number, rest = divmod(phase.steps, length) if _passes_alike(path) else (0, 0)
-    pair = partial(_drawn_pair, company, plan, ())
+    pair = cache(partial(_drawn_pair, company, plan, ()))
     stretches = [_Stretch(pair=pair, factor=math.sqrt(length), number=number)] if number else []
     ((at, scheme), *others) = ((at, one) for at, one in enumerate(path.schemes) if isinstance(one, Shuffle))
     if rest and not others and not _is_shortened(plan, phase):
         schemes = list(company.path.schemes)
         schemes[at] = Fixed(size=rest * scheme.size)
         begun = replace(company, path=replace(company.path, schemes=tuple(schemes)))
-        stretches.append(_Stretch(pair=partial(_drawn_pair, begun, plan, ()), factor=math.sqrt(rest), number=1))
+        stretches.append(_Stretch(pair=cache(partial(_drawn_pair, begun, plan, ())), factor=math.sqrt(rest), number=1))
     return _World(timed=timed, stretches=tuple(stretches), whole=length == 1)
 
 
@@ -262,7 +262,7 @@ def _single_steps(plan: Plan, phase: Phase, company: Company, path: Path, timed:
     if _room(company.path, path, plan.adjacency) < plan.group_size or _is_irregular(phase.hierarchy, plan.unit):
         return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if not level.is_whole), default=1)
-    single = _Stretch(pair=partial(_drawn_pair, company, plan, ()), factor=1.0, number=-(-phase.steps // period))
+    single = _Stretch(pair=cache(partial(_drawn_pair, company, plan, ())), factor=1.0, number=-(-phase.steps // period))
     return _World(timed=timed, stretches=(single,), whole=timed.hold == 1)
 
 

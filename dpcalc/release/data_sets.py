@@ -22,6 +22,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithRe
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 
 _MOST_SUMS = 200_000  # more sums of some of the protected unit's parts are not told apart
+_FEW_BITS = 1100
 _MOST_INDEPENDENT = 32  # more independently drawn vectors than this are left at 0: a smaller cost, still exact
 
 
@@ -133,9 +134,10 @@ def counted_pair(
     """
     p: Mixture = {}
     q: Mixture = {}
-    for h, chance in law.items():
-        held = times(own, h)
-        rest = _weighted(times(each, drawn[0] - h), chance) if drawn[0] else {0: chance}
+    held, reached = {0: Fraction(1)}, 0
+    for h, chance in sorted(law.items()):
+        held, reached = _short(summed(held, times(own, h - reached))), h
+        rest = _weighted(_short(times(each, drawn[0] - h)), chance) if drawn[0] else {0: chance}
         match adjacency:
             case Adjacency.ADD_REMOVE:
                 other: Mixture = _weighted(times(each, drawn[1]), chance)
@@ -311,7 +313,7 @@ def _power(a: Mixture, count: int) -> Mixture:
         return {value * count: weight}
     total: Mixture = {0: Fraction(1)}
     for _ in range(min(count, max(1, _MOST_INDEPENDENT // len(a)))):
-        total = summed(total, a)
+        total = _short(summed(total, a))
     return total
 
 
@@ -322,6 +324,18 @@ def _compound(counts: Mixture, each: Mixture) -> Mixture:
         for value, inner in (_power(each, count) if count else {0: Fraction(1)}).items():
             total[value] = total.get(value, Fraction(0)) + weight * inner
     return total
+
+
+def _short(a: Mixture) -> Mixture:
+    """A distribution whose weights have few enough digits for further sums; what is cut off is smaller than floats are.
+
+    It joins the smallest number of contributions, for fewer contributions cost less.
+    """
+    if all(weight.denominator.bit_length() <= 2 * _FEW_BITS for weight in a.values()):
+        return a
+    short = {center: Fraction(int(weight * (1 << _FEW_BITS)), 1 << _FEW_BITS) for center, weight in a.items()}
+    short[min(a, key=abs)] += sum(a.values()) - sum(short.values())
+    return {center: weight for center, weight in short.items() if weight}
 
 
 def _weighted(a: Mixture, chance: Fraction) -> Mixture:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import groupby
 
 from dpcalc.adjacency import Adjacency
+from dpcalc.release.contexts import Placement, contexts
 from dpcalc.release.counted import Bound, Member
 from dpcalc.release.drawn_laws import drawn_laws
 from dpcalc.release.group import Group
@@ -121,16 +122,43 @@ def drawn_in_time(hierarchy: Hierarchy, path: Path, group: Group, bound: Callabl
     unit = len(path.counts)
     hold = hierarchy.level(unit).redraw_every
     slow = [level for level in range(1, unit) if hierarchy.level(level).redraw_every > hold]
-    if group.size > 1:  # held draws of parents of several members are not told apart: nothing is claimed for them
-        revealed: list[tuple[Fraction, int]] = []
-    else:
-        rhythms = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
-        revealed = [(math.prod(map(path.rate, levels), start=Fraction(1)), period) for period, levels in rhythms]
+    rhythms = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
+    revealed = [(_chance_of_any_member(path, group, [*levels]), period) for period, levels in rhythms]
     return Timed(
         bound=bound(_certain(pass_of(path, group), {*slow})),
         hold=hold,
         revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
     )
+
+
+def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
+    """The largest probability that draws of some levels reach any of the protected units, all above them being drawn.
+
+    Whether they do is revealed; where they do, all of the protected units are taken to be reached.
+
+    Args:
+        path: the way to the protected units.
+        group: how many they are, and where.
+        levels: consecutive ones above the protected level.
+    """
+    first, last = levels[0] - 1, levels[-1]
+    if group.size == 1 or group.placement is None:
+        return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
+    frames = [group.placement]
+    for _ in range(first):
+        frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
+    none = Fraction(1)
+    for frame in frames:
+        drawn = contexts(_upper_part(frame, last - first), path.schemes[first:last], path.counts[first:last])
+        none *= drawn.get((), Fraction(0))
+    return 1 - none
+
+
+def _upper_part(placement: Placement, depth: int) -> Placement:
+    """A placement of the units at some depth that hold members, each of them once."""
+    if not depth or not isinstance(placement, tuple):
+        return 1
+    return tuple(_upper_part(inner, depth - 1) for inner in placement)
 
 
 def _certain(path: Path, levels: set[int]) -> Path:
