@@ -22,7 +22,7 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
 
-from .brute_force import ADD_REMOVE, RELATIONS, clipping_units
+from .brute_force import ADD_REMOVE, RELATIONS, clipping_units, with_records
 from .draws import Draw, Run, merged
 from .joint import divergences
 from .unequal import units
@@ -118,7 +118,12 @@ class Passes:
     def run(self):
         absent = frozenset(self.members) if self.relation == ADD_REMOVE else frozenset()
         sides = [self.histories((), self.steps, missing) for missing in (frozenset(), absent)]
-        return Run(sides, lambda step: clipping_units(step, (), self.clip), self.members, self.relation)
+        levels = len(self.turns)
+
+        def vectors(step):
+            return clipping_units(with_records(step, levels), (), self.clip)
+
+        return Run(sides, vectors, self.members, self.relation)
 
     @property
     def outcomes(self):
