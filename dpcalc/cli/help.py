@@ -36,7 +36,7 @@ class HelpfulCommand(TyperCommand):
             raise InputError(
                 "current directory: expected one that exists, got a deleted one; change to another"
             ) from None
-        with progress():
+        with progress(self.name or "computing"):
             return super().invoke(ctx)
 
 

@@ -58,9 +58,13 @@ def announce_files(paths: Sequence[str]) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[None]:
-    """Show that work goes on; draw nothing off a terminal, and leave nothing on it."""
-    announce("computing")
+def progress(label: str = "computing") -> Iterator[None]:
+    """Show that work goes on; draw nothing off a terminal, and leave nothing on it.
+
+    Args:
+        label: what is being done, until `announce` says it better.
+    """
+    announce(label)
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
