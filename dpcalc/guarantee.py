@@ -72,6 +72,24 @@ class Guarantee:
         """Whether there is any guarantee at all."""
         return math.isfinite(self.epsilon)
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the statement as JSON can hold it: numbers in full, an infinite epsilon as None."""
+        return {
+            "epsilon": self.epsilon if self.finite else None,
+            "epsilon_lower": None if self.epsilon_lower == math.inf else self.epsilon_lower,
+            "tight": self.tight,
+            "delta": self.delta,
+            "kind": str(self.kind),
+            "finite": self.finite,
+            "unit": self.unit,
+            "adjacency": str(self.adjacency),
+            "group_size": self.group_size,
+            "method": self.method,
+            "bound": self.bound,
+            "direction": self.direction,
+            "notes": list(self.notes),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:

@@ -1,18 +1,23 @@
 """What `dpcalc` offers to Python: plans from files or plain numbers, what they cost, and what would meet a target."""
 
+import json
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational
-from typing import Literal
+from typing import Literal, Never
 
 from dpcalc.config import ConfigError, Diagnostic, Loaded, Severity
 from dpcalc.config import load as load_config
 from dpcalc.config.assignments import FLAGS, Overrides
 from dpcalc.config.flags import from_flags, lacking
+from dpcalc.config.loading import load_text
+from dpcalc.config.repository import folder_of
 from dpcalc.config.scalars import decimal, exact, quotient
+from dpcalc.config.vocabulary import key_suggestion
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import guarantee, with_lower_end
@@ -23,15 +28,18 @@ from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
 from dpcalc.report.usable import usable
 
+MAPPING = "<mapping>"  # what messages call a config that is no file
+NO_NOISE = "mechanism.noise_multiplier=0"
+Source = Plan | str | os.PathLike[str] | Mapping[str, object]
 Number = float | Fraction | str
 """A float means the decimal that it prints as; a text is read by the rules of config files."""
 
 
-def load(path: str | os.PathLike[str], *, key: str = "") -> Plan:
+def load(path: str | os.PathLike[str] | Mapping[str, object], *, key: str = "") -> Plan:
     """The plan in a config file, as the command line reads it.
 
     Args:
-        path: file name; "-" is standard input.
+        path: file name, "-" is standard input; or what a config says, as a mapping of mappings.
         key: dotted path of the section that is the config; "" for a `dpcalc:` section or else the whole file.
 
     Returns:
@@ -41,13 +49,13 @@ def load(path: str | os.PathLike[str], *, key: str = "") -> Plan:
     Raises:
         ConfigError: the file cannot be used; the text holds all errors, each with its line, column and way out.
     """
-    return _told(load_config(os.fspath(path), key=key))
+    return _told(_loaded(path, key))
 
 
 def plan(  # noqa: PLR0913  one for each thing that can vary
     *,
-    noise_multiplier: Number,
     delta: Number,
+    noise_multiplier: Number | None = None,
     steps: Number | None = None,
     epochs: Number | None = None,
     sample_rate: Number | None = None,
@@ -56,12 +64,14 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     scheme: str = "poisson",
     adjacency: str = "add-remove",
     method: str = "auto",
+    **unknown: Never,
 ) -> Plan:
     """The plan of a run over one level of examples, from the numbers that the flags of the command line take.
 
     Args:
-        noise_multiplier: noise standard deviation / clip norm of one step, >= 0; 0 gives no finite epsilon.
         delta: in (0, 1).
+        noise_multiplier: noise standard deviation / clip norm of one step, >= 0; 0 gives no finite epsilon, and so does
+            a plan without it, for which `solve` finds one.
         steps: noisy updates in all, a whole number; either this or `epochs`.
         epochs: passes over the data, > 0; become whole steps, rounded up.
         sample_rate: probability in (0, 1] with which a Poisson step draws an example; exact, as a fraction too.
@@ -70,11 +80,13 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         scheme: "poisson", "fixed", "with-replacement", "shuffle" or "all".
         adjacency: "add-remove", "replace-one" or "zero-out".
         method: the accountant; "auto" is the tightest valid one.
+        unknown: none; the error for any other argument says what dpcalc calls it.
 
     Returns:
         The plan, frozen; warnings as of `load`.
 
     Raises:
+        TypeError: there is no argument of that name.
         InputError: a number is missing.
         ConfigError: numbers are out of range or contradict each other; the text holds all errors, each with its name.
 
@@ -84,6 +96,8 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         >>> plan(batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
         14063
     """
+    for name in unknown:
+        raise TypeError(_unknown(name))
     given = {
         "--adjacency": adjacency,
         "--method": method,
@@ -96,22 +110,25 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         "--noise-multiplier": noise_multiplier,
         "--delta": delta,
     }
-    overrides = Overrides(flags=tuple((flag, _text(one)) for flag, one in given.items() if one is not None))
+    flags = tuple((flag, _text(one)) for flag, one in given.items() if one is not None)
+    overrides = Overrides(flags=flags, assumed=() if noise_multiplier is not None else (NO_NOISE,))
     if missing := lacking(overrides):
         raise InputError(_named(f"plan: expected {' and '.join(missing)} too, got none; add it"))
     try:
-        return _told(from_flags(overrides))
+        found = from_flags(overrides)
+        noiseless = "DPC207" if noise_multiplier is None else ""  # it is yet to be found
+        return _told(replace(found, diagnostics=tuple(one for one in found.diagnostics if one.code != noiseless)))
     except ConfigError as cause:
         raise ConfigError(map(_of_argument, cause.diagnostics)) from None
 
 
 def epsilon(
-    plan: Plan, *, steps: int | None = None, delta: float | None = None, method: str | None = None
+    plan: Source, *, steps: int | None = None, delta: float | None = None, method: str | None = None
 ) -> Guarantee:
     """What a plan costs, or the first steps of it.
 
     Args:
-        plan: of `load` or `plan`.
+        plan: of `load` or `plan`; or what `load` takes.
         steps: only the first so many noisy updates, 0 to all, of several phases the first ones; None is the whole run.
         delta: in (0, 1); the plan's own by default.
         method: an accountant's name or "auto"; the plan's own by default.
@@ -137,7 +154,8 @@ def epsilon(
         >>> epsilon(run, steps=500).epsilon < epsilon(run).epsilon
         True
     """
-    asked = plan if delta is None else replace(plan, delta=delta)
+    asked = _plan_of(plan)
+    asked = asked if delta is None else replace(asked, delta=delta)
     if steps is not None:
         return guarantee(first_steps(asked, steps), method=method)
     found = guarantee(asked, method=method)
@@ -145,7 +163,7 @@ def epsilon(
 
 
 def solve(
-    plan: Plan,
+    plan: Source,
     quantity: Literal["sigma", "steps", "rate", "batch", "group"],
     *,
     target_epsilon: float | None = None,
@@ -155,7 +173,7 @@ def solve(
     """The cheapest value of one quantity that keeps a plan within an epsilon.
 
     Args:
-        plan: everything else; what it says of the quantity itself does not matter.
+        plan: everything else, as `epsilon` takes it; what it says of the quantity itself does not matter.
         quantity: "sigma", "steps", "rate", "batch" (a whole number of units, expected under Poisson sampling) or
             "group".
         target_epsilon: finite, > 0; the plan's budget by default.
@@ -178,22 +196,63 @@ def solve(
         >>> found.guarantee.epsilon <= 2 and found.value == found.plan.phases[0].noise_multiplier
         True
     """
+    asked = _plan_of(plan)
     if target_epsilon is None:
-        if plan.budget is None:
+        if asked.budget is None:
             raise InputError("target_epsilon: expected a number > 0, got none, and the plan has no budget; give one")
-        target_epsilon = plan.budget.epsilon
+        target_epsilon = asked.budget.epsilon
     goal = EpsilonGoal(limit=target_epsilon)
     passes = None if epochs is None else _exact(epochs, "epochs")
-    found = solved(plan, quantity, goal=goal, phase=phase, epochs=passes)
-    found = usable(found, plan, lambda changed: measured(changed, goal))
+    found = solved(asked, quantity, goal=goal, phase=phase, epochs=passes)
+    found = usable(found, asked, lambda changed: measured(changed, goal))
     return replace(found, guarantee=with_lower_end(found.plan, found.guarantee))
 
 
-def _told(loaded: Loaded) -> Plan:
-    """The plan of a config; what somebody should look at becomes a warning of the caller's caller."""
+def _plan_of(source: Source) -> Plan:
+    """The plan that a caller names: itself, or by what `load` takes."""
+    if isinstance(source, Plan):
+        return source
+    if isinstance(source, str | os.PathLike | Mapping):
+        return _told(_loaded(source), above=1)
+    raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
+
+
+def _loaded(path: str | os.PathLike[str] | Mapping[str, object], key: str = "") -> Loaded:
+    """A config in a file, or in a mapping."""
+    if isinstance(path, Mapping):
+        return load_text(json.dumps(path, default=_json), path=MAPPING, key=key, files=folder_of("-"))
+    return load_config(os.fspath(path), key=key)
+
+
+def _unknown(name: str) -> str:
+    """What to say of an argument that `plan` does not have."""
+    meant = key_suggestion("", name).key
+    ours = {"rate": "sample_rate", "examples": "dataset_size", "expected": "batch_size", "size": "batch_size"}
+    argument = ours.get(meant, meant)
+    known = argument in {_named(flag) for flag in FLAGS} - {"unit"}  # there is one level
+    more = f"; dpcalc calls this {argument}" if known else "; a config says more, e.g. `load({...})`"
+    return f"plan() got an unexpected keyword argument {name!r}{more}"
+
+
+def _json(value: object) -> object:
+    """A value that JSON does not know, as a config states it: a fraction as a quotient, other numbers as floats."""
+    if isinstance(value, Rational) and value.denominator == 1:
+        return int(value.numerator)
+    if isinstance(value, Rational):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    try:
+        return float(value)  # type: ignore[arg-type]  # what is no number is refused
+    except (TypeError, ValueError):
+        raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
+
+
+def _told(loaded: Loaded, *, above: int = 0) -> Plan:
+    """The plan of a config; what somebody should look at becomes a warning of the caller's caller, or further above."""
     for one in loaded.diagnostics:
         if one.severity is Severity.WARNING:
-            warnings.warn(_of_argument(one).format(), stacklevel=3)
+            warnings.warn(_of_argument(one).format(), stacklevel=3 + above)
     return loaded.plan
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # these load numpy
     from dpcalc.planner.repetitions import Repetitions
 
 
+_SHOWN = 3  # phases in the short form of a plan
 DIVERGENCES = frozenset({"zcdp", "exponential", "rdp-curve"})
 """Mechanisms of which Renyi divergences alone are known."""
 
@@ -103,7 +104,7 @@ class Budget:
     max_increase_pct: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """A whole training run and the question asked of it.
 
@@ -142,6 +143,13 @@ class Plan:
         if not 1 <= self.unit <= self.phases[0].hierarchy.depth:
             raise InputError(f"unit: expected a level from 1 to {self.phases[0].hierarchy.depth}, got {self.unit}")
 
+    def __repr__(self) -> str:
+        """What the run is in a line; the fields hold the rest."""
+        label = f"{self.name!r}, " if self.name else ""
+        phases = "; ".join(map(_in_short, self.phases[:_SHOWN])) + ("; ..." if len(self.phases) > _SHOWN else "")
+        together = f"{self.group_size} of " if self.group_size > 1 else ""
+        return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
+
     @property
     def is_gaussian(self) -> bool:
         """Whether all noise is Gaussian: most of what is published is about that."""
@@ -161,3 +169,10 @@ class Plan:
     def steps(self) -> int:
         """Noisy releases in all."""
         return sum(phase.steps for phase in self.phases)
+
+
+def _in_short(phase: Phase) -> str:
+    """A phase in a few words."""
+    noise = "" if phase.noise_multiplier is None else f" {phase.noise_multiplier:g}"
+    draws = ", ".join(f"{level.scheme.name} {level.name}" for level in phase.hierarchy.levels)
+    return f"{phase.steps} steps, {phase.mechanism.name}{noise}, {draws}"

@@ -69,6 +69,20 @@ class Solution:
     plan: Plan
     epochs: Fraction | None = None
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the solution as JSON can hold it, without the plan."""
+        value, fails_at = (one if isinstance(one, int | None) else float(one) for one in (self.value, self.fails_at))
+        return {
+            "name": self.name,
+            "key": self.key,
+            "value": value,
+            "fails_at": fails_at,
+            "goal": self.goal.name,
+            "target": self.goal.limit,
+            "reached": self.reached,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
 
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None

@@ -4,7 +4,7 @@ import math
 
 from dpcalc.gate.verdict import Change
 from dpcalc.report.gate_view import FileView, GateView
-from dpcalc.report.json_parts import budget_fields, document, finding_fields, finite, guarantee_fields
+from dpcalc.report.json_parts import budget_fields, document, finding_fields, finite
 
 
 def gate_json(view: GateView) -> str:
@@ -20,9 +20,9 @@ def _file(file: FileView) -> dict[str, object]:
     return {
         "path": file.path,
         "verdict": str(file.verdict),
-        "guarantee": None if guarantee is None else guarantee_fields(guarantee),
+        "guarantee": None if guarantee is None else guarantee.to_dict(),
         "budget": None if guarantee is None else budget_fields(guarantee.epsilon, limit),
-        "base": None if base is None else {"name": base.name, "guarantee": guarantee_fields(base.guarantee)},
+        "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
         "changes": [] if base is None else [_change(change, file.path) for change in base.changes],
         "fits": {
             "noise_multiplier": fits.noise_multiplier,

@@ -18,7 +18,6 @@ from dpcalc.report.json_parts import (
     document,
     finding_fields,
     finite,
-    guarantee_fields,
     phase_fields,
     row_fields,
     votes_fields,
@@ -72,7 +71,7 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded) -> dict[str, obje
     """What a config costs."""
     plan = loaded.plan
     return {
-        "guarantee": guarantee_fields(evaluation.guarantee),
+        "guarantee": evaluation.guarantee.to_dict(),
         "alternatives": [row_fields(row) for row in evaluation.alternatives],
         "steps": evaluation.steps,
         "phases": [phase_fields(phase) for phase in evaluation.phases],
@@ -89,7 +88,7 @@ def statement_json(statement: Statement, loaded: Loaded) -> str:
     plan, evaluation, attack = loaded.plan, statement.evaluation, statement.attack
     fields = {
         "config": {"path": loaded.path, "name": plan.name},
-        "guarantee": guarantee_fields(evaluation.guarantee),
+        "guarantee": evaluation.guarantee.to_dict(),
         "attack": {
             "kind": "upper",
             "advantage": attack.advantage,
@@ -156,7 +155,7 @@ def solution_json(command: str, solution: Solution, loaded: Loaded, *, written: 
         "key": solution.key,
         "goal": _goal(solution.goal, solution.reached),
     }
-    outcome = {"solution": found, "best": None, "guarantee": guarantee_fields(solution.guarantee)}
+    outcome = {"solution": found, "best": None, "guarantee": solution.guarantee.to_dict()}
     return document(command, _solved(outcome, solution.plan, loaded, written))
 
 

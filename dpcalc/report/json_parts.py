@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import dpcalc
-from dpcalc.guarantee import Guarantee, Row
+from dpcalc.guarantee import Row
 from dpcalc.report.gate_view import Finding
 
 if TYPE_CHECKING:  # these load numpy, which `validate` does without
@@ -30,25 +30,6 @@ def document(command: str, fields: Mapping[str, object]) -> str:
 def finite(value: float | None) -> float | None:
     """A number, or None for infinity; NaN is left for `json` to refuse."""
     return None if value is None or math.isinf(value) else value
-
-
-def guarantee_fields(guarantee: Guarantee) -> dict[str, object]:
-    """The (epsilon, delta) statement."""
-    return {
-        "epsilon": finite(guarantee.epsilon),
-        "epsilon_lower": finite(guarantee.epsilon_lower),
-        "tight": guarantee.tight,
-        "delta": guarantee.delta,
-        "kind": str(guarantee.kind),
-        "finite": guarantee.finite,
-        "unit": guarantee.unit,
-        "adjacency": str(guarantee.adjacency),
-        "group_size": guarantee.group_size,
-        "method": guarantee.method,
-        "bound": guarantee.bound,
-        "direction": guarantee.direction,
-        "notes": list(guarantee.notes),
-    }
 
 
 def row_fields(row: Row) -> dict[str, object]:
@@ -87,7 +68,7 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
 
 def votes_fields(found: ByVotes) -> dict[str, object]:
     """What votes cost; itself private."""
-    return {"private": True, "order": found.order, "guarantee": guarantee_fields(found.guarantee)}
+    return {"private": True, "order": found.order, "guarantee": found.guarantee.to_dict()}
 
 
 def budget_fields(epsilon: float, limit: float | None) -> dict[str, object] | None:

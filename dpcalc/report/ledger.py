@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpcalc.config.diagnostics import visible
-from dpcalc.report.json_parts import budget_fields, document, finite, guarantee_fields
+from dpcalc.report.json_parts import budget_fields, document, finite
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.report.view import EvaluationView, guarantee_facts, protected, truth, used
 
@@ -55,10 +55,8 @@ def ledger_json(command: str, account: Account, *, added: bool | None = None) ->
     fields = {
         "config": {"path": account.loaded.path, "name": plan.name},
         **({} if added is None else {"added": added}),
-        "runs": [
-            {"name": run.name, "steps": run.steps, "guarantee": guarantee_fields(run.guarantee)} for run in account.runs
-        ],
-        "guarantee": guarantee_fields(account.guarantee),
+        "runs": [{"name": run.name, "steps": run.steps, "guarantee": run.guarantee.to_dict()} for run in account.runs],
+        "guarantee": account.guarantee.to_dict(),
         "steps": plan.steps,
         **({"sum_of_epsilons": finite(_sum(account))} if added is None else {}),
         "budget": budget_fields(account.guarantee.epsilon, None if plan.budget is None else plan.budget.epsilon),

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpcalc.report.json_parts import document, finite, guarantee_fields, row_fields, votes_fields
+from dpcalc.report.json_parts import document, finite, row_fields, votes_fields
 from dpcalc.report.pate_view import COLUMNS, query_rows
 
 if TYPE_CHECKING:  # this loads numpy
@@ -29,7 +29,7 @@ def pate_json(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequence
         "queries": question.queries,
         "teachers": None if votes is None else votes.teachers,
         "labels": None if votes is None else votes.labels,
-        "guarantee": guarantee_fields(answer.by_number),
+        "guarantee": answer.by_number.to_dict(),
         "with_these_votes": None if found is None else votes_fields(found),
         "sanitised": None
         if public is None

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -69,13 +70,13 @@ def test_nothing_else_is_there():
 def test_a_file_costs_what_is_printed(name, printed):
     shown = printed("epsilon", sample(name))["guarantee"]
     found = epsilon(load(Path(sample(name))))
-    assert {key: getattr(found, key) for key in shown} == shown
+    assert found.to_dict() == shown
 
 
 def test_another_delta_and_accountant(printed):
     shown = printed("epsilon", sample("two_phase"), "--delta", "1e-7", "--method", "rdp")["guarantee"]
     found = epsilon(load(sample("two_phase")), delta=1e-7, method="rdp")
-    assert {key: getattr(found, key) for key in shown} == shown
+    assert found.to_dict() == shown
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_numbers_mean_what_flags_do(given, flags, printed):
     words = [*flags.split(), "--steps", "1000", "--noise-multiplier", "1", "--delta", "1e-5"]
     shown = printed("epsilon", *words)["guarantee"]
     found = epsilon(plan(**FLAT, **given))
-    assert {key: getattr(found, key) for key in shown} == shown
+    assert found.to_dict() == shown
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,93 @@ def test_a_quotient_beside_a_number_of_examples():
     (phase,) = plan(sample_rate=Fraction(1, 97), dataset_size=50_000, **FLAT).phases
     assert (phase.hierarchy.level(1).rate, phase.hierarchy.units(1)) == (Fraction(1, 97), 50_000)
     assert plan(sample_rate=Fraction(1, 97), **(FLAT | {"delta": Fraction(1, 60_000)})).delta == 1 / 60_000
+
+
+def test_a_plan_without_noise_is_for_solving():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = plan(batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5)
+    assert not epsilon(run).finite
+    found = solve(run, "sigma", target_epsilon=3)
+    stated = plan(batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5, noise_multiplier=found.value)
+    assert found.plan == stated
+    assert found.guarantee.epsilon <= 3
+
+
+@pytest.mark.parametrize("way", [str, Path, load])
+def test_a_file_may_stand_for_its_plan(way):
+    path = sample("two_phase")
+    assert epsilon(way(path), steps=100) == epsilon(load(path), steps=100)
+    assert solve(way(path), "group", target_epsilon=20).value == solve(load(path), "group", target_epsilon=20).value
+
+
+@pytest.mark.parametrize("given", [3, None, b"run.yaml"])
+def test_what_is_no_plan(given):
+    with pytest.raises(InputError, match="plan: expected a plan of `load` or `plan`, or the path of a config, got"):
+        epsilon(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("sigma", "dpcalc calls this noise_multiplier"),
+        ("q", "dpcalc calls this sample_rate"),
+        ("n_samples", "dpcalc calls this dataset_size"),
+        ("target_delta", "dpcalc calls this delta"),
+        ("num_epochs", "dpcalc calls this epochs"),
+        ("accountant", "dpcalc calls this method"),
+        ("noise_multipler", "unexpected keyword argument 'noise_multipler'"),
+        ("unit", "a config says more"),
+    ],
+)
+def test_an_argument_of_another_name(name, told):
+    with pytest.raises(TypeError, match=told):
+        plan(sample_rate=0.1, **FLAT, **{name: 1})
+
+
+CONFIG = {
+    "version": 1,
+    "data": {"examples": 1000},
+    "sampling": {"scheme": "poisson", "rate": Fraction(1, 97)},
+    "mechanism": {"noise_multiplier": np.float64(1.5)},
+    "training": {"steps": np.int64(10)},
+    "privacy": {"delta": 1e-5, "adjacency": "add-remove"},
+}
+
+
+def test_a_config_may_be_a_mapping():
+    run = load(CONFIG)
+    (phase,) = run.phases
+    assert (phase.hierarchy.level(1).rate, phase.steps, phase.noise_multiplier) == (Fraction(1, 97), 10, 1.5)
+    assert load({"train": {"privacy": CONFIG}}, key="train.privacy") == load({"dpcalc": CONFIG}) == run
+    assert epsilon(CONFIG) == epsilon(run)
+    with pytest.raises(ConfigError, match=r"<mapping>:1:.* unknown key `sigma`"):
+        load(CONFIG | {"mechanism": {"sigma": 1}})
+    with pytest.raises(InputError, match="config: expected words, numbers, lists and mappings, got <object"):
+        load(CONFIG | {"name": object()})
+
+
+def test_results_as_json(printed):
+    run = plan(sample_rate=0.01, **FLAT)
+    found = json.loads(json.dumps(epsilon(run).to_dict()))
+    shown = printed("epsilon", "--sample-rate", "0.01", "--steps", "1000", "--noise-multiplier", "1", "--delta", "1e-5")
+    assert found == shown["guarantee"]
+    noiseless = epsilon(plan(sample_rate=0.01, steps=3, delta=1e-5)).to_dict()
+    assert (json.loads(json.dumps(noiseless))["epsilon"], noiseless["finite"]) == (None, False)
+    solution = solve(run, "rate", target_epsilon=1)
+    told = json.loads(json.dumps(solution.to_dict()))
+    assert (told["value"], told["target"], told["guarantee"]) == (
+        float(solution.value),
+        1,
+        solution.guarantee.to_dict(),
+    )
+
+
+def test_a_plan_is_shown_in_a_line():
+    assert repr(plan(sample_rate=0.01, **FLAT)) == (
+        "Plan(1000 steps, gaussian 1, poisson example; protects example, add-remove, delta 1e-05)"
+    )
+    assert len(repr(load(sample("two_phase")))) < 250
 
 
 def test_epochs_become_steps():
@@ -217,7 +305,7 @@ def test_solvers_find_what_is_printed(quantity, name, target, phase, printed):
     solution, guarantee = shown["solution"], shown["guarantee"]
     assert (found.name, float(found.value)) == (solution["name"], solution["value"])
     assert (found.goal.limit, float(found.fails_at)) == (solution["target"], solution["fails_at"])
-    assert {key: getattr(found.guarantee, key) for key in guarantee} == guarantee
+    assert found.guarantee.to_dict() == guarantee
     assert epsilon(found.plan) == found.guarantee
 
 

@@ -16,7 +16,6 @@ from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.extras import DefectWarning, optional
 from dpcalc.planner.figures import epsilon_by
 from dpcalc.planner.releases import BOUND
-from dpcalc.report.json_parts import guarantee_fields
 
 RUN = plan(sample_rate=0.01, noise_multiplier=2.0, steps=100, delta=1e-5)
 FAILURES = [
@@ -108,4 +107,4 @@ def test_tight_is_decided_by_the_two_bounds():
 
 def test_notes_are_in_the_json(monkeypatch):
     broken(monkeypatch, MemoryError())
-    assert "lower bound" in json.dumps(guarantee_fields(evaluate(RUN).guarantee)["notes"])
+    assert "lower bound" in json.dumps(evaluate(RUN).guarantee.to_dict()["notes"])
