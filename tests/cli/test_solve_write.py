@@ -97,3 +97,26 @@ def test_a_solution_keeps_what_it_was_not_asked_about(real, file):
     (phase,) = after.phases
     noise = before.phases[0].mechanism
     assert replace(after, phases=(replace(phase, mechanism=noise),)) == before
+
+
+def test_a_quotient_stays_as_it_is_written(real, file):
+    text = FLAT.replace("rate: 0.01", "rate: 1/97").replace("delta: 1e-5", "delta: 1/100_000")
+    path = file(text)
+    told = facts(real("solve-sigma", str(path), "--write"))
+    value = told["solution.value"]
+    assert path.read_text(encoding="utf-8") == text.replace("noise_multiplier: 1.1", f"noise_multiplier: {value}")
+    assert number(real("epsilon", str(path), "-q")) <= 1.5
+
+
+def test_a_limit_stays_a_limit(real, file):
+    """A tree of 8, 9 and 30 records of which at most 8 are drawn: some of the larger ones, all of the smallest."""
+    data = "data: {levels: [{name: user}, {name: example}], tree: [8, 9, 30]}"
+    text = FLAT.replace("data: {examples: 1_000}", data).replace("delta: 1e-5", "delta: 1e-5, unit: example")
+    text = text.replace(
+        "{scheme: poisson, rate: 0.01}", "{user: {scheme: all}, example: {scheme: fixed, size: {at_most: 3}}}"
+    )
+    path = file(text.replace("1.1", "100"))
+    told = facts(real("solve-rate", str(path), "--write"))
+    value = told["solution.value"]
+    assert f"size: {{at_most: {value}}}" in path.read_text(encoding="utf-8")
+    assert number(real("epsilon", str(path), "-q")) <= 1.5
