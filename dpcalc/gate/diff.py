@@ -17,6 +17,8 @@ from dpcalc.guarantee import Guarantee
 from dpcalc.planner.plan import Plan
 
 SAME = 1e-6  # relative rise that may come from another lattice for the same losses
+RESTORE = "restore it, or have the change agreed on and pass --allow-budget-change"
+"""What to do where less is checked than in the base."""
 MOST_CAUSES = 32  # differences of which each is given its own number
 _STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 """From the weakest: a record becomes nothing; it also joins or leaves; it also becomes any other one."""
@@ -187,13 +189,15 @@ def _moved(pair: Pair) -> Iterator[Problem]:
     before, after = pair.old.section, pair.new.section
     if before != after:
         was, now = (f"section `{section}`" if section else "the whole file" for section in (before, after))
-        yield Problem(code="DPC408", severity=Severity.ERROR, detail=f"the config was {was} and is now {now}")
+        detail = f"the config was {was} and is now {now}"
+        yield Problem(code="DPC408", severity=Severity.ERROR, detail=detail, hint=RESTORE)
     sources = _sources(pair.new)
     for key, source in _sources(pair.old).items():
         if sources.get(key) != source:
             now = f"read from `{sources[key]}`" if key in sources else "stated here" if pair.new.mark(key) else "gone"
             detail = f"{key} was read from `{source}` and is now {now}"
-            yield Problem(code="DPC408", severity=Severity.ERROR, mark=pair.new.mark(key), detail=detail)
+            mark = pair.new.mark(key)
+            yield Problem(code="DPC408", severity=Severity.ERROR, mark=mark, detail=detail, hint=RESTORE)
 
 
 def _sources(loaded: Loaded) -> dict[str, str]:

@@ -15,10 +15,9 @@ from dpcalc.config.discovery import NAMES, PYPROJECT, config_patterns, matching_
 from dpcalc.config.repository import Refusal
 from dpcalc.config.source import MAX_BYTES, read
 from dpcalc.errors import InputError
+from dpcalc.gate.diff import RESTORE
 from dpcalc.gate.revision import Revision, revision
 from dpcalc.gate.verdict import Problem, Result, Verdict, worst
-
-_HINT = "restore it, or have the change agreed on and pass --allow-budget-change"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +103,7 @@ def scoped(results: Iterable[Result], scope: Scope, *, severity: Severity, stric
     """
 
     def told(result: Result, detail: str, level: Severity) -> Result:
-        problem = Problem(code="DPC408", severity=level, detail=detail, hint=_HINT)
+        problem = Problem(code="DPC408", severity=level, detail=detail, hint=RESTORE)
         failed = level is Severity.ERROR or (strict and level is Severity.WARNING)
         verdict = worst([result.verdict, Verdict.FAILED if failed else Verdict.PASSED])
         return replace(result, verdict=verdict, problems=(*result.problems, problem))

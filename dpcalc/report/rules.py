@@ -219,8 +219,9 @@ RULES: dict[str, Rule] = {
     ),
     "DPC901": Rule(
         title="no convergence",
-        rule="A computation did not reach a certified answer.",
-        reason="A number without a proof is no guarantee, so none is given.",
+        rule="A computation did not reach a certified answer, or only a loose upper bound, which exceeds the budget "
+        "while the lower bound does not.",
+        reason="A number without a proof is no guarantee, and a loose bound does not show that a budget is exceeded.",
         fix="Try another `--method`; please report the config.",
     ),
     "DPC902": Rule(
