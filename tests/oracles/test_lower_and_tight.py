@@ -6,7 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcalc.adjacency import Adjacency
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower import delta_lower, epsilon_lower
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import Poisson
 
 from .brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from .draws import Draw
@@ -96,3 +102,28 @@ def test_a_fixed_draw_keeps_a_stand_in_out_even_if_the_unit_is_empty():
     truth, upper = costliest(problem, [0.1])[0], bound(problem.plan, [0.1])
     assert upper[1, 0] > 0.02
     assert truth <= upper.max() * (1 + CLOSE)
+
+
+def poisson_run(*levels, clip):
+    """A run of 1000 steps over levels (count, rate), its users protected."""
+    built = tuple(
+        Level(name=f"level {at}", count=count, scheme=Poisson(probability=rate))
+        for at, (count, rate) in enumerate(levels)
+    )
+    noise = Gaussian(noise_multiplier=1.0)
+    phase = Phase(name="all", hierarchy=Hierarchy(levels=built), mechanism=noise, clip=clip, steps=1000)
+    return Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+
+
+@pytest.mark.parametrize(("rate", "records", "inner", "rounded"), [("0.1", 1, "0.1", 1.83), ("0.05", 20, "0.02", 3.19)])
+def test_a_user_is_in_the_sum_as_often_as_a_record_of_it_is_drawn(rate, records, inner, rounded):
+    """Clipped by user: a flat Poisson draw of the users of whom something is drawn. Once 25.3 and 11.0."""
+    users, inside = (1000, Fraction(rate)), (records, Fraction(inner))
+    chance = users[1] * (1 - (1 - inside[1]) ** records)
+    nested, flat = poisson_run(users, inside, clip=1), poisson_run((1000, chance), clip=1)
+    found = guarantee(nested).epsilon
+    assert rounded - 0.01 < found <= rounded
+    assert found == pytest.approx(guarantee(flat).epsilon, rel=1e-5)
+    lower, is_tight = epsilon_lower(nested)
+    assert is_tight
+    assert found * (1 - 1e-3) <= lower <= found

@@ -18,10 +18,12 @@ from .multistage import (
     constructed,
     cut_short,
     data_sets,
+    emptied,
     group,
     held,
     random_problem,
     shuffled,
+    sparse,
     unequal_group,
 )
 from .other_noise import discrete_gaussian_cells, discrete_laplace_cells, hockey_sticks, laplace_cells, mixtures
@@ -30,7 +32,7 @@ NEVER = 1 + 1e-9
 ROUND_OFF = 1e-13
 BLOCKS = [(0, 6), *(pytest.param(block, 60, marks=pytest.mark.slow) for block in range(1, 8))]
 """(seed, problems): by default, and in the slow suite."""
-FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed]
+FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, sparse, emptied]
 NOISE = {
     Laplace: lambda problem, means: laplace_cells(means, problem.sigma, steps=steps_of(problem)),
     DiscreteLaplace: lambda problem, means: discrete_laplace_cells(means, problem.sigma),
