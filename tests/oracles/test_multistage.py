@@ -132,6 +132,8 @@ FOUND = [  # data sets that once cost more than was said
     ),
     Problem((Draw(2), Draw(4, "fixed", 2)), ((1, 0), (1, 1)), 2, ADD_REMOVE, 1.0, sizes=[2, 4]),
     Problem((Draw(2), Draw(4)), ((1, 0),), 2, ADD_REMOVE, 1.5, sizes=[4, 2], shape=(2, 4, 1, 1, 1)),
+    Problem((Draw(2), Draw(3, "fixed", 1)), ((0, 0), (0, 1), (0, 2)), 0, ADD_REMOVE, 0.5),
+    Problem((Draw(2), Draw(3, "again", 1)), ((0, 0), (0, 1), (0, 2)), 0, ADD_REMOVE, 0.5),
 ]
 
 
