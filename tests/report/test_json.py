@@ -52,6 +52,7 @@ def test_epsilon_has_the_fields_of_the_contract():
             "method": "pld",
             "bound": "one-step bound",
             "direction": "D||D'",
+            "notes": [],
         },
         "alternatives": document["alternatives"],
         "steps": 10_000,

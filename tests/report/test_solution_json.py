@@ -24,6 +24,7 @@ GUARANTEE = {
     "method": "pld",
     "bound": "one-step bound",
     "direction": "D||D'",
+    "notes": [],
 }
 
 
@@ -109,6 +110,7 @@ def test_delta_has_the_fields_of_the_contract():
             "group_size": 1,
             "method": "pld",
             "direction": "D||D'",
+            "notes": [],
         },
         "steps": 10_000,
         "diagnostics": [],
