@@ -224,14 +224,17 @@ def _passes(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed
     """
     length = steps_of_a_pass(path, Group())
     number, rest = divmod(phase.steps, length) if _passes_alike(path) else (0, 0)
-    pair = cache(partial(_drawn_pair, company, plan, ()))
+    # A sum of several clipped vectors, each of which may be empty by chance, is certain only where they are 0.
+    drawn_below = any(isinstance(level.scheme, Poisson) for level in phase.hierarchy.levels[phase.clip :])
+    pair_of = _silent_pair if length > 1 and phase.clip < plan.unit and drawn_below else _drawn_pair
+    pair = cache(partial(pair_of, company, plan, ()))
     stretches = [_Stretch(pair=pair, factor=math.sqrt(length), number=number)] if number else []
     ((at, scheme), *others) = ((at, one) for at, one in enumerate(path.schemes) if isinstance(one, Shuffle))
     if rest and not others and not _is_shortened(plan, phase):
         schemes = list(company.path.schemes)
         schemes[at] = Fixed(size=rest * scheme.size)
         begun = replace(company, path=replace(company.path, schemes=tuple(schemes)))
-        stretches.append(_Stretch(pair=cache(partial(_drawn_pair, begun, plan, ())), factor=math.sqrt(rest), number=1))
+        stretches.append(_Stretch(pair=cache(partial(pair_of, begun, plan, ())), factor=math.sqrt(rest), number=1))
     return _World(timed=timed, stretches=tuple(stretches), whole=length == 1)
 
 
@@ -289,6 +292,11 @@ def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
 def _drawn_pair(company: Company, plan: Plan, repeats: tuple[int, ...], signs: tuple[int, ...]) -> Pair:
     """(P, Q) of one draw of the outermost level."""
     return data_set_pair(company, adjacency=plan.adjacency, signs=signs, members=plan.group_size, repeats=repeats)
+
+
+def _silent_pair(company: Company, plan: Plan, repeats: tuple[int, ...], signs: tuple[int, ...]) -> Pair:
+    """The same of a data set in which all others contribute nothing."""
+    return _drawn_pair(company, plan, repeats, tuple(0 for _ in signs))
 
 
 def _attains(timed: Timed, stretches: tuple[_Stretch, ...], signs: tuple[int, ...]) -> bool:

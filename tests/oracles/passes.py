@@ -126,6 +126,16 @@ class Passes:
         return Run(sides, vectors, self.members, self.relation)
 
     @property
+    def looks(self):
+        """Passes that are begun: more than two have more dimensions than are looked at."""
+        counts = [self.sizes] if isinstance(self.sizes, int) else [len(self.sizes), min(self.sizes)]
+        length = 1
+        for turns, count in list(zip(self.turns, counts, strict=True))[: len(self.members[0])]:
+            if turns.kind in {"shuffle", "drop"}:
+                length *= count // turns.amount if turns.kind == "drop" else -(-count // turns.amount)
+        return -(-self.steps // length)
+
+    @property
     def outcomes(self):
         """About how many histories there are, and more than can be enumerated where there are very many."""
         total = 1.0
