@@ -11,12 +11,24 @@ from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import comb, perm, prod
 
-from dpcalc.sampling.laws import Law, binomial, hypergeometric, put_together, summed, times
+from dpcalc.sampling.laws import (
+    Law,
+    binomial,
+    hypergeometric,
+    put_together,
+    shortened,
+    summed_at_most,
+    times_at_most,
+)
 from dpcalc.sampling.schemes import Fixed, Poisson, Scheme, WithReplacement
 
 Placement = int | tuple["Placement", ...]
 Context = tuple[tuple[int, int], ...]
 """(members in a parent, copies of such parents), ascending."""
+
+_FEW = 256  # pairs of contexts that are joined exactly
+_BITS = 1600  # of a probability of many contexts
+_MOST_CONTEXTS = 48  # more are put together: each costs a bound of its own
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
@@ -64,14 +76,54 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     kinds = Counter(placement)
     below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
     found: dict[Context, Fraction] = {}
-    for copies, chance in _drawn(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())):
+    drawn = list(_drawn(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())))
+    several = [_copied(one, {copies[kind] for copies, _ in drawn}) for kind, one in enumerate(below)]
+    for copies, chance in drawn:
         law: dict[Context, Fraction] = {(): chance}
-        for number, one in zip(copies, below, strict=True):
-            for _ in range(number):
-                law = _together(law, one)
+        for number, one in zip(copies, several, strict=True):
+            law = _together(law, one[number])
         for context, weight in law.items():
             found[context] = found.get(context, Fraction(0)) + weight
+    return _fewer(found)
+
+
+def _copied(one: dict[Context, Fraction], numbers: set[int]) -> dict[int, dict[Context, Fraction]]:
+    """Independent contexts of some numbers of copies of a unit, all at once, each from the next smaller number."""
+    squares = [one]
+    found: dict[int, dict[Context, Fraction]] = {}
+    law: dict[Context, Fraction] = {(): Fraction(1)}
+    before = 0
+    for number in sorted(numbers):
+        more, at = number - before, 0
+        while more:
+            if at == len(squares):
+                squares.append(_together(squares[-1], squares[-1]))
+            law = _together(law, squares[at]) if more % 2 else law
+            more, at = more // 2, at + 1
+        found[number], before = law, number
     return found
+
+
+def _fewer(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
+    """An upper bound with few different contexts: of neighbours the most copies of every kind; () stays apart.
+
+    Neighbours are those of about as many members. The likeliest are not moved.
+    """
+    told = sorted((context for context in law if context), key=lambda one: (sum(m * c for m, c in one), one))
+    if len(told) <= _MOST_CONTEXTS:
+        return shortened(law)
+    likely = set(sorted(told, key=law.__getitem__, reverse=True)[: _MOST_CONTEXTS // 2])
+    rest = [context for context in told if context not in likely]
+    found = {context: law[context] for context in law if not context or context in likely}
+    width = -(-len(rest) // (_MOST_CONTEXTS // 2))
+    for start in range(0, len(rest), width):
+        some = rest[start : start + width]
+        copies: Counter[int] = Counter()
+        for context in some:
+            copies |= Counter(dict(context))
+        most = tuple(sorted(copies.items()))
+        found[most] = found.get(most, Fraction(0)) + sum((law[one] for one in some), start=Fraction(0))
+    return shortened(found)
 
 
 def outermost_drawn(
@@ -88,20 +140,43 @@ def outermost_drawn(
     for units, chance in _drawn(scheme, count, occupied):
         law: Law = {0: chance}
         for number, one in zip(units, below, strict=True):
-            law = summed(law, times(one, number))
+            law = summed_at_most(law, times_at_most(one, number))
         for members, weight in law.items():
             yield sum(units), members, weight
 
 
 def _together(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Both contexts at once, drawn independently."""
-    found: dict[Context, Fraction] = {}
-    for (x, p), (y, q) in product(a.items(), b.items()):
-        copies = Counter(dict(x))
-        copies.update(dict(y))
-        context = tuple(sorted(copies.items()))
-        found[context] = found.get(context, Fraction(0)) + p * q
-    return found
+    """Both contexts at once, drawn independently; where there are many, in whole numbers, which need no common factors.
+
+    They are rounded down by less than 2^-1500 each, and what is missing goes to the likeliest context.
+    """
+    if len(a) * len(b) <= _FEW:
+        exact: dict[Context, Fraction] = {}
+        for x, y in product(a, b):
+            context = _joined(x, y)
+            exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
+        return _fewer(exact)
+    unit = 1 << _BITS
+    left, right = (
+        [(context, chance.numerator * unit // chance.denominator) for context, chance in law.items()] for law in (a, b)
+    )
+    whole: dict[Context, int] = {}
+    for (x, p), (y, q) in product(left, right):
+        context = _joined(x, y)
+        whole[context] = whole.get(context, 0) + p * q
+    found = {context: Fraction(chance >> _BITS, unit) for context, chance in whole.items() if chance >> _BITS}
+    total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
+    found[max(found, key=found.__getitem__)] += total - sum(found.values(), start=Fraction(0))
+    return _fewer(found)
+
+
+def _joined(x: Context, y: Context) -> Context:
+    """The copies of both."""
+    if len(x) <= 1 and len(y) <= 1 and (not x or not y or x[0][0] == y[0][0]):  # one kind: most are like that
+        return ((x[0][0], x[0][1] + y[0][1]),) if x and y else x or y
+    copies = Counter(dict(x))
+    copies.update(dict(y))
+    return tuple(sorted(copies.items()))
 
 
 def _drawn(scheme: Scheme, count: int, occupied: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
@@ -140,14 +215,14 @@ def members_drawn(context: Context, scheme: Scheme, count: int) -> Law:
         held = max(count, members)
         match scheme:
             case Fixed(size=size):
-                one = times(hypergeometric(held, members, size), copies)
+                one = times_at_most(hypergeometric(held, members, size), copies)
             case Poisson(probability=rate):
                 one = binomial(members * copies, rate)
             case WithReplacement(size=size):
                 one = binomial(size * copies, Fraction(members, held))
             case _:
                 one = {members * copies: Fraction(1)}
-        law = summed(law, put_together(one))
+        law = summed_at_most(law, put_together(one))
     return law
 
 

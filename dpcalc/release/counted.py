@@ -16,6 +16,7 @@ reader who is told gets at least as much, and the profile is the average over wh
 Sources: Schuchardt et al. 2024 (2403.04867) for groups under one draw; the rest follows the proof in `bounds`.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -58,6 +59,11 @@ class CountPair:
     def distances_swapped(self) -> tuple[int, ...]:
         """The same from D'."""
         return (self.shift if self.both_ways else 0,)
+
+
+Part = StepBound | CountPair
+_UNIT = 2**1600  # in whole multiples of its inverse are chances of parts added, rounded up
+_MOST_PARTS = 64  # of an average, each of which is integrated by itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +153,7 @@ class Member:
             if chance and at_least_one(law)
             for share, bound in self._given(put_together(law))
         )
+        parts = _fewer(parts)
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
 
     def _given(self, law: Law) -> list[tuple[Fraction, StepBound | CountPair]]:
@@ -156,6 +163,28 @@ class Member:
             return [(Fraction(1), _pair(law, self.shift, both_ways=both))]
         near_swapped = self.stand_in if self.adjacency is Adjacency.ZERO_OUT else self.distance
         return averaged(law, shift=self.shift, near=self.distance, near_swapped=near_swapped)
+
+
+def _fewer(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
+    """An upper bound with few parts: of neighbours the largest distances and inclusion; the likeliest are not moved.
+
+    (K) grows with every distance and with the inclusion. All parts are of one kind, with one level.
+    """
+    told = [(float(chance), chance, one) for chance, one in parts if isinstance(one, StepBound)]
+    if len(told) <= _MOST_PARTS or len(told) < len(parts):
+        return parts
+    told.sort(key=lambda part: (part[2].shift, float(part[2].inclusion)))
+    likely = sorted((rounded for rounded, _, _ in told), reverse=True)[_MOST_PARTS // 2]
+    rest = [(chance, one) for rounded, chance, one in told if rounded <= likely]
+    found: list[tuple[Fraction, Part]] = [(chance, one) for rounded, chance, one in told if rounded > likely]
+    width = -(-len(rest) // (_MOST_PARTS // 2))
+    for start in range(0, len(rest), width):
+        some = rest[start : start + width]
+        inclusion = min(Fraction(1), Fraction(math.nextafter(max(float(one.inclusion) for _, one in some), 2.0)))
+        largest = some[-1][1]  # of the shifts, and of the distances, which are multiples of it
+        chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in some), _UNIT)
+        found.append((chance, replace(largest, inclusion=inclusion, missed=(1 - inclusion,))))
+    return tuple(found)
 
 
 def averaged(law: Law, *, shift: int, near: int, near_swapped: int) -> list[tuple[Fraction, StepBound | CountPair]]:

@@ -25,6 +25,7 @@ from dpcalc.release.counted import Average, Bound, CountPair, always
 _WHOLE = range(2, LARGEST_ORDER + 1)
 _OTHERS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, *(2.0**power for power in range(9, 24)))
 """Orders of which no theorem on draws speaks; where a draw is told they count too."""
+_MOST_CHANGES = 1000  # at once whose divergences are put together one by one
 _FEW = 16  # changes at once for which all orders are gone through
 
 
@@ -109,9 +110,20 @@ def grouped(rdp: Renyi, changes: int, order: float) -> float:
     most = changes * rdp(math.inf) if changes else 0.0
     if changes < 2 or math.isinf(order):
         return min(most, rdp(order)) if changes == 1 else most
-    far = changes * order
-    before = grouped(rdp, changes - 1, (far - 1) / (changes - 1))
-    return min(most, far / (far - 1) * before + rdp(far))
+    if changes > _MOST_CHANGES:
+        return most
+    steps: list[tuple[float, float]] = []  # of the last change, of the one before, ...
+    for left in range(changes, 1, -1):
+        far = left * order
+        value = rdp(far)
+        if math.isinf(value):
+            return most
+        steps.append((far / (far - 1), value))
+        order = (far - 1) / (left - 1)
+    found = min(rdp(math.inf), rdp(order))
+    for left, (factor, value) in zip(range(2, changes + 1), reversed(steps), strict=True):
+        found = min(left * rdp(math.inf), factor * found + value)
+    return found
 
 
 def _mean(parts: list[tuple[float, float]], order: float) -> float:

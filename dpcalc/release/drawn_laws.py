@@ -10,7 +10,15 @@ from dpcalc.release.counted import Average, Bound, CountPair, averaged
 from dpcalc.release.group import Group
 from dpcalc.sampling.episodes import Episodes
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.laws import Law, at_least_one, binomial, compound, hypergeometric, put_together, times
+from dpcalc.sampling.laws import (
+    Law,
+    at_least_one,
+    binomial,
+    compound,
+    hypergeometric,
+    put_together,
+    times_at_most,
+)
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, WithReplacement
 
@@ -60,7 +68,7 @@ def _built(built: Episodes, path: Path, clip: int, group: Group) -> Told:
         in_task = hypergeometric(path.counts[0], group.size, built.ways)
         if clip == 1:
             return [(Fraction(1), binomial(built.tasks, at_least_one(in_task)))]
-        return [(Fraction(1), times(in_task, built.tasks))]
+        return [(Fraction(1), times_at_most(in_task, built.tasks))]
     classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
     if clip < 2:
         return [(Fraction(1), binomial(built.tasks, classes * records))]

@@ -1,17 +1,26 @@
 """Laws of counts: exact probabilities of how many of some units a draw holds."""
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from math import comb, perm
+from typing import TypeVar
 
+Key = TypeVar("Key")
 Law = dict[int, Fraction]
 """Probability by count; the values are positive and sum to 1."""
 
-_RARE = Fraction(1, 2**200)  # counts that together are rarer are put together, at the largest one
+_RARE = Fraction(1, 2**200)  # counts that together are rarer are put together, at one that is hardly ever exceeded
+_VANISHING = 1200
+"""Counts that together have less than 2^-1200 (1e-361) are moved down: over 1e15 steps that is far less than what the
+least delta, 1e-300, is rounded by."""
 _MOST_BITS = 4096  # of an exact probability; with more it is rounded down, and what is left joins the rare counts
 _FEW_BITS = 1024  # of a probability in a sum of products; what is cut off joins the rare counts
 _MOST_COUNTS = 48  # more different counts are put together, each at the largest of its neighbours
 _LIKELIEST = 36  # of these are the counts with the largest probability, for to move them up would cost most
+_DEVIATIONS = (*(0.25 * i for i in range(17)), *(4 * 1.1**i for i in range(1, 60)))  # of a law with a large mean
+_LOG_2 = math.log(2)
+_EVERY = 64  # counts above which sums are put together before they are summed again
 
 
 def binomial(trials: int, rate: Fraction) -> Law:
@@ -21,21 +30,24 @@ def binomial(trials: int, rate: Fraction) -> Law:
         trials: >= 0.
         rate: exact, in [0, 1].
     """
-    if rate in {0, 1}:
+    if rate in {0, 1} or not trials:
         return {trials if rate else 0: Fraction(1)}
     a, b = rate.numerator, rate.denominator
     exact = trials * b.bit_length() <= _MOST_BITS
     one = b**trials if exact else 1 << _MOST_BITS
     weight = (b - a) ** trials if exact else int(power(1 - rate, trials) * one)
+    if weight.bit_length() < _MOST_BITS // 2 and not exact:  # Pr[0] is too small to start from
+        return _many_successes(trials, float(rate) * trials)
     counts: dict[int, int] = {}
-    left = one
+    told = left = one  # what the counts so far do not hold, and what no count up to this one does
     for count in range(trials):
-        counts[count] = weight
         left -= weight
-        if left * _RARE.denominator < one:
+        if told * _RARE.denominator >= one:
+            counts[count], told = weight, left
+        if left << _VANISHING < one:
             break
         weight = weight * (trials - count) * a // ((count + 1) * (b - a))
-    counts[trials] = counts.get(trials, 0) + left
+    counts[count + 1] = told
     return {count: Fraction(chance, one) for count, chance in counts.items() if chance}
 
 
@@ -57,6 +69,28 @@ def power(base: Fraction, exponent: int) -> Fraction:
             result = result * factor >> bits
         factor = factor * factor >> bits
     return Fraction(result >> 64, 1 << _MOST_BITS)
+
+
+def _many_successes(trials: int, mean: float) -> Law:
+    """An upper bound in stochastic order for a large mean, by Chernoff's bound on Pr[at least t].
+
+    Pr[H >= t] <= e^(-mean h(u)) with t = (1 + u) mean, h(u) = (1 + u) log(1 + u) - u. Counts between two points are
+    moved to the larger one.
+    """
+    points = [math.ceil(mean + away * math.sqrt(mean)) for away in _DEVIATIONS]
+    law: Law = {}
+    before = Fraction(1)
+    for point in points:
+        u = (point - mean) / mean
+        exponent = mean * max((1 + u) * math.log1p(u) - u, 0.0) * (1 - 1e-6) - 1e-6
+        after = Fraction(min(1.0, math.exp(-exponent))) if exponent < 600 else Fraction(1, 2 ** int(exponent / _LOG_2))
+        after = Fraction(0) if exponent > _VANISHING or point >= trials else after
+        count = min(point, trials)
+        law[count] = law.get(count, Fraction(0)) + before - after
+        before = after
+        if not after:
+            break
+    return {count: chance for count, chance in law.items() if chance}
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> Law:
@@ -89,6 +123,35 @@ def times(law: Law, number: int) -> Law:
     return result
 
 
+def times_at_most(law: Law, number: int) -> Law:
+    """The sum of `number` independent counts with one law; an upper bound in stochastic order with few counts."""
+    result: Law = {0: Fraction(1)}
+    while number:
+        number, odd = divmod(number, 2)
+        if odd:
+            result = summed_at_most(result, law)
+        law = summed_at_most(law, law) if number else law
+    return result
+
+
+def summed_at_most(a: Law, b: Law) -> Law:
+    """The sum of two independent counts, put together where there are many, in numbers that are not too long."""
+    law = summed(a, b)
+    return shortened(put_together(law) if len(law) > _EVERY else law)
+
+
+def shortened(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
+    """A law whose probabilities are no longer than some thousand bits; less than 2^-4000 of it is moved."""
+    if all(chance.denominator.bit_length() <= 2 * _MOST_BITS for chance in law.values()):
+        return law
+    one = 1 << _MOST_BITS
+    short = {key: chance.numerator * one // chance.denominator for key, chance in law.items()}
+    likeliest = max(short, key=short.__getitem__)
+    found = {key: Fraction(chance, one) for key, chance in short.items() if chance}
+    found[likeliest] += sum(law.values(), start=Fraction(0)) - sum(found.values(), start=Fraction(0))
+    return found
+
+
 def without_rare(law: Law) -> Law:
     """A lower bound in stochastic order: the largest count moved to the next where it stands for a rare tail."""
     *rest, below, top = sorted(law) if len(law) > 1 else (0, 0)
@@ -104,13 +167,15 @@ def put_together(law: Law) -> Law:
         return law
     spread = _MOST_COUNTS - _LIKELIEST
     ends = {counts[-1 - len(counts) * i // spread] for i in range(spread)}
-    ends |= set(sorted(counts, key=law.__getitem__, reverse=True)[:_LIKELIEST])
+    one = math.lcm(*(chance.denominator for chance in law.values()))
+    weights = {count: law[count].numerator * (one // law[count].denominator) for count in counts}
+    ends |= set(sorted(counts, key=weights.__getitem__, reverse=True)[:_LIKELIEST])
     result: Law = {0: law[0]} if 0 in law else {}
-    at_end = Fraction(0)
+    at_end = 0
     for count in counts:
-        at_end += law[count]
+        at_end += weights[count]
         if count in ends:
-            result[count], at_end = at_end, Fraction(0)
+            result[count], at_end = Fraction(at_end, one), 0
     return result
 
 

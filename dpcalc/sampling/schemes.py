@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from dpcalc.errors import InputError
+from dpcalc.sampling.laws import power
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ class WithReplacement:
 
     def rate(self, count: int) -> Fraction:
         """Exact probability that one of `count` children is drawn at all."""
-        return 1 - Fraction(count - 1, count) ** self.size
+        return 1 - power(Fraction(count - 1, count), self.size)
 
     def most_drawn(self, count: int) -> int:
         """Draws, repetitions included."""

@@ -9,9 +9,11 @@ import pytest
 
 from dpcalc.adjacency import Adjacency
 from dpcalc.mechanisms.rdp_table import RdpTable
+from dpcalc.mechanisms.zcdp import Exponential, Zcdp
 from dpcalc.planner.describe import assumptions
 from dpcalc.planner.evaluate import delta_of
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.release.divergences import grouped
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed, Poisson
 
@@ -67,3 +69,12 @@ def test_what_zeroed_units_do_is_stated_where_nothing_else_tells(adjacency):
     phase = Phase(name="one", hierarchy=hierarchy, mechanism=mechanism, clip=1, steps=1)
     said = assumptions(Plan(phases=(phase,), unit=1, adjacency=adjacency, delta=1e-5))
     assert any("zeroed" in line for line in said) == (adjacency is Adjacency.ZERO_OUT)
+
+
+@pytest.mark.parametrize("changes", [1, 2, 3, 50, 999])
+def test_changes_one_after_the_other_are_no_recursion(changes):
+    """Of zCDP they make k^2 rho a (Bun, Steinke 2016, 1605.02065v1, Proposition 1.9)."""
+    for order in (1.5, 2.0, 7.0):
+        assert grouped(Zcdp(rho=0.01).rdp, changes, order) == pytest.approx(changes**2 * 0.01 * order, rel=1e-12)
+        assert grouped(Exponential(epsilon=0.5).rdp, changes, order) <= 0.5 * changes
+        assert grouped(Exponential(epsilon=0.5).rdp, changes, order) <= changes**2 * 0.25 / 8 * order * (1 + 1e-12)

@@ -4,9 +4,19 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import comb
 
+import mpmath
 import pytest
 
-from dpcalc.sampling.laws import binomial, hypergeometric, put_together, summed, times, without_rare
+from dpcalc.sampling.laws import (
+    binomial,
+    hypergeometric,
+    put_together,
+    summed,
+    times,
+    times_at_most,
+    without_rare,
+)
+from dpcalc.sampling.schemes import WithReplacement
 
 
 def tails(law):
@@ -24,8 +34,8 @@ def test_a_binomial_is_counted_out(trials, rate):
 def test_a_rare_tail_is_moved_up_or_down_and_never_lost():
     law = binomial(10_000, Fraction(1, 10**6))
     assert sum(law.values()) == 1
-    assert max(law) == 10_000
-    assert 0 < law[10_000] < Fraction(1, 2**200)
+    assert 60 < max(law) < 200
+    assert 0 < law[max(law)] < Fraction(1, 2**200)
     lower = without_rare(law)
     assert sum(lower.values()) == 1
     assert max(lower) < 60
@@ -70,3 +80,64 @@ def test_counts_that_are_likely_are_not_moved():
     assert sum(count * chance for count, chance in fewer.items()) < sum(
         count * chance for count, chance in law.items()
     ) + Fraction(1, 10**40)
+
+
+LESS, VANISHING = 1 - mpmath.mpf("1e-14"), mpmath.mpf("1e-361")
+
+
+def tail_of(trials, q, least):
+    """Pr[at least so many successes], or little less: a thousand terms, from the larger of `least` and the mean on."""
+    if least <= trials * q:
+        return mpmath.mpf(1) / 2 if least else mpmath.mpf(1)
+    ways = mpmath.loggamma(trials + 1) - mpmath.loggamma(least + 1) - mpmath.loggamma(trials - least + 1)
+    term = mpmath.exp(ways + least * mpmath.log(q) + (trials - least) * mpmath.log1p(-q))
+    total = mpmath.mpf(0)
+    for count in range(least, min(trials, least + 1000)):
+        total += term
+        term *= (trials - count) * q / ((count + 1) * (1 - q))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("trials", "rate"),
+    [
+        (10_000, "1/1000000"),
+        (1000, "1/1000"),
+        (10**9, "1/1000000000"),
+        (10**6, "1/2000"),
+        (10**15, "1/100000000000000"),
+        (10**9, "1/1000"),
+        (10**9, "1/2"),
+        (60_000, "3/4"),
+    ],
+)
+def test_a_law_of_many_trials_is_an_upper_bound_close_by(trials, rate):
+    """Tails with 60 digits; what is rarer than 1e-361 may be left out."""
+    law = binomial(trials, Fraction(rate))
+    mean = trials * Fraction(rate)
+    assert sum(law.values()) == 1
+    assert len(law) < 2000
+    counts = sorted(law)
+    with mpmath.workdps(60):
+        q = mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator
+        for at in range(0, len(counts), max(1, len(counts) // 20)):
+            below = counts[at - 1] + 1 if at else counts[0]  # the largest tail that the count at stands for
+            tail = sum((law[count] for count in counts[at:]), start=Fraction(0))
+            assert mpmath.mpf(tail.numerator) / tail.denominator >= tail_of(trials, q, below) * LESS - VANISHING
+    assert sum(count * chance for count, chance in law.items()) <= mean * Fraction(102, 100)
+
+
+@pytest.mark.parametrize(("count", "draws"), [(10, 5), (1000, 500), (10**9, 10**9), (10**6, 10**12)])
+def test_the_chance_to_be_drawn_at_all(count, draws):
+    found = WithReplacement(size=draws).rate(count)
+    with mpmath.workdps(60):
+        exact = -mpmath.expm1(draws * mpmath.log1p(-mpmath.mpf(1) / count))
+        value = mpmath.mpf(found.numerator) / found.denominator
+        assert exact * (1 - mpmath.mpf("1e-50")) <= value <= exact * (1 + mpmath.mpf("1e-30"))
+
+
+def test_sums_of_many_counts_are_bounded_from_above():
+    law = binomial(50, Fraction(1, 10))
+    exact, above = tails(times(law, 12)), tails(times_at_most(law, 12))
+    assert all(exact[j] <= above.get(j, 0) + Fraction(1, 2**4000) for j in exact)
+    assert len(times_at_most(law, 12)) <= 64
