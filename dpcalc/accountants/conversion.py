@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.curves.held import LogMoments
-from dpcalc.curves.loss_moments import Curve, infinite_mass, log_moments, rarest, segment_ends
+from dpcalc.curves.loss_moments import Curve, infinite_mass, log_moments, rarest, segment_ends, widest_span
 from dpcalc.curves.rdp_curve import RdpCurve
 
 Array = NDArray[np.float64]
@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
 _FLOORS = 1e-40, 1e-150, 1e-290  # mass left out of moments and added to delta, tried until it is a small share
 _SMALLEST_ORDER, _LARGEST_ORDER = 1e-9, 1e16  # epsilons down to about 1e-15; smaller ones are bounded by that
+_FIRST_ORDER, _FIRST_REACH = 32.0, 1e3  # largest order tried first, and how many deviations far its nodes may reach
 _LARGEST_PLAIN_ORDER = 1e4  # with nothing left out: at 1e7 nodes took 500 MB and 3 s
 _FARTHEST = 1024.0  # factor between the orders looked at
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
@@ -178,7 +179,9 @@ def _around_minimum(
     counts: dict[Curve, int], neglect: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> tuple[Array, Array, Moments, float]:
     """Orders close around the sign change of an increasing function of (z, K, K'), K there; moments, their reach."""
-    low, high = 1e-2, 32.0
+    # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
+    high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
+    low = high / 3200
     while True:
         moments = composed_moments(counts, max_order=high, neglect=neglect)
         first, last = low, high

@@ -90,6 +90,17 @@ def rarest(counts: Iterable[tuple[Curve, int]]) -> float:
     return found
 
 
+def widest_span(counts: Iterable[tuple[Curve, int]]) -> float:
+    """Return the largest distance of two centers of a step, in standard deviations of its noise; 0 without segments."""
+    found = 0.0
+    for curve, _ in counts:
+        if isinstance(curve, Held):
+            found = max(found, widest_span(curve.counts))
+        elif not isinstance(curve, RdpCurve):
+            found = max([found, *(one.pair.span / one.pair.deviation for one in curve.segments)])
+    return found
+
+
 @dataclass(frozen=True)
 class LossMoments:
     """Quadrature nodes of one loss curve, good for orders 0 < z <= max_order.
@@ -245,7 +256,7 @@ def _segment_nodes(segment: Segment, max_order: float, neglect: float, frequency
         return np.zeros(0), np.zeros(0)
     # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
     runs = [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)]
-    parts = [np.ceil(np.diff(run) / (0.75 * scales(segment.pair, run))) for run in runs]
+    parts = [np.ceil(np.diff(run) / (0.75 * scales(segment.pair, run, order=max_order))) for run in runs]
     total = sum(float(one.sum()) for one in parts)
     if total > _MOST_PANELS / 4:
         parts = [np.ceil(one * (_MOST_PANELS / 4 / total)) for one in parts]

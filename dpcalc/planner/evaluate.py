@@ -23,6 +23,7 @@ from dpcalc.planner.unanswered import naming
 from dpcalc.release.tree import step_counts
 
 ONE = "of one run, not of the best of several"
+LOOSER = "the bound is the looser one of rdp: pld needs more work, memory or precision than one answer may take"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +72,10 @@ def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
         answer, direction = worst(releases(plan), auto if name == "auto" else ACCOUNTANTS[name], delta=plan.delta)
         if math.isnan(answer.epsilon):
             raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
-    if name == "auto":
-        name = answer.note or "pld"
-    return _guarantee(plan, answer.epsilon, name, direction)
+    found = _guarantee(plan, answer.epsilon, (answer.note or "pld") if name == "auto" else name, direction)
+    if name == "auto" and found.method != "pld" and plan.knows_losses:
+        return replace(found, notes=(LOOSER,))
+    return found
 
 
 def _tuned(plan: Plan, method: str) -> Guarantee:

@@ -136,12 +136,20 @@ def largest_whole(
     if first > goal.limit:
         raise NoSolution(name, goal, least, first)
     low = _near_root(put, ends, goal, growth)
-    reach = 1
+    high, reach = most + 1, 1  # what fails, or is no number that there is
     while low > least and goal.certified(put(low)) > goal.limit:
-        low, reach = max(least, low - reach), 2 * reach
-    while low < most and goal.certified(put(low + 1)) <= goal.limit:
-        low += 1
-    return low, (low + 1 if low < most else None)
+        low, high, reach = max(least, low - reach), low, 2 * reach
+    reach = 1
+    while high == most + 1 and low < most:
+        step = min(low + reach, most)
+        if goal.certified(put(step)) > goal.limit:
+            high = step
+        else:
+            low, reach = step, 2 * reach
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if goal.certified(put(middle)) > goal.limit else (middle, high)
+    return low, (high if high <= most else None)
 
 
 def _near_root(put: Callable[[int], Plan], ends: tuple[int, int], goal: Goal, growth: int) -> int:

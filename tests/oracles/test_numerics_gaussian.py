@@ -4,6 +4,8 @@ import math
 from fractions import Fraction
 from itertools import product
 
+import mpmath
+import numpy as np
 import pytest
 
 from dpcalc.accountants.closed_form import gaussian_epsilon
@@ -11,6 +13,7 @@ from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import LOWER, UPPER, _on_lattices, interval
 from dpcalc.accountants.rdp import rdp
 from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.curves.loss_moments import loss_moments
 from dpcalc.curves.privacy_profile import GluedProfile
 
 from .exact_gaussian import exact_epsilon
@@ -95,3 +98,20 @@ def test_what_is_sampled_has_no_formula():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_without_any_loss_beyond_delta_the_formula_gives_nothing(sign):
     assert gaussian_epsilon({glued(1e6): 1}, delta=0.1, sign=sign) == 0
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e-4, 1e-2])
+def test_moments_of_a_step_with_next_to_no_noise(sigma):
+    """P and Q have nothing in common but the share of D' in D: with z = 1 the moment is (1 - q) + q e^{1 / sigma^2}."""
+    q = Fraction(1, 100)
+    pair = MixturePair.of({0: 1 - q, 1: q}, {0: Fraction(1)}, deviation=sigma)
+    order = sigma**2
+    moments = loss_moments(pair, max_order=order)
+    value, _ = moments.cumulants(np.array([order]))
+    assert moments.size < 10_000  # it was 400,000 with panels as fine as a power of P/Q above 1 needs
+    with mpmath.workdps(40):
+        # E_Q[(P/Q)^(1 + z)]: where N(1) is drawn P/Q is q e^{(y - 1/2) / sigma^2}, elsewhere 1 - q
+        z, s, share = mpmath.mpf(order), mpmath.mpf(sigma), mpmath.mpf(1) / 100
+        drawn = share ** (1 + z) * mpmath.exp(z * (1 + z) / (2 * s**2))
+        exact = float(mpmath.log((1 - share) ** (1 + z) + drawn))
+    assert float(value[0]) == pytest.approx(exact, rel=1e-9 + 2.0**-53 / sigma**2)  # exponents are rounded to doubles
