@@ -18,6 +18,7 @@ from dpcalc.numerics.roots import bracket_root
 _UNIT = 2.0**-53  # unit round-off
 _CERTAIN = 30.0  # deviations beyond which a normal variable has next to no mass
 _LEAST = 1e-300
+_NOTHING = -720.0  # log of a probability that is called less than 1e-300, with room for round-off
 _LOG_ROOT = math.log(math.sqrt(2 * math.pi))
 _WORST = 1e-6  # share of delta that round-off may have
 _PER_LOSS = 4e-15  # share of delta by which a profile of finitely many losses may be read too high, for each of them
@@ -51,13 +52,9 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
     Returns:
         epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
     """
-    squares = []
-    for curve, count in counts.items():
-        distance = _distance(curve)
-        if distance is None:
-            return None
-        squares.append(count * distance**2)
-    mu, log_delta = math.sqrt(math.fsum(squares)), math.log(delta)
+    mu, log_delta = _gaussian_distance(counts), math.log(delta)
+    if mu is None:
+        return None
 
     def excess(epsilon: float) -> float:
         log_value, error = gaussian_log_delta(mu, epsilon)
@@ -71,6 +68,39 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
     low, high = bracket_root(excess, 0.0, far, tolerance=1e-13)
     epsilon = high if sign > 0 else low
     return epsilon if gaussian_log_delta(mu, epsilon)[1] < _WORST else None
+
+
+def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
+    """One certified end of delta, if every step is a Gaussian without sampling.
+
+    Args:
+        counts: steps of one direction and how often each occurs, not empty.
+        epsilon: >= 0.
+        sign: +1 for an upper end, -1 for a lower end.
+
+    Returns:
+        delta in [0, 1]; None for other steps, or where round-off matters.
+    """
+    mu = _gaussian_distance(counts)
+    if not mu:
+        return None
+    if log_below_exactly(mu / 2 - epsilon / mu) < _NOTHING:  # delta is less than this probability
+        return _LEAST if sign > 0 else 0.0
+    log_delta, error = gaussian_log_delta(mu, epsilon)
+    if error > _WORST:
+        return None
+    return min(1.0, max(0.0, math.exp(log_delta) * (1 + sign * error) + sign * _UNDERFLOWN))
+
+
+def _gaussian_distance(counts: Mapping[Curve, int]) -> float | None:
+    """The mu of the one Gaussian step that all of them make; None where there are others."""
+    squares = []
+    for curve, count in counts.items():
+        distance = _distance(curve)
+        if distance is None:
+            return None
+        squares.append(count * distance**2)
+    return math.sqrt(math.fsum(squares))
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:

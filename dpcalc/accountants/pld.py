@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.close_up import NEGLECTED, ROUNDED, end_close_up
-from dpcalc.accountants.closed_form import closed_form
+from dpcalc.accountants.closed_form import closed_form, gaussian_delta
 from dpcalc.accountants.composed_loss import (
     LOWER,
     UPPER,
@@ -145,6 +145,10 @@ def delta_interval(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Sid
     """Certified ends of delta of one direction at an epsilon >= 0; as `interval` otherwise."""
     if not counts:
         return tuple(0.0 for _ in sides)
+    known = [gaussian_delta(counts, epsilon=epsilon, sign=side.sign) for side in sides]
+    exact = tuple(end for end in known if end is not None)
+    if len(exact) == len(sides):
+        return exact
     rough, infinite = best_delta(counts, epsilon=epsilon).value, infinite_mass(counts.items())
     if rough < _TINY:
         return tuple(_TINY if side is UPPER else 0.0 for side in sides)

@@ -8,7 +8,7 @@ import mpmath
 import pytest
 
 from dpcalc.accountants.gdp import mu_of
-from dpcalc.accountants.pld import LOWER, UPPER, interval
+from dpcalc.accountants.pld import LOWER, UPPER, delta_interval, interval
 from dpcalc.numerics.normal import log_below_exactly, mills_ratio
 from dpcalc.release.bounds import StepBound
 from dpcalc.release.step import glued_profile
@@ -87,3 +87,13 @@ def test_normal_probabilities_keep_their_digits(x):
     assert mills_ratio(x) == pytest.approx(float(above / density), rel=1e-15 * (1 + (x * x if x < 4 else 0)))
     assert x < 0 or log_below_exactly(-x) == pytest.approx(float(mpmath.log(above)), rel=2e-15)
     assert math.isfinite(log_below_exactly(-1e150))
+
+
+@pytest.mark.parametrize("sigma", [0.0047, 0.016, 0.3, 2.0, 100.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 100.0, 2000.0])
+def test_delta_without_sampling(sigma, epsilon):
+    """Once no answer at all where noise is next to none."""
+    upper, lower = delta_interval({removed(Fraction(1), sigma): 1}, epsilon=epsilon, sides=(UPPER, LOWER))
+    exact = unsampled_delta(1 / mpmath.mpf(sigma), mpmath.mpf(epsilon))
+    assert lower <= exact <= upper
+    assert upper - lower <= 1e-9 * upper + 1e-300
