@@ -29,13 +29,16 @@ FLAVOURS = [group, unequal_group, held, cut_short, sparse, emptied]
 
 
 def comparable_problem(rng, flavour, most_outcomes):
-    """A problem whose claims are about the data sets that are tried: one frame, any unit of an unequal tree."""
+    """A problem whose claims are about the data sets that are tried: one frame, any unit of an unequal tree.
+
+    In unequal trees each unit beside gives one vector: with several, data sets that shorten them would be needed too.
+    """
     while True:
         found = random_problem(rng, flavour, most_outcomes)
         if any(draw.kind == "shuffle" for draw in found.tree):
             continue
         in_one_frame = len({member[:-1] for member in found.members}) == 1
-        apart = found.sizes is not None and len(found.members) > 1
+        apart = found.sizes is not None and (len(found.members) > 1 or found.clip > 1)
         if in_one_frame and not apart and role_count(found) <= MOST_ROLES:
             return found
 
