@@ -167,8 +167,16 @@ def _delta_end(counts: dict[Curve, int], epsilon: float, rough: float, side: Sid
             end = max(best.value - infinite, 1e-16 * infinite) + neglected
             continue
         tilt = min(best.order, STEEPEST / max(epsilon, 1e-300))
+        # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
+        # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
         fineness = Fineness(tilt=tilt, budget=1e-4, neglect=neglect, precision=doubles)
-        (composed,) = composed_loss(counts, best.moments, fineness, (side,))
+        finer = replace(fineness, budget=1e-4 * min(1.0, 50 * tilt * (tilt + 1)))
+        try:
+            (composed,) = composed_loss(counts, best.moments, finer, (side,))
+        except ConvergenceError:
+            if finer == fineness:
+                raise
+            (composed,) = composed_loss(counts, best.moments, fineness, (side,))
         found = divergence(composed, epsilon, side)
         if found > (0.01 * end if side is UPPER else 0.0):
             return min(end, found + neglected) if side is UPPER else found

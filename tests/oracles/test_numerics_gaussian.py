@@ -10,7 +10,7 @@ import pytest
 
 from dpcalc.accountants.closed_form import gaussian_epsilon
 from dpcalc.accountants.inversion import inversion
-from dpcalc.accountants.pld import LOWER, UPPER, _on_lattices, interval
+from dpcalc.accountants.pld import LOWER, UPPER, _on_lattices, delta_interval, interval
 from dpcalc.accountants.rdp import rdp
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import loss_moments
@@ -115,3 +115,18 @@ def test_moments_of_a_step_with_next_to_no_noise(sigma):
         drawn = share ** (1 + z) * mpmath.exp(z * (1 + z) / (2 * s**2))
         exact = float(mpmath.log((1 - share) ** (1 + z) + drawn))
     assert float(value[0]) == pytest.approx(exact, rel=1e-9 + 2.0**-53 / sigma**2)  # exponents are rounded to doubles
+
+
+@pytest.mark.parametrize(
+    ("sigma", "steps", "epsilon"), [(0.726, 20, 0.0), (0.726, 20, 10.0), (1.0, 50, 5.0), (2.1, 173, 0.0)]
+)
+def test_delta_near_1_has_close_bounds(sigma, steps, epsilon):
+    """Against delta = Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu), mu^2 = steps / sigma^2."""
+    pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=sigma)
+    with mpmath.workdps(50):
+        mu = mpmath.sqrt(steps) / mpmath.mpf(sigma)
+        ahead, back = (mpmath.ncdf(sign * mu / 2 - epsilon / mu) for sign in (1, -1))
+        exact = ahead - mpmath.exp(epsilon) * back
+    upper, lower = delta_interval({pair: steps}, epsilon=epsilon, sides=(UPPER, LOWER))
+    assert lower <= exact <= upper
+    assert upper - lower <= 1e-3 * float(exact)
