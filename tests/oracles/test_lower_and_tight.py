@@ -35,8 +35,8 @@ def comparable_problem(rng, flavour, most_outcomes):
     """
     while True:
         found = random_problem(rng, flavour, most_outcomes)
-        if any(draw.kind == "shuffle" for draw in found.tree):
-            continue
+        if any(draw.kind == "shuffle" for draw in found.tree) or (found.kept or found.steps) > 2:
+            continue  # of more than two steps the oracle knows only a part of the cost
         in_one_frame = len({member[:-1] for member in found.members}) == 1
         apart = found.sizes is not None and (len(found.members) > 1 or found.clip > 1)
         if in_one_frame and not apart and role_count(found) <= MOST_ROLES:
