@@ -10,7 +10,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
-from dpcalc.cli.sources import loaded_plans
+from dpcalc.cli.sources import loaded_plans, naming
 from dpcalc.cli.terminal import on_terminal, styled, width
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def compare(context: typer.Context, configs: options.SeveralConfigs = None, *, a
     files = loaded_plans(context, configs)
     asides = remarks([diagnostic for loaded in files for diagnostic in loaded.diagnostics])
     if len(files) > 1:
-        found = [(rows_of(loaded.plan), loaded) for loaded in files]
+        found = []
+        for loaded in files:
+            with naming(loaded, among=files):
+                found.append((rows_of(loaded.plan), loaded))
         if as_json:
             return Answer(text=comparisons_json(found), asides=asides)
         if not on_terminal():

@@ -10,7 +10,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.answer import Answer
 from dpcalc.cli.remarks import remarks
-from dpcalc.cli.sources import choose, every_unit, loaded_plans, loaded_units
+from dpcalc.cli.sources import choose, every_unit, loaded_plans, loaded_units, naming
 from dpcalc.cli.terminal import on_terminal, styled, width
 from dpcalc.cli.votes import cost_of_votes
 
@@ -76,7 +76,10 @@ def _of_several(files: tuple[Loaded, ...], *, as_json: bool, quiet: bool) -> Ans
     from dpcalc.report.text import blocks
     from dpcalc.report.view import bare_epsilon
 
-    costs = [(evaluate(loaded.plan), loaded) for loaded in files]
+    costs = []
+    for loaded in files:
+        with naming(loaded, among=files):
+            costs.append((evaluate(loaded.plan), loaded))
     found = tuple(diagnostic for loaded in files for diagnostic in loaded.diagnostics)
     asides = remarks(found, costs_notes(costs), quiet=quiet)
     if as_json:

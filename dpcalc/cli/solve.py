@@ -214,7 +214,10 @@ def _with(solution: Solution, loaded: Loaded, wish: Wish) -> Answer:
             written = _written(solution, loaded, wish)
         except InputError as error:  # the value is known: say it all the same
             refusal = (f"error: {error}",)
-    asides = (*_remarks(loaded, solution.plan, wish, [f"wrote {one}" for one in written]), *refusal)
+    notes = [f"wrote {one}" for one in written]
+    if wish.write and not notes and not refusal:
+        notes = [f"{loaded.path} has this value already: nothing was written"]
+    asides = (*_remarks(loaded, solution.plan, wish, notes), *refusal)
     code = 2 if refusal else 0
     if wish.as_json:
         text = solution_json(wish.command, solution, loaded, written=written)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -168,6 +169,17 @@ def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple
     if request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {', '.join(configs)}; leave one of them out")
     return tuple(_nowhere(reading_of(context).load(path)) for path in configs)
+
+
+@contextmanager
+def naming(loaded: Loaded, *, among: Sequence[Loaded]) -> Iterator[None]:
+    """Say which of several configs an error of the input is about."""
+    try:
+        yield
+    except InputError as error:
+        if len(among) < 2:
+            raise
+        raise InputError(f"{loaded.path}: {error}") from error
 
 
 def choose(context: typer.Context, configs: Sequence[str] | None) -> None:

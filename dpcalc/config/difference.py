@@ -1,6 +1,6 @@
 """What two configs say differently, key by key, and the plan that one of the differences alone would make."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dpcalc.config import scalars
@@ -19,6 +19,7 @@ _OPEN = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"}) 
 _LABELS = frozenset({"version", "requires", "name"})
 _HOW_DRAWN = ("scheme", "redraw_every", "drop_last", EPISODES)
 _CLAIMS = frozenset({"clip", "also", "odd_moments", "scheme", "redraw_every", "drop_last"})
+_ENDS = ("min", "max")  # of a count, which the long form lifts out of it
 _SHOWN = 60  # characters of a value
 _FILE_CHANGED = " (its content changed)"
 
@@ -205,8 +206,16 @@ def _text(node: Node | None) -> str:
         case Items():
             return f"[{', '.join(map(_text, node.items))}]"
         case Section():
-            entries = (f"{key}: {_text(value)}" for key, value in node.entries.items() if not key.startswith(USER_KEY))
-            return f"{{{', '.join(entries)}}}"
+            return _text_of_entries({key: one for key, one in node.entries.items() if not key.startswith(USER_KEY)})
+
+
+def _text_of_entries(entries: Mapping[str, Node]) -> str:
+    """A mapping on one line, the two ends of a level's count as a config writes them."""
+    ends = [key for key in _ENDS if {*_ENDS} <= entries.keys()]
+    texts = [f"{key}: {_text(one)}" for key, one in entries.items() if key not in ends]
+    if ends:
+        texts.append(f"count: {{{', '.join(f'{key}: {_text(entries[key])}' for key in ends)}}}")
+    return f"{{{', '.join(texts)}}}"
 
 
 def _cut(text: str) -> str:

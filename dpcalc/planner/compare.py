@@ -17,6 +17,7 @@ from dpcalc.planner.published import strong_composition, theorem_3
 from dpcalc.planner.published_groups import group_rows
 from dpcalc.planner.releases import BOUND, is_noiseless
 from dpcalc.planner.tools import tool_rows
+from dpcalc.planner.vary import refusal
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
@@ -32,6 +33,9 @@ def compare(plan: Plan) -> tuple[Row, ...]:
     """
     if plan.tuning is not None:
         raise UnsupportedError("tuning: expected one run to compare accountants on, got several; --unset tuning")
+    refused = refusal(plan)
+    if refused is not None:
+        raise refused
     if is_noiseless(plan):
         note = "no noise is added to a release that holds the unit: no finite bound"
         return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)

@@ -13,7 +13,7 @@ from dpcalc.planner.curve_shapes import POINTS, Question, divergences, profile, 
 from dpcalc.planner.facts import own
 from dpcalc.planner.figures import Figure, epsilon_by, kind_of
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.vary import is_refused, largest_group, noise_put, noise_scaled, with_level
+from dpcalc.planner.vary import is_refused, largest_group, noise_put, noise_scaled, refusal, with_level
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
@@ -144,6 +144,10 @@ def _epsilon_chart(
         for at, x in enumerate(grid):
             found.append(epsilon_by(putting(float(x)), method))
             question.told((number + (at + 1) / len(grid)) / len(lines))
+        refused = None if any(one.epsilon is not None for one in found) else refusal(putting(float(grid[-1])))
+        if refused is not None:
+            where = f"{label}: " if len(question.plans) > 1 else ""
+            raise InputError(f"{where}{refused}") from refused
         shown = _answering(found, method)
         told = {one.kind for one in found if one.epsilon is not None}
         kind = told.pop() if len(told) == 1 else kinds[number]

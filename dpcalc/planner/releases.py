@@ -88,7 +88,11 @@ def _place(hierarchy: Hierarchy, path: Path) -> str:
         steps = list(zip(levels, path.place, strict=False))[: hierarchy.depth - 1]
         return ", ".join(f"{level.name} {index + 1}" for level, index in steps)
     sizes = zip(levels, path.counts, strict=False)
-    return ", ".join(f"{count} ({level.name}) under one parent" for level, count in sizes if not level.is_equal)
+    return ", ".join(
+        f"{count} ({level.name}){' under one parent' if depth else ' in all'}"
+        for depth, (level, count) in enumerate(sizes)
+        if not level.is_equal
+    )
 
 
 def alternative_of(plan: Plan, direction: str) -> Alternative | None:

@@ -89,7 +89,9 @@ def group_epsilon(plan: Plan, size: int) -> float | None:
 
 
 def unsampled_epsilon(plan: Plan) -> float:
-    """Epsilon if every step held the protected unit and everybody knew: what a sampler that is not random leaves.
+    """Epsilon if every draw held the protected unit and everybody knew: what a sampler that is not random leaves.
+
+    A draw is that of a step, or of a whole pass of a shuffle.
 
     Args:
         plan: a training run.

@@ -16,7 +16,7 @@ from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import flat_pair, poisson_tools
 from dpcalc.planner.releases import inclusion, is_plain, phase_bound, releasing_phases
-from dpcalc.sampling.schemes import Fixed
+from dpcalc.sampling.schemes import Fixed, Shuffle
 
 OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
 TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
@@ -39,7 +39,7 @@ def tool_rows(plan: Plan) -> tuple[Row, ...]:
     flat = poisson_tools(plan)
     if flat.epsilon is None:
         return (flat,)
-    assumed = "" if flat.valid else f"assumes {' and '.join(_differences(plan)) or 'another run'}"
+    assumed = "" if flat.valid else f"assumes {'; '.join(_differences(plan)) or 'another run'}"
     prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
     once = "each example once per epoch in a fixed order, no amplification by sampling"
     passes = _passes(plan)
@@ -73,7 +73,9 @@ def tool_rows(plan: Plan) -> tuple[Row, ...]:
 def _differences(plan: Plan) -> Iterator[str]:
     """Where a plan is not one flat Poisson draw of single examples, add-remove."""
     phases = releasing_phases(plan)
-    fixed = any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[: plan.unit])
+    schemes = [level.scheme for phase in phases for level in phase.hierarchy.levels[: plan.unit]]
+    fixed = any(isinstance(scheme, Fixed) for scheme in schemes)
+    stood_in_for = any(isinstance(scheme, Fixed | Shuffle) for scheme in schemes)  # another unit comes: also distance 2
     if fixed:
         yield "Poisson draws, not batches of a fixed size"
     elif plan.group_size == 1 and not is_plain(plan):
@@ -84,7 +86,7 @@ def _differences(plan: Plan) -> Iterator[str]:
         yield f"one level of draws, not {plan.unit}"
     if plan.adjacency is Adjacency.REPLACE_ONE:
         yield "add-remove, not replace-one"
-    elif not fixed and any(phase_bound(plan, phase).shift > 1 for phase in phases):
+    elif not stood_in_for and any(phase_bound(plan, phase).shift > 1 for phase in phases):
         yield "one clipped contribution of the unit, not several"
 
 

@@ -106,13 +106,18 @@ def largest_group(plan: Plan) -> int:
 
 def is_refused(plan: Plan) -> bool:
     """Whether no bound covers what removing the protected units does to the steps of a pass."""
+    return refusal(plan) is not None
+
+
+def refusal(plan: Plan) -> InputError | None:
+    """Return the error that says why no bound covers the passes of a shuffle, None where one does."""
     if all(not isinstance(one.hierarchy.level(plan.unit).scheme, Shuffle) for one in plan.phases):
-        return False
+        return None
     try:
         alternatives(plan)
-    except InputError:
-        return True
-    return False
+    except InputError as error:
+        return error
+    return None
 
 
 def accepted_size(put: Callable[[int], Plan], value: int, least: int) -> int:

@@ -49,8 +49,10 @@ def comparison_lines(result: Result) -> tuple[str, ...]:
         return alone
     if base is None or now is None or not (base.changes or base.guarantee.epsilon != now.epsilon):
         return ()
-    lines = [f"  epsilon {_from_to(base.guarantee.epsilon, now.epsilon)} since {visible(base.name)}"]
-    lines += [f"  {_change(change, base.guarantee.epsilon)}" for change in base.changes]
+    before = base.guarantee.epsilon
+    moved = f"stays {rounded_up(now.epsilon)}" if now.epsilon == before else _from_to(before, now.epsilon)
+    lines = [f"  epsilon {moved} since {visible(base.name)}"]
+    lines += [f"  {_change(change, before)}" for change in base.changes]
     return tuple(lines)
 
 

@@ -173,10 +173,10 @@ def _comparison(statement: Statement) -> Section:
     prose, rows = "", []
     if statement.unsampled > statement.evaluation.guarantee.epsilon * (1 + _SAME):
         prose = (
-            "Much of the guarantee comes from the chance that a step leaves the unit out; it is lost if batches are "
+            "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are "
             "not drawn as stated. "
         )
-        known = f"epsilon at most {rounded_up(statement.unsampled)}, if every step held the unit"
+        known = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
         rows.append(("without amplification", known))
     rows += [
         (f"{size} together ({unit})", f"{_group(epsilon)} at the same delta") for size, epsilon in statement.groups

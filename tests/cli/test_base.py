@@ -437,6 +437,8 @@ def test_two_files(dpcalc, tree):
     assert ended.code == 1
     assert "  epsilon 1.00 -> 1.30 since run.yaml\n" in ended.out
     assert dpcalc("diff", other, "run.yaml").code == 0
+    same = tree.write("same.yaml", text().replace("60_000", "70_000"))
+    assert "  epsilon stays 1.00 since run.yaml\n" in dpcalc("diff", "run.yaml", same).out
     assert dpcalc("diff", other, "run.yaml", "run.yaml").code == 2
     assert dpcalc("diff", other).code == 2
     assert dpcalc("diff", other, "none.yaml").code == 2

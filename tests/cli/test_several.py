@@ -77,3 +77,26 @@ def test_refusals(real, two, words, message):
 
 def test_a_file_that_is_named_twice_has_two_rows(real, two):
     assert len(json.loads(real("epsilon", two[0], two[0], "--json").out)["configs"]) == 2
+
+
+SHUFFLED = FLAT.replace("1_000", "1001").replace("{scheme: poisson, rate: 0.01}", "{scheme: shuffle, size: 100}")
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare", "curve steps --range 1,2"])
+def test_a_refused_run_among_several_is_named(real, file, tmp_path, command):
+    name, *options = command.split()
+    kind, options = options[:1], options[1:]
+    path = tmp_path / "shuffled.yaml"
+    path.write_text(SHUFFLED.replace("clinic", "shuffled"), encoding="utf-8")
+    alone = real(name, *kind, str(path), *options)
+    assert (alone.code, alone.out) == (2, "")
+    assert alone.err.startswith("error: level example: expected a shuffle whose passes have as many steps")
+    among = real(name, *kind, str(file()), str(path), *options)
+    assert (among.code, among.out) == (2, "")
+    assert among.err.startswith(f"error: {'shuffled' if name == 'curve' else path}: level example: expected a shuffle")
+
+
+def test_a_curve_over_sizes_leaves_out_those_that_are_refused(real, file):
+    ended = real("curve", "rate", str(file(SHUFFLED)), "--range", "99,100")
+    assert ended.code == 0
+    assert [line.split()[1] == "-" for line in ended.out.splitlines()[1:3]] == [False, True]

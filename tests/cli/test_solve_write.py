@@ -120,3 +120,12 @@ def test_a_limit_stays_a_limit(real, file):
     value = told["solution.value"]
     assert f"size: {{at_most: {value}}}" in path.read_text(encoding="utf-8")
     assert number(real("epsilon", str(path), "-q")) <= 1.5
+
+
+def test_a_value_that_the_file_has_already(real, file):
+    path = file()
+    assert real("solve-steps", str(path), "--write").code == 0
+    before = path.read_bytes()
+    ended = real("solve-steps", str(path), "--write")
+    assert (ended.code, ended.err) == (0, f"note: {path} has this value already: nothing was written\n")
+    assert path.read_bytes() == before

@@ -187,3 +187,10 @@ def test_the_content_of_a_tree_file_is_a_difference(tmp_path):
     assert (one.key, one.is_claim) == ("data", True)
     assert one.new.endswith("(its content changed)")
     assert with_difference(old, new, one) == new.plan
+
+
+def test_two_ends_of_a_count_are_told_as_a_config_writes_them():
+    ends = NESTED.replace("count: 1200", "count: {min: 900, max: 1200}")
+    ((key, old, new, *_),) = found(NESTED, ends)
+    assert (key, old) == ("data.levels[0]", "{name: task, count: 1200}")
+    assert new == "{name: task, count: {min: 900, max: 1200}}"

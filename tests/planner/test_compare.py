@@ -16,7 +16,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import strong_composition
 from dpcalc.planner.tools import tool_rows
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
 
 FLAT = (Level(name="example", count=60_000, scheme=Poisson(probability=Fraction(1, 100))),)
 FIXED = (Level(name="example", count=60_000, scheme=Fixed(size=600)),)
@@ -124,6 +124,18 @@ def test_what_tools_print_holds_for_what_they_assume():
 )
 def test_a_tool_row_tells_how_its_run_differs(case, words):
     assert words in row(tool_rows(case), "opacus-prv").note
+
+
+def test_a_tool_row_separates_the_assumptions():
+    said = row(tool_rows(plan(FIXED, adjacency=Adjacency.REPLACE_ONE)), "opacus-prv").note
+    assert said.startswith("assumes Poisson draws, not batches of a fixed size; add-remove, not replace-one")
+
+
+def test_a_unit_of_a_shuffle_gives_one_contribution():
+    levels = (Level(name="example", count=1000, scheme=Shuffle(size=100)),)
+    said = row(tool_rows(plan(levels, steps=50)), "opacus-prv").note
+    assert "one Poisson draw, made afresh in every step" in said
+    assert "several" not in said
 
 
 @pytest.mark.parametrize(

@@ -269,3 +269,8 @@ def test_the_two_ends_of_draws_of_at_most_a_number_are_in_order(seed):
     found = epsilon_lower(plan)
     assert found is not None
     assert 0 < found[0] <= guarantee(plan).epsilon
+
+
+def test_an_outermost_level_has_no_parent():
+    level = Level(name="user", least=3, count=100, scheme=Fixed(size=2))
+    assert [one.place for one in alternatives(run(Hierarchy(levels=(level,)), unit=1, clip=1))] == ["3 (user) in all"]

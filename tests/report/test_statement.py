@@ -29,7 +29,7 @@ def test_upper_bounds_are_rounded_up_and_lower_ends_down():
     assert "advantage at most 10.2%" in text
     assert "right in at most 55.1% of cases" in text
     assert "0.1% false alarms detects at most 0.230%, where guessing detects 0.1%" in text
-    assert "epsilon at most 697, if every step held the unit" in text
+    assert "epsilon at most 697, if every draw held the unit" in text
 
 
 @pytest.mark.parametrize("budget", [None, Budget(epsilon=4.2613)])
