@@ -284,21 +284,24 @@ def chosen_configs(words: Sequence[str] | None) -> Chosen:
 
 
 def _expanded(word: str) -> Sequence[str]:
-    """The files that one word names: itself, or what it matches as a pattern."""
+    """The files that one word names: what it matches as a pattern; a file of that very name hides none."""
     from dpcalc.config.diagnostics import visible
     from dpcalc.config.discovery import matching_files
 
-    if "*" not in word or os.path.lexists(word):
+    if "*" not in word:
         return [word]
+    own = [word] if os.path.lexists(word) else []
     try:
         found = matching_files(Path.cwd(), os.path.relpath(word))
     except InputError:
         raise  # it is a ValueError too
     except ValueError as error:
+        if own:
+            return own
         raise InputError(f"{visible(word)}: expected a file name or a pattern, got neither: {error}") from None
-    if not found:
+    if not found and not own:
         raise InputError(f"{visible(word)}: expected a pattern that matches config files, got one that matches none")
-    return found
+    return [*own, *(name for name in found if os.path.relpath(word) != name)] if own else found
 
 
 def _neither(context: typer.Context, request: Request, missing: Sequence[str]) -> str:

@@ -176,13 +176,13 @@ def _place(old: Node | None, new: Node) -> Mark:
 
 
 def _is_claim(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Whether a part is about the data, the scheme or its period, the level that is clipped, or tuning; not how much.
+    """Whether a part is about the data, the scheme or its period, the clipped level, tuning or the kind of mechanism.
 
     Phases of another number may hide any of these; so are sums that are `also` released, and what is said of a curve.
     """
     if keys[0] in {"data", "tuning"} or keys == ("phases",) or keys[-1] in _CLAIMS:
         return True
-    if "mechanism" in keys[:3] and "curve" in keys:
+    if "mechanism" in keys[:3] and ("curve" in keys or keys[-1] == "type"):
         return True
     changed = any(_text(entry(old, key)) != _text(entry(new, key)) for key in _HOW_DRAWN)
     return "sampling" in keys[:3] and (old is None or new is None or changed)

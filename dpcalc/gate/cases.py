@@ -1,5 +1,6 @@
 """The files that a gate is asked about, each beside what it was in a revision."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from dpcalc.config import Loaded, load_text
 from dpcalc.config.diagnostics import ConfigError, Severity, visible
-from dpcalc.config.repository import Refusal
+from dpcalc.config.repository import Refusal, git_root
 from dpcalc.config.source import MAX_BYTES, decode
 from dpcalc.errors import InputError
 from dpcalc.gate.costs import bare
@@ -100,6 +101,7 @@ def _beside(path: str, new: Loaded, reading: Reading, find: Callable[[Path], Rev
         first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
         return Case(path=path, new=new, problems=(_alone(f"cannot be read in {of.name}: {first}", Severity.WARNING),))
     if old is None:
+        _in_no_other(path, of)
         return Case(path=path, new=new, problems=(_alone(f"is not in {of.name}", Severity.NOTE),))
     return Case(path=path, new=new, pair=pair(of.name, old, new))
 
@@ -121,6 +123,19 @@ def _old(path: str, of: Revision, reading: Reading) -> Loaded | None:
         overrides=reading.overrides,
         files=Snapshot(revision=of, folder=str(Path(place).parent)),
     )
+
+
+def _in_no_other(path: str, of: Revision) -> None:
+    """Refuse a file of a repository within the one that has the base: only its own could say what it was.
+
+    Raises:
+        InputError: it is one.
+    """
+    nearest = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
+    if nearest is not None and nearest.resolve() != of.root.resolve():
+        place = visible(of.place(str(nearest)))
+        told = f"expected a file of this repository, got one of another repository in it ({place})"
+        raise InputError(f"--base: {told}; check it there, or without --base")
 
 
 def _alone(reason: str, severity: Severity) -> Problem:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,19 +33,21 @@ class Pair:
         old: the older one.
         new: the newer one.
         steps: what differs, each with the plan that it alone would make of the older one, None where it makes none.
+        claims: what differs in claims about the data, each with the newer plan without it, None where that is none.
     """
 
     name: str
     old: Loaded
     new: Loaded
     steps: tuple[tuple[Difference, Plan | None], ...]
+    claims: tuple[tuple[Difference, Plan | None], ...]
 
     @property
     def plans(self) -> Iterator[Plan]:
         """Every plan whose cost is wanted."""
         yield bare(self.new.plan)
         yield bare(self.old.plan)
-        yield from (plan for _, plan in self.steps if plan is not None)
+        yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)
 
 
 def pair(name: str, old: Loaded, new: Loaded) -> Pair:
@@ -59,7 +61,13 @@ def pair(name: str, old: Loaded, new: Loaded) -> Pair:
     found = [one for one in differences(old, new) if one.keys[0] not in {"accounting", "budget"}]
     steps = [(one, _alone(old, new, one) if len(found) <= MOST_CAUSES else None) for one in found]
     same = bare(old.plan)
-    return Pair(name=name, old=old, new=new, steps=tuple(step for step in steps if step[1] != same))
+    return Pair(
+        name=name,
+        old=old,
+        new=new,
+        steps=tuple(step for step in steps if step[1] != same),
+        claims=tuple(_without(old, new, [one for one in found if one.is_claim])),
+    )
 
 
 def base_of(pair: Pair, costs: Costs) -> Base:
@@ -81,7 +89,8 @@ def base_of(pair: Pair, costs: Costs) -> Base:
         for one, plan in pair.steps
     ]
     changes.sort(key=lambda change: -1.0 if change.alone is None else change.alone, reverse=True)
-    return Base(name=pair.name, guarantee=costs.guarantee(pair.old.plan), changes=tuple(changes))
+    without = {one.key: _cost(plan, costs) for one, plan in pair.claims}
+    return Base(name=pair.name, guarantee=costs.guarantee(pair.old.plan), changes=tuple(changes), without=without)
 
 
 def compared(pair: Pair, costs: Costs) -> Result:
@@ -130,7 +139,7 @@ def worsened(pair: Pair, base: Base, now: Guarantee, rise: Rise) -> Iterator[Pro
     """
     for problem in (*_raised(pair), *_weakened(pair.old, pair.new), *_moved(pair)):
         yield replace(problem, severity=Severity.NOTE) if rise.agreed else problem
-    yield from _claimed(pair, base)
+    yield from _claimed(pair, base, now)
     before, allowed = base.guarantee.epsilon, rise.allowed
     if not now.epsilon > before * (1 + SAME):
         return
@@ -215,21 +224,28 @@ def _path(plan: Plan) -> tuple[str, ...]:
     return tuple(level.name for level in plan.phases[0].hierarchy.levels[: plan.unit])
 
 
-def _claimed(pair: Pair, base: Base) -> Iterator[Problem]:
+def _claimed(pair: Pair, base: Base, now: Guarantee) -> Iterator[Problem]:
     """Claims about data, sampling or clipping that may make the run look cheaper; no file shows that they are true."""
     alone = {change.key: change.alone for change in base.changes}
     before = base.guarantee.epsilon
-    for difference, _ in pair.steps:
-        epsilon = alone[difference.key]
-        if difference.is_claim and (epsilon is None or epsilon < before):
-            yield Problem(
-                code="DPC405",
-                severity=Severity.WARNING,
-                mark=difference.mark,
-                elsewhere=_elsewhere(difference, pair.new),
-                detail=f"{difference.key}: {difference.old or 'nothing'} -> {difference.new or 'nothing'}",
-                numbers=() if epsilon is None else (before, epsilon),
-            )
+    for difference, _ in pair.claims:
+        epsilon, without = alone.get(difference.key, before), base.without[difference.key]  # no change: nothing alone
+        detail = f"{difference.key}: {difference.old or 'nothing'} -> {difference.new or 'nothing'}"
+        numbers: tuple[float, ...] = ()
+        if epsilon is not None and epsilon < before:
+            numbers = (before, epsilon)
+        elif epsilon is not None and without is not None:
+            if not without > now.epsilon * (1 + SAME):
+                continue
+            numbers = (without, now.epsilon, epsilon)
+        yield Problem(
+            code="DPC405",
+            severity=Severity.WARNING,
+            mark=difference.mark,
+            elsewhere=_elsewhere(difference, pair.new),
+            detail=detail,
+            numbers=numbers,
+        )
 
 
 def _elsewhere(difference: Difference, new: Loaded) -> str:
@@ -238,6 +254,13 @@ def _elsewhere(difference: Difference, new: Loaded) -> str:
         return ""
     path, here = Path(difference.path), Path.cwd().resolve()
     return str(path.relative_to(here)) if path.is_relative_to(here) else difference.path
+
+
+def _without(old: Loaded, new: Loaded, claims: Sequence[Difference]) -> Iterator[tuple[Difference, Plan | None]]:
+    """Claims, each with the newer plan in which the older claim stands: a claim may help only with other changes."""
+    back = {one.keys: one for one in differences(new, old)} if 0 < len(claims) <= MOST_CAUSES else {}
+    for claim in claims:
+        yield claim, _alone(new, old, back[claim.keys]) if claim.keys in back else None
 
 
 def _alone(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:

@@ -179,6 +179,9 @@ class Snapshot:
 def revision(name: str, folder: Path) -> Revision:
     """A revision of the repository around a directory.
 
+    A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
+    same name in it. So all files below the repository of the current directory are files of that one.
+
     Args:
         name: as git knows it: a branch, a tag, a commit.
         folder: absolute.
@@ -187,7 +190,7 @@ def revision(name: str, folder: Path) -> Revision:
         InputError: there is no repository.
         UnknownRevisionError: there is no such revision in it.
     """
-    root = git_root(folder)
+    root = _around(folder, git_root(Path.cwd())) or git_root(folder)
     if root is None:
         raise InputError(f"--base: expected files in a git repository, got {visible(str(folder))}, which is in none")
     told = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", fails_with=b"")
@@ -197,6 +200,14 @@ def revision(name: str, folder: Path) -> Revision:
             "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
         )
     return Revision(name=name, root=root, commit=told.decode().strip())
+
+
+def _around(folder: Path, root: Path | None) -> Path | None:
+    """Return the outermost directory of a path that is a certain one, whatever links lead there; None without any."""
+    if root is None:
+        return None
+    real = os.path.realpath(root)
+    return next((one for one in (*reversed(folder.parents), folder) if os.path.realpath(one) == real), None)
 
 
 def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
 """What a gate says of a file: a verdict, and what led to it."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dpcalc.config.diagnostics import ConfigError, Diagnostic, Severity
@@ -90,11 +90,14 @@ class Base:
         name: the revision, or the file.
         guarantee: what it cost.
         changes: what is different now, the largest rise first.
+        without: by the key of each changed claim about the data what the file costs with the claim as it was, an upper
+            bound; None where that is not known.
     """
 
     name: str
     guarantee: Guarantee
     changes: tuple[Change, ...] = ()
+    without: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -192,8 +192,8 @@ RULES: dict[str, Rule] = {
     ),
     "DPC405": Rule(
         title="cheaper claim",
-        rule="Against the base the config claims more data, another scheme or clipping level. Alone this lowers "
-        "epsilon, or its effect is not known; other changes may raise epsilon at the same time.",
+        rule="Against the base the config claims more data, another scheme, clipping level or kind of mechanism. "
+        "Alone or with other changes this lowers epsilon, or its effect is not known; others may raise it meanwhile.",
         reason="Whether a config tells the truth about data and sampler does not show in the number that rests on it.",
         fix="Make sure that the training code draws and clips so, from so many units.",
     ),

@@ -164,7 +164,9 @@ def _claims(problem: Problem, result: Result) -> str:
     advice = "make sure that the training code changed with it"
     if not problem.numbers:
         return f"{problem.detail} changes an assumption, and what it does alone is not known; {advice}"
-    return f"{problem.detail} alone lowers epsilon, {_from_to(*problem.numbers)}; {advice}"
+    before, now, *alone = problem.numbers
+    how = "with the other changes" if alone else "alone"  # alone it is then no lower
+    return f"{problem.detail} {how} lowers epsilon, {_from_to(before, now)}; {advice}"
 
 
 _SENTENCES: dict[str, Callable[[Problem, Result], str]] = {

@@ -232,6 +232,40 @@ def test_a_cheaper_claim_is_a_warning(dpcalc, tree, changed, key):
     assert "DPC405" not in codes
 
 
+@pytest.mark.parametrize("count", [90_000, 60_000_000])
+def test_a_claim_that_helps_only_with_another_change(dpcalc, tree, monkeypatch, count):
+    def cost(question, *, method=None):
+        rate = float(question.phases[0].hierarchy.levels[0].scheme.probability)
+        return replace(guarantee(question, method=method), epsilon=question.steps * rate)
+
+    monkeypatch.setattr(evaluate, "guarantee", cost)
+    said = {"60_000": str(count), "rate: 0.004": "expected: 240"}  # alone neither changes the rate
+    for words in ({}, {"60_000": str(count)}, {"rate: 0.004": "expected: 240"}, said):
+        made = text(steps=1000 if len(words) < 2 else 1200)
+        for old, new in words.items():
+            made = made.replace(old, new)
+        tree.write("run.yaml", made)
+        findings = found(dpcalc("check", "run.yaml", "--base", "main", "--json"))[1]["findings"]
+        claims = [one["message"] for one in findings if one["code"] == "DPC405"]
+        assert len(claims) == (len(words) == 2)
+    change = f"data.examples: 60_000 -> {count} with the other changes lowers epsilon, 4.80 -> "
+    assert claims[0].startswith(change)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "claims"),
+    [
+        ("{type: approximate-dp, epsilon: 1e-9, delta: 0}", 1),
+        ("{type: zcdp, rho: 1e-9}", 1),
+        ("{type: gaussian, noise_multiplier: 3}", 0),
+    ],
+)
+def test_another_mechanism_is_a_claim(dpcalc, tree, mechanism, claims):
+    tree.write("run.yaml", text().replace("{noise_multiplier: 1.1}", mechanism))
+    codes = [code for code, *_ in found(dpcalc("check", "run.yaml", "--base", "main", "--json"))[0]]
+    assert codes.count("DPC405") == claims
+
+
 @pytest.mark.usefixtures("cheap_poisson")
 def test_a_claim_does_not_hide_among_other_changes(dpcalc, tree):
     many = "".join(f"  - {{name: p{number}, training: {{steps: {{steps}}}}}}\n" for number in range(40))

@@ -290,3 +290,56 @@ def test_links_among_the_folders_of_the_base(dpcalc, tree):
     assert dpcalc("check", "--base", "HEAD").code == 0
     tree.git("rm", "--quiet", "configs/real.yaml")
     assert dpcalc("check", "--base", "HEAD").code == 1
+
+
+def in_place_of(tree, folder, **files):
+    """A repository of the pull request's own where a folder was, with a branch that is called as the base is."""
+    tree.git("rm", "--quiet", "-r", folder)
+    own = Repository.fresh(tree.folder / folder)
+    for name, text in files.items():
+        own.write(name.replace("__", "."), text)
+    own.commit()
+    tree.commit()  # as a submodule
+
+
+@pytest.mark.parametrize("words", [[], ["configs/*.yaml"], ["configs/real.yaml"]])
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_submodule_is_not_the_base(dpcalc, tree, words, is_linked):
+    tree.git("switch", "--quiet", "--create", "request")
+    in_place_of(tree, "configs", real__yaml=DEAR, other__yaml=HARMLESS)
+    if is_linked:
+        (tree.folder / "configs").rename(tree.folder / "sub")
+        (tree.folder / "configs").symlink_to("sub")
+    ended = check(dpcalc, *words, "--json")
+    assert ended.code == 1
+    (real,) = (codes for path, codes in findings(ended).items() if path.endswith("real.yaml"))
+    assert real == [("DPC301", "error"), ("DPC303", "error"), ("DPC401", "warning")]
+
+
+def test_nor_does_it_hold_the_policy_or_the_ledger_of_the_base(dpcalc, tree):
+    tree.write("ci/policy.toml", "max_epsilon = 2\n")
+    tree.commit()
+    tree.git("switch", "--quiet", "--create", "request")
+    in_place_of(tree, "ci", policy__toml="max_epsilon = 1e9\n")
+    tree.write("configs/new.yaml", DEAR)
+    assert check(dpcalc, "--policy", "ci/policy.toml").code == 1
+
+
+def test_a_config_that_only_a_submodule_holds(dpcalc, tree):
+    own = Repository.fresh(tree.folder / "runs")
+    own.write("new.yaml", HARMLESS)
+    own.commit()
+    ended = check(dpcalc, "runs/new.yaml")
+    assert ended.code == 2
+    assert "got one of another repository in it (runs); check it there, or without --base" in ended.out
+    assert dpcalc("check", "runs/new.yaml").code == 0
+
+
+@pytest.mark.parametrize("name", ["configs/*.yaml", "configs/r*", "./configs/*l.yaml"])
+def test_a_file_called_as_a_pattern_hides_no_other(dpcalc, tree, name):
+    tree.write("configs/real.yaml", LARGE)
+    tree.write(name, HARMLESS)
+    ended = dpcalc("check", name, "--json")
+    assert ended.code == 1
+    assert {name, "configs/real.yaml"} <= findings(ended).keys()
+    assert len([path for path in findings(ended) if "*" in path]) == 1

@@ -45,6 +45,12 @@ def test_every_hook_is_a_command():
         assert not hook["pass_filenames"]
 
 
+def test_the_gate_runs_whatever_has_changed():
+    """A curve in a CSV file, a config called run.txt and a config that was deleted start no hook by their type."""
+    gate, *_ = load_manifest(str(MANIFEST))
+    assert (gate["id"], gate["always_run"]) == ("dpcalc-check", True)
+
+
 def git(folder, *words):
     command = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     return subprocess.run([*command, *words], cwd=folder, check=True, capture_output=True, text=True)
