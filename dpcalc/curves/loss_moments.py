@@ -22,6 +22,7 @@ from dpcalc.numerics.quadrature import panels_between
 Array = NDArray[np.float64]
 _MOST_PANELS = 200_000
 _GAP = 4  # rough points without mass between places that are integrated on their own
+_MOST_AT_ONCE = 2**18  # values of an array over orders and nodes: 2 MB each, of which ten are alive at once
 _ROUND_OFF = 1e-15
 _SMALL = 0.5
 _TINY = 1e-300
@@ -133,6 +134,14 @@ class LossMoments:
         Returns:
             (K, K'), natural logarithm, shape (m,) each; accurate to about 1e-12 relative.
         """
+        # Each order takes ten arrays of the size of the nodes: with a million nodes, all orders at once took gigabytes,
+        # and most of the time went to fresh pages.
+        each = max(1, _MOST_AT_ONCE // max(1, self.size))
+        parts = [self._cumulants(orders[start : start + each]) for start in range(0, max(orders.size, 1), each)]
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    def _cumulants(self, orders: Array) -> tuple[Array, Array]:
+        """K(z) and K'(z) of a few orders."""
         z = orders[:, None]
         raised = self.log_mass + z * self.loss
         top = np.maximum(raised.max(axis=1, keepdims=True), 0.0)

@@ -16,7 +16,17 @@ from math import comb
 from dpcalc.adjacency import Adjacency
 from dpcalc.sampling.company import Company
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.laws import Law, at_least_one, binomial, hypergeometric, power, summed, times, without_rare
+from dpcalc.sampling.laws import (
+    Law,
+    at_least_one,
+    binomial,
+    hypergeometric,
+    hypergeometric_at_least,
+    power,
+    summed,
+    times,
+    without_rare,
+)
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
@@ -105,7 +115,7 @@ def _unit_level(company: Company, adjacency: Adjacency, sign: int, members: int)
     count, each = path.counts[-1], _each_beside(company, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
-            law, left = hypergeometric(count, members, size), min(size, count - members)
+            law, left = hypergeometric_at_least(count, members, size), min(size, count - members)
             return counted_pair(law, own, each, adjacency, drawn=(size, left))
         case WithReplacement(size=size):
             law = without_rare(binomial(size, Fraction(members, count)))

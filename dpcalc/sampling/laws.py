@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from math import comb, perm
+from math import comb
 from typing import TypeVar
 
 Key = TypeVar("Key")
@@ -20,6 +20,8 @@ _MOST_COUNTS = 48  # more different counts are put together, each at the largest
 _LIKELIEST = 36  # of these are the counts with the largest probability, for to move them up would cost most
 _DEVIATIONS = (*(0.25 * i for i in range(17)), *(4 * 1.1**i for i in range(1, 60)))  # of a law with a large mean
 _LOG_2 = math.log(2)
+_FEW_PAIRS = 4096  # of counts that are summed exactly where their probabilities are short
+_SUM_BITS = 1600  # of a probability in a sum of many counts; what is cut off, 2^-1500 in all, is less than vanishing
 _EVERY = 64  # counts above which sums are put together before they are summed again
 
 
@@ -94,26 +96,70 @@ def _many_successes(trials: int, mean: float) -> Law:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> Law:
-    """The number of marked units among `drawn` of `count`, without replacement; 0 <= marked, drawn <= count."""
+    """The number of marked units among `drawn` of `count`, without replacement; 0 <= marked, drawn <= count.
+
+    Exact, or where the probabilities have too many digits an upper bound in stochastic order: they are rounded down by
+    2^-4096 each, and what is missing goes to the largest count.
+    """
+    weights, one = _marked_among(count, marked, drawn)
+    weights[max(weights)] += one - sum(weights.values())
+    return {h: Fraction(weight, one) for h, weight in weights.items() if weight}
+
+
+def hypergeometric_at_least(count: int, marked: int, drawn: int) -> Law:
+    """The same as a lower bound in stochastic order: what is rounded off goes to the smallest count."""
+    weights, one = _marked_among(count, marked, drawn)
+    weights[min(weights)] += one - sum(weights.values())
+    return {h: Fraction(weight, one) for h, weight in weights.items() if weight}
+
+
+def _marked_among(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
+    """(weight by count, what they are divided by): exact where that is short, otherwise each rounded down."""
     few, many = sorted((marked, drawn))  # the law is the same in both
-    ways = perm(count, few)
-    least, most = max(0, marked + drawn - count), few
-    return {
-        h: Fraction(comb(few, h) * perm(many, h) * perm(count - many, few - h), ways) for h in range(least, most + 1)
-    }
+    least, ways = max(0, marked + drawn - count), comb(count, few)
+    exact = ways.bit_length() <= _MOST_BITS
+    weight = comb(many, least) * comb(count - many, few - least)
+    weights: dict[int, int] = {}
+    for h in range(least, few + 1):
+        rounded = weight if exact else (weight << _MOST_BITS) // ways
+        if rounded or h in {least, few}:  # the ends take what is rounded off
+            weights[h] = rounded
+        # C(many, h) C(count - many, few - h): each weight is a whole number, so that the division leaves nothing.
+        weight = weight * (many - h) * (few - h) // ((h + 1) * (count - many - few + h + 1))
+    return weights, ways if exact else 1 << _MOST_BITS
 
 
 def summed(a: Law, b: Law) -> Law:
     """The sum of two independent counts."""
-    law: Law = {}
-    for x, p in a.items():
-        for y, q in b.items():
-            law[x + y] = law.get(x + y, Fraction(0)) + p * q
-    return law
+    for one, other in ((a, b), (b, a)):
+        if len(one) == 1:
+            ((number, chance),) = one.items()
+            return {number + count: weight if chance == 1 else weight * chance for count, weight in other.items()}
+    (left, of_left), (right, of_right) = _whole(a), _whole(b)
+    total = of_left * of_right
+    return {count: Fraction(weight, total) for count, weight in _convolved(left, right).items()}
+
+
+def _whole(law: Law) -> tuple[dict[int, int], int]:
+    """(weight by count, what they are divided by): sums of whole numbers need no common factors."""
+    one = math.lcm(*(chance.denominator for chance in law.values()))
+    return {count: chance.numerator * (one // chance.denominator) for count, chance in law.items()}, one
+
+
+def _convolved(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
+    """Weights of the sum of two independent counts."""
+    weights: dict[int, int] = {}
+    for x, p in left.items():
+        for y, q in right.items():
+            weights[x + y] = weights.get(x + y, 0) + p * q
+    return weights
 
 
 def times(law: Law, number: int) -> Law:
     """The sum of `number` independent counts with one law."""
+    if len(law) == 1:
+        ((count, chance),) = law.items()
+        return {count * number: chance**number}
     result: Law = {0: Fraction(1)}
     while number:
         number, odd = divmod(number, 2)
@@ -135,9 +181,28 @@ def times_at_most(law: Law, number: int) -> Law:
 
 
 def summed_at_most(a: Law, b: Law) -> Law:
-    """The sum of two independent counts, put together where there are many, in numbers that are not too long."""
-    law = summed(a, b)
-    return shortened(put_together(law) if len(law) > _EVERY else law)
+    """The sum of two independent counts; an upper bound in stochastic order with few counts and few digits."""
+    bits = sum(max(chance.denominator.bit_length() for chance in law.values()) for law in (a, b))
+    if len(a) == 1 or len(b) == 1 or (bits <= _MOST_BITS and len(a) * len(b) <= _FEW_PAIRS):
+        law = summed(a, b)
+        return shortened(put_together(law) if len(law) > _EVERY else law)
+    # Every probability is rounded down, before and after the sum, and what is missing of the total goes to the largest
+    # sum, as if both counts were at their largest: Pr[sum >= j] does not fall for any j.
+    unit = 1 << _SUM_BITS
+    left, right = (
+        {count: chance.numerator * unit // chance.denominator for count, chance in law.items()} for law in (a, b)
+    )
+    law = {
+        count: Fraction(weight >> _SUM_BITS, unit)
+        for count, weight in _convolved(left, right).items()
+        if weight >> _SUM_BITS
+    }
+    total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
+    missing = total - sum(law.values(), start=Fraction(0))
+    if missing:
+        largest = max(a) + max(b)
+        law[largest] = law.get(largest, Fraction(0)) + missing
+    return put_together(law) if len(law) > _EVERY else law
 
 
 def shortened(law: dict[Key, Fraction]) -> dict[Key, Fraction]:

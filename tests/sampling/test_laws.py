@@ -10,8 +10,10 @@ import pytest
 from dpcalc.sampling.laws import (
     binomial,
     hypergeometric,
+    hypergeometric_at_least,
     put_together,
     summed,
+    summed_at_most,
     times,
     times_at_most,
     without_rare,
@@ -141,3 +143,49 @@ def test_sums_of_many_counts_are_bounded_from_above():
     exact, above = tails(times(law, 12)), tails(times_at_most(law, 12))
     assert all(exact[j] <= above.get(j, 0) + Fraction(1, 2**4000) for j in exact)
     assert len(times_at_most(law, 12)) <= 64
+
+
+@pytest.mark.parametrize(
+    ("count", "marked", "drawn"), [(10**9, 300, 999_000_000), (10**9, 999_000_000, 300), (10**6, 400, 400)]
+)
+def test_laws_of_large_groups_lie_on_their_side_of_the_exact_one(count, marked, drawn):
+    """Probabilities of thousands of digits are rounded: the tails of one law up, of the other down, by little."""
+    few, many = sorted((marked, drawn))
+    ways = comb(count, few)
+    exact = [comb(many, h) * comb(count - many, few - h) for h in range(few + 1)]
+    above, below = hypergeometric(count, marked, drawn), hypergeometric_at_least(count, marked, drawn)
+    unit = 2**4096
+    weights = [[int(law.get(h, 0) * unit) for h in range(few + 1)] for law in (above, below)]
+    assert [sum(one) for one in weights] == [unit, unit]  # all are multiples of the unit
+    for j in range(1, few + 1, 7):
+        high, low = (sum(one[j:]) * ways for one in weights)
+        assert low <= sum(exact[j:]) * unit <= high <= low + 1000 * ways
+    assert weights[0][-1] * ways > exact[-1] * unit
+
+
+def test_sums_of_laws_with_unlike_denominators_are_exact():
+    a = {0: Fraction(1, 7), 2: Fraction(3, 7), 5: Fraction(3, 7)}
+    b = {1: Fraction(2, 15), 3: Fraction(1, 3), 4: Fraction(8, 15)}
+    expected = {}
+    for (x, p), (y, q) in product(a.items(), b.items()):
+        expected[x + y] = expected.get(x + y, 0) + p * q
+    assert summed(a, b) == summed(b, a) == expected
+    assert summed({3: Fraction(1, 2)}, a) == {3 + count: chance / 2 for count, chance in a.items()}
+
+
+def test_sums_of_long_probabilities_are_rounded_towards_more():
+    """Also where a law is the part of a mixture: its total is kept."""
+    a = hypergeometric(10**7, 100, 9 * 10**6)
+    b = {count: chance / 3 for count, chance in hypergeometric(10**8, 110, 9 * 10**7).items()}
+    exact = summed(a, b)
+    law = summed_at_most(a, b)
+    assert sum(law.values()) == Fraction(1, 3)
+    assert len(law) <= 64
+    unit = 2**8192  # the exact ones rounded down by less than that: far less than what is moved up
+    lower = {count: chance.numerator * unit // chance.denominator for count, chance in exact.items()}
+    for j in law:
+        tail = sum(chance for count, chance in law.items() if count >= j) * unit
+        assert tail >= sum(weight for count, weight in lower.items() if count >= j)
+    mean = Fraction(sum(count * weight for count, weight in lower.items()), unit)
+    over = sum(count * chance for count, chance in law.items())
+    assert mean < over < mean * Fraction(101, 100)
