@@ -32,7 +32,7 @@ from dpcalc.sampling.company import Company, company_of
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import without_rare
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle
 
 Pair = tuple[Mixture, Mixture]
 
@@ -160,7 +160,7 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
         built = _Stretch(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
         return _World(timed=timed, stretches=(built,))
     rhythms = [level.redraw_every for level in hierarchy.levels]
-    company = company_of(hierarchy, path, clip=clip)
+    company = company_of(hierarchy, path, clip=clip, members=plan.group_size)
     path, company = company.path, replace(company, path=one_pass(company.path))
     if isinstance(phase.mechanism, Shifted):
         return _single_steps(plan, phase, company, path, timed)
@@ -224,9 +224,10 @@ def _passes(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed
     """
     length = steps_of_a_pass(path, Group())
     number, rest = divmod(phase.steps, length) if _passes_alike(path) else (0, 0)
-    # A sum of several clipped vectors, each of which may be empty by chance, is certain only where they are 0.
+    # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
     drawn_below = any(isinstance(level.scheme, Poisson) for level in phase.hierarchy.levels[phase.clip :])
-    pair_of = _silent_pair if length > 1 and phase.clip < plan.unit and drawn_below else _drawn_pair
+    may_be_empty = phase.clip < plan.unit and (drawn_below or not _stays_filled(plan, path, phase.clip))
+    pair_of = _silent_pair if length > 1 and may_be_empty else _drawn_pair
     pair = cache(partial(pair_of, company, plan, ()))
     stretches = [_Stretch(pair=pair, factor=math.sqrt(length), number=number)] if number else []
     ((at, scheme), *others) = ((at, one) for at, one in enumerate(path.schemes) if isinstance(one, Shuffle))
@@ -236,6 +237,36 @@ def _passes(plan: Plan, phase: Phase, company: Company, path: Path, timed: Timed
         begun = replace(company, path=replace(company.path, schemes=tuple(schemes)))
         stretches.append(_Stretch(pair=cache(partial(pair_of, begun, plan, ())), factor=math.sqrt(rest), number=1))
     return _World(timed=timed, stretches=tuple(stretches), whole=length == 1)
+
+
+def _stays_filled(plan: Plan, path: Path, clip: int) -> bool:
+    """Whether in every order of a pass the clipped vectors above the protected units hold a record without them too.
+
+    Args:
+        plan: what is protected, all in one frame.
+        path: the way to the protected units, with its shuffles, below which all drawn units hold records.
+        clip: clipping level, above the protected one.
+    """
+    if plan.adjacency is Adjacency.REPLACE_ONE:
+        return True
+    if plan.adjacency is Adjacency.ADD_REMOVE and path.counts[-1] > plan.group_size:
+        return True  # others are drawn in their place
+    lost = [1] * (plan.unit - 1) + [plan.group_size]
+    levels = list(zip(path.schemes, path.counts, lost, strict=True))[clip:]
+    if plan.adjacency is Adjacency.ADD_REMOVE:
+        levels.pop()
+    return any(_fewest_in_a_step(scheme, count) > removed for scheme, count, removed in levels)
+
+
+def _fewest_in_a_step(scheme: Scheme, count: int) -> int:
+    """Fewest different units of one frame that a step with any of them draws; 0 where that is left to chance."""
+    match scheme:
+        case Shuffle(size=size, drop_last=drop_last):
+            return size if drop_last or not count % size else count % size
+        case Fixed() | All():
+            return scheme.most_drawn(count)
+        case _:
+            return 0
 
 
 def _is_shortened(plan: Plan, phase: Phase) -> bool:

@@ -42,28 +42,34 @@ class Company:
     is_shuffled: bool
 
 
-def company_of(hierarchy: Hierarchy, path: Path, *, clip: int) -> Company:
-    """The company of the unit at the end of a path.
+def company_of(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> Company:
+    """The company of the unit at the end of a path, or of a group of units in the frame of that unit.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
         path: one of its paths.
         clip: clipping level.
+        members: units protected together. Where the units of the frame differ, each contributes as the least of them.
     """
     levels = level_rows(hierarchy)
     certain = _certain(levels, hierarchy, clip)
     rows = _rows_on(hierarchy, path, levels)
     unit = len(rows)
+    alike = [rows[-1]]
+    if members > 1:
+        alike = np.flatnonzero(levels[unit - 1].parent == levels[unit - 1].parent[rows[-1]]).tolist()
     schemes = [level.scheme for level in hierarchy.levels]
     fewest = [int(level.sums(np.ones_like(level.number)).min()) for level in levels]
-    under = _fewest_under(levels, unit, rows[-1])
+    under = _fewest_under(levels, unit, (alike[0], alike[-1] + 1))
     last = max(unit, clip)
     return Company(
         path=_actual(hierarchy, path, levels, rows),
         clip=clip,
         beside=tuple(_least_beside(*step) for step in zip(levels[:unit], certain, rows, strict=False)),
-        own=int(certain[unit - 1][rows[-1]]),
-        parts=_parts(hierarchy.level(unit + 1), levels[unit], certain[unit], rows[-1]) if unit < clip else (),
+        own=int(certain[unit - 1][alike].min()),
+        parts=_parts(hierarchy.level(unit + 1), levels[unit], certain[unit], rows[-1])
+        if unit < clip and len(alike) == 1
+        else (),
         under=tuple(zip(hierarchy.levels[unit:clip], under, strict=False)),
         shown=tuple(
             chance_of_any(zip(schemes[number:], fewest[number:], strict=True)) for number in range(len(levels) + 1)
@@ -134,9 +140,9 @@ def _parts(level: Level, rows: Rows, values: Whole, row: int) -> tuple[int, ...]
     return tuple(found.tolist()) if 0 < found.min() < found.max() else ()
 
 
-def _fewest_under(levels: Sequence[Rows], unit: int, row: int) -> list[int]:
-    """Fewest units under one parent of each level under one unit, at least."""
-    start, stop = row, row + 1
+def _fewest_under(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> list[int]:
+    """Fewest units under one parent of each level under rows of the protected one, the last row excluded."""
+    start, stop = rows
     fewest = []
     for level in levels[unit:]:
         counts = level.sums(np.ones_like(level.number))
