@@ -13,7 +13,7 @@ from dpcalc.config.forms import level_names
 from dpcalc.config.inside import NO_TOML, Part, part_of, put_back
 from dpcalc.config.meaning import contradictions, remarks
 from dpcalc.config.merging import RUN_KEYS, as_set, long_form, runs, without_effect
-from dpcalc.config.nodes import Node, Section, walk, within
+from dpcalc.config.nodes import USER_KEY, Items, Node, Section, walk, within
 from dpcalc.config.references import References, unresolved
 from dpcalc.config.repository import Files, folder_of, stay_inside
 from dpcalc.config.sections import sections
@@ -38,8 +38,8 @@ class Loaded:
         marks: line and column by dotted key.
         tree: the file in its long form, for comparing it with another one.
         files: where the files that it names are.
-        sources: by dotted key where a value comes from that a reference leads to: (the one name of another file, or ""
-            for this one; the dotted path there).
+        sources: by dotted key where a value comes from that a reference or an alias leads to: (the one name of another
+            file, or "" for this one; the dotted path there).
     """
 
     plan: Plan
@@ -174,7 +174,7 @@ def _opened(source: Source, key: str, overrides: Overrides, files: Files) -> _Op
     main = Document(tree=put_back(tree, part.keys, as_set(part.root, changed)), tagged=tagged(flaws))
     references = References(main, files)
     resolved = _resolved(part.root, references)
-    sources = dict(references.ends)
+    sources = _aliases(tree, part.path, source) | references.ends
     root, settings, lost = long_form(resolved, _all_resolved(changed, references))
     strange = tuple(foreign(root))
     if strange:
@@ -207,6 +207,27 @@ def _loaded(source: Source, key: str, overrides: Overrides, files: Files) -> Loa
         files=files,
         sources=opened.sources,
     )
+
+
+def _aliases(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
+    """Values of a config that YAML aliases take from outside of it, in the same file; as `Loaded.sources`.
+
+    An alias is a value that stands where its anchor is, and so in two places of the tree.
+    """
+    inside: dict[str, tuple[int, int]] = {}
+    outside: dict[tuple[int, int], str] = {}
+    waiting = [(tree, False)]
+    while waiting:
+        node, is_foreign = waiting.pop()
+        if isinstance(node, Section):
+            waiting += [(value, is_foreign or key.startswith(USER_KEY)) for key, value in node.entries.items()]
+        elif isinstance(node, Items):
+            waiting += [(item, is_foreign) for item in node.items]
+        elif node.mark.source is source and within(section, node.path) and not is_foreign:
+            inside[node.path] = (node.mark.line, node.mark.column)
+        elif node.mark.source is source:
+            outside.setdefault((node.mark.line, node.mark.column), node.path)
+    return {path: ("", outside[place]) for path, place in inside.items() if place in outside}
 
 
 def _resolved(root: Section, references: References) -> Section:

@@ -343,3 +343,21 @@ def test_a_file_called_as_a_pattern_hides_no_other(dpcalc, tree, name):
     assert ended.code == 1
     assert {name, "configs/real.yaml"} <= findings(ended).keys()
     assert len([path for path in findings(ended) if "*" in path]) == 1
+
+
+ALIASES = {
+    "a section": "train: {{steps: &steps {real}}}\ndpcalc:\n  " + CONFIG.replace("\n", "\n  "),
+    "a section of the user's own": "x-train: {{steps: &steps {real}}}\n" + CONFIG,
+}
+
+
+@pytest.mark.parametrize("text", ALIASES.values(), ids=ALIASES)
+def test_an_alias_is_a_reference(dpcalc, tree, text):
+    tree.write("run.yaml", text.format(real=1000, steps="*steps", budget=2))
+    tree.commit()
+    for real, steps, code in ((1000, "*steps", 0), (1500, "*steps", 0), (3000, "*steps", 1), (3000, "1000", 1)):
+        tree.write("run.yaml", text.format(real=real, steps=steps, budget=2))
+        assert dpcalc("check", "run.yaml", "--base", "HEAD").code == code
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD")
+    assert "training.steps was read from `" in ended.out
+    assert "train.steps` and is now stated here" in ended.out
