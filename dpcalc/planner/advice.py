@@ -58,7 +58,8 @@ def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[N
 
 def _stand_ins(plan: Plan) -> Iterator[Note]:
     """Say why a batch of a fixed size costs more than the same batch drawn by Poisson sampling, where it does."""
-    levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: plan.unit])
+    # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
+    levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
     fixed = next((level for level in levels if isinstance(level.scheme, (Fixed, WithReplacement))), None)
     bounds = [bound for one in alternatives(plan) for bound in one.bounds]
     farthest = max((d for one in bounds for d in (one.shift, *one.distances, *one.distances_swapped)), default=0)

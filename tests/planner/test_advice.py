@@ -91,3 +91,20 @@ def test_without_a_stand_in_there_is_no_such_reason(unit):
     poisson = Poisson(probability=Fraction(1, 20))
     assert not reasons(poisson, poisson, unit=unit)
     assert not reasons(*SHUFFLE, unit=unit)
+
+
+def test_a_fixed_draw_within_the_clipped_vector_is_not_the_reason():
+    levels = (
+        Level(name="user", count=4000, scheme=Poisson(probability=Fraction(1, 100))),
+        Level(name="example", count=5, scheme=Fixed(size=3)),
+    )
+    phase = Phase(
+        name="training",
+        hierarchy=Hierarchy(levels=levels),
+        mechanism=Gaussian(noise_multiplier=1.5),
+        clip=1,
+        steps=200,
+    )
+    notes = evaluate(Plan(phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE, delta=1e-6)).notes
+    assert any("Opacus would print" in note.text for note in notes)
+    assert not any("takes the place" in note.text for note in notes)
