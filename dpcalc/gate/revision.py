@@ -30,6 +30,8 @@ _VARIABLES = {
 }
 # All other variables of git are dropped: GIT_DIR, GIT_INDEX_FILE and the like name another repository than the files'.
 _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
+_MOST_LINKS = 40  # on the way to one file, as many as Linux follows
+_FILES, _LINK = ("100644", "100755"), "120000"  # as git calls them
 _PARTIAL = "clone without `--filter`: dpcalc fetches nothing"
 
 
@@ -132,6 +134,27 @@ class Revision:
             raise Refusal("DPC110", "is no regular file of the repository", "")
         return name, kind, int(size)
 
+    def resolved(self, place: str) -> str:
+        """Return a path with the symbolic links of the revision followed, as far as they stay in the repository."""
+        for _ in range(_MOST_LINKS):
+            if self._mode(place) in _FILES:
+                return place
+            parts = place.split("/")
+            heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+            link = next((head for head in heads if self._mode(head) == _LINK), None)
+            if link is None:
+                return place
+            target = _git(self.root, "cat-file", "blob", f"{self.commit}:{link}").decode(errors="surrogateescape")
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(link), target) + place[len(link) :])
+            if posixpath.isabs(place) or place == ".." or place.startswith("../"):
+                raise Refusal("DPC110", "is a symbolic link that leaves the repository", "")
+        raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
+
+    def _mode(self, place: str) -> str:
+        """Return the kind of what stands at a path, links not followed; "" where nothing does."""
+        told = _git(self.root, "ls-tree", "--full-tree", "-z", self.commit, "--", place)
+        return told.split(b" ")[0].decode(errors="replace")
+
     def _is_named(self, place: str) -> bool:
         """Return whether the revision names a file whose content the clone may lack."""
         words = ("ls-tree", "--full-tree", "-z", self.commit, "--", place)
@@ -157,7 +180,7 @@ class Snapshot:
         place = posixpath.normpath(posixpath.join(base, name))
         if place == ".." or place.startswith("../"):
             raise Refusal("DPC110", "lies outside the repository", "")
-        return place
+        return self.revision.resolved(place)
 
     def content(self, place: str, *, limit: int) -> bytes:
         """As `Files.content`."""

@@ -361,3 +361,23 @@ def test_an_alias_is_a_reference(dpcalc, tree, text):
     ended = dpcalc("check", "run.yaml", "--base", "HEAD")
     assert "training.steps was read from `" in ended.out
     assert "train.steps` and is now stated here" in ended.out
+
+
+def test_links_on_the_way_of_a_reference(dpcalc, tree):
+    tree.write("conf/real/steps.yaml", "steps: 1000\n")
+    tree.write("conf/real/decoy.yaml", "steps: 1000\n")
+    (tree.folder / "conf" / "folder").symlink_to("real")
+    (tree.folder / "conf" / "now.yaml").symlink_to("folder/steps.yaml")
+    tree.write("run.yaml", config(steps='"${conf/now.yaml:steps}"'))
+    tree.commit()
+    assert dpcalc("check", "run.yaml", "--base", "HEAD", "--strict").code == 0
+    Change(tree).link("conf/now.yaml", "folder/decoy.yaml")
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD")
+    assert ended.code == 1
+    said = "read from `conf/real/steps.yaml:steps` and is now read from `conf/real/decoy.yaml:steps`"
+    assert said in ended.out
+    Change(tree).link("conf/now.yaml", "now.yaml")
+    tree.commit()
+    Change(tree).link("conf/now.yaml", "folder/steps.yaml")
+    ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
+    assert ("DPC406", "warning") in findings(ended)["run.yaml"]
