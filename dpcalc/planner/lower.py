@@ -32,12 +32,14 @@ from dpcalc.sampling.company import Company, company_of
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.laws import without_rare
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 Pair = tuple[Mixture, Mixture]
 
 _UNSEEN = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
 _MOST_SUMMED = 32  # draws under one draw above them; more are not looked at
+_LIKELY_COPIES = 64  # of a unit in one draw with replacement, about: more are so rare that they are put together
+_MOST_COPIES = 10_000  # of the protected unit in nested draws; with more, minutes pass over one data set
 
 
 def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | None:
@@ -92,6 +94,9 @@ def _candidates(plan: Plan, protected: Alternative) -> list[tuple[dict[Curve, in
     """Steps of each different data set in each direction, and whether it attains the bound of the protected unit."""
     found: dict[frozenset[tuple[Curve, int]], tuple[dict[Curve, int], bool]] = {}
     phases = releasing_phases(plan)
+    paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
+    if not all(_can_be_written_down(path, lowest) for path, lowest in paths):
+        return []
     worlds = [world for phase in phases if (world := _world(plan, phase, protected)) is not None]
     if len(worlds) < len(phases):
         return []
@@ -177,6 +182,17 @@ def _world(plan: Plan, phase: Phase, protected: Alternative) -> _World | None:
         if length and number
     )
     return _World(timed=timed, stretches=stretches)
+
+
+def _can_be_written_down(path: Path, lowest: int) -> bool:
+    """Whether the exact sums of a data set are few: with nested draws with replacement their number multiplies.
+
+    Args:
+        path: the way to the protected units.
+        lowest: the lowest level that draws clipped vectors.
+    """
+    sizes = (scheme.size for scheme in path.schemes[:lowest] if isinstance(scheme, WithReplacement))
+    return math.prod(min(size, _LIKELY_COPIES) for size in sizes) <= _MOST_COPIES
 
 
 def _lowest_random(hierarchy: Hierarchy, company: Company) -> int:

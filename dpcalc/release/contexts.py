@@ -112,7 +112,10 @@ def _fewer(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
     told = sorted((context for context in law if context), key=lambda one: (sum(m * c for m, c in one), one))
     if len(told) <= _MOST_CONTEXTS:
         return shortened(law)
-    likely = set(sorted(told, key=law.__getitem__, reverse=True)[: _MOST_CONTEXTS // 2])
+    rounded = {
+        context: float(law[context]) for context in told
+    }  # which are the likeliest is a matter of tightness only
+    likely = set(sorted(told, key=rounded.__getitem__, reverse=True)[: _MOST_CONTEXTS // 2])
     rest = [context for context in told if context not in likely]
     found = {context: law[context] for context in law if not context or context in likely}
     width = -(-len(rest) // (_MOST_CONTEXTS // 2))

@@ -173,14 +173,16 @@ def _fewer(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Pa
     told = [(float(chance), chance, one) for chance, one in parts if isinstance(one, StepBound)]
     if len(told) <= _MOST_PARTS or len(told) < len(parts):
         return parts
-    told.sort(key=lambda part: (part[2].shift, float(part[2].inclusion)))
+    # Probabilities may have thousands of digits, and are those of a few contexts: each is rounded once.
+    nearest = {id(exact): float(exact) for exact in {id(one.inclusion): one.inclusion for _, _, one in told}.values()}
+    told.sort(key=lambda part: (part[2].shift, nearest[id(part[2].inclusion)]))
     likely = sorted((rounded for rounded, _, _ in told), reverse=True)[_MOST_PARTS // 2]
     rest = [(chance, one) for rounded, chance, one in told if rounded <= likely]
     found: list[tuple[Fraction, Part]] = [(chance, one) for rounded, chance, one in told if rounded > likely]
     width = -(-len(rest) // (_MOST_PARTS // 2))
     for start in range(0, len(rest), width):
         some = rest[start : start + width]
-        inclusion = min(Fraction(1), Fraction(math.nextafter(max(float(one.inclusion) for _, one in some), 2.0)))
+        inclusion = min(Fraction(1), Fraction(math.nextafter(max(nearest[id(one.inclusion)] for _, one in some), 2.0)))
         largest = some[-1][1]  # of the shifts, and of the distances, which are multiples of it
         chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in some), _UNIT)
         found.append((chance, replace(largest, inclusion=inclusion, missed=(1 - inclusion,))))

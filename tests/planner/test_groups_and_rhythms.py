@@ -18,6 +18,7 @@ from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare
 from dpcalc.planner.evaluate import evaluate, guarantee
+from dpcalc.planner.lower import _candidates
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published_groups import GROUP_MIXTURE
 from dpcalc.planner.releases import alternatives, releases
@@ -128,6 +129,13 @@ def test_groups_without_room_are_refused():
         alternatives(plan((3, All()), (2, All()), unit=2, group=7))
     with pytest.raises(UnsupportedError, match="at most 12"):
         alternatives(plan((30, WithReplacement(size=3)), (20, All()), unit=2, clip=2, group=13))
+
+
+def test_lower_bounds_of_large_nested_draws_with_replacement_are_left_out():
+    """Their exact sums multiply level after level: minutes for three levels of 500 draws."""
+    for size, is_known in ((2, True), (22, False)):
+        nested = plan(*[(1000, WithReplacement(size=size))] * 3, unit=3, clip=3, adjacency=Adjacency.REPLACE_ONE)
+        assert bool(_candidates(nested, alternatives(nested)[0])) == is_known
 
 
 def test_a_held_draw_is_one_draw_with_distances_times_the_root_of_its_length():
