@@ -44,6 +44,7 @@ WIDEST = 1.5 * WORST_WIDTH  # that does not
 RELATIVE_WIDTH = 1.2e-5  # aim for the width of the interval around epsilon
 ROUGH_WIDTH = 1e-4  # where it only decides whether something else costs more
 MANY_WIDER = 16.0  # times that for many different steps, among which it is shared
+_FEW_STEPS = 4  # different steps for which a lower end alone is as sharp as an upper one: each step of it is swept
 _COARSER, _COARSER_ATTEMPTS = 4.0, 4  # factor on the budget of what does not fit in memory, and how often
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
 _ATTEMPTS = 12  # at finding out how small delta is
@@ -88,6 +89,9 @@ def _on_lattices(
     counts: dict[Curve, int], delta: float, sides: tuple[Side, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
     """Certified ends of epsilon of one direction, for steps of any kind, about as far apart as asked."""
+    if UPPER not in sides:
+        # Rounding down many steps costs several times the upper end; it only tells how far that is from the truth.
+        width *= min(max(len(counts) / _FEW_STEPS, 1.0), MANY_WIDER)
     neglect = NEGLECTED * delta / segment_ends(counts.items())
     kept = delta * (1 - NEGLECTED)
     best = best_epsilon(counts, delta=kept, neglect=neglect)

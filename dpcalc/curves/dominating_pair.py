@@ -13,6 +13,8 @@ from dpcalc.errors import InputError
 
 Array = NDArray[np.float64]
 
+_MOST_EXPONENTS = 1 << 22  # of components at points held at once: 32 MB an array, of which there are a few
+
 
 class LossCurve(Protocol):
     """What an accountant needs of one step in one direction; hashable, equal for equal steps.
@@ -145,6 +147,10 @@ class MixturePair(LossCurve):
         Returns:
             (log P(y), log P(y)/Q(y)), natural logarithms, both of the shape of `y`.
         """
+        if y.size * len(self.centers) > _MOST_EXPONENTS and y.size > 1:
+            halves = [self.log_density_and_loss(half) for half in np.array_split(y.ravel(), 2)]
+            log_p, loss = (np.concatenate([half[i] for half in halves]).reshape(y.shape) for i in (0, 1))
+            return log_p, loss
         exponents = [(c * y - c * c / 2) / self.deviation**2 for c in self.centers]
         log_p, _ = _scaled_sum(exponents, self.weights_p)
         log_q, top = _scaled_sum(exponents, self.weights_q)

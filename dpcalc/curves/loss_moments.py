@@ -16,11 +16,13 @@ from dpcalc.curves.dominating_pair import LossCurve, Segment
 from dpcalc.curves.held import Held, HeldMoments, LogMoments
 from dpcalc.curves.local_scale import rough_points, scales, subdivided
 from dpcalc.curves.rdp_curve import RdpCurve
-from dpcalc.errors import ConvergenceError
+from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.numerics.quadrature import panels_between
 
 Array = NDArray[np.float64]
 _MOST_PANELS = 200_000
+_MANY_CENTERS = 256  # of a mixture; upper bounds have fewer, so that only the lower bound of a data set is given up
+_MOST_DENSITIES = 1 << 24  # of components at nodes, about 2 s
 _GAP = 4  # rough points without mass between places that are integrated on their own
 _MOST_AT_ONCE = 2**18  # values of an array over orders and nodes: 2 MB each, of which ten are alive at once
 _ROUND_OFF = 1e-15
@@ -272,6 +274,8 @@ def _segment_nodes(segment: Segment, max_order: float, neglect: float, frequency
     edges = [_refined(segment, subdivided(run, one), frequency) for run, one in zip(runs, parts, strict=True)]
     panels = [panels_between(one, order=8) for one in edges]
     y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
+    if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MOST_DENSITIES:
+        raise TooLargeError(f"quadrature: expected at most {_MOST_DENSITIES} densities, needs more; use rdp")
     log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + log_weight
     keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE

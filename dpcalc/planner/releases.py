@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dpcalc.accountants.conversion import best_epsilon
+from dpcalc.accountants.conversion import trimmed_epsilon
 from dpcalc.adjacency import Adjacency
 from dpcalc.errors import UnsupportedError
 from dpcalc.mechanisms.ensemble import Ensemble
@@ -127,7 +127,12 @@ def inclusion(plan: Plan, phase: Phase) -> Fraction:
 
 def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
     """The phases that can draw the protected unit at all."""
-    return tuple(p for p in plan.phases if p.steps and p.hierarchy.inclusion(plan.unit))
+    return tuple(phase for phase in plan.phases if _releases(plan, phase))
+
+
+def _releases(plan: Plan, phase: Phase) -> bool:
+    """Return whether a phase can draw the protected unit; no product of probabilities that may have 1000 digits."""
+    return phase.steps > 0 and all(level.rate > 0 for level in phase.hierarchy.levels[: plan.unit])
 
 
 def is_noiseless(plan: Plan) -> bool:
@@ -151,7 +156,7 @@ def releases(plan: Plan) -> WorstOf:
         both = [
             _release(plan, one, place, timed)
             for place, timed in enumerate(chosen(plan, one))
-            if plan.phases[place] in releasing_phases(plan)
+            if _releases(plan, plan.phases[place])
         ]
         found[one.named(FORWARD)] = Sequence(nodes=tuple(ahead for ahead, _ in both))
         found[one.named(BACKWARD)] = Sequence(nodes=tuple(back for _, back in both))
@@ -227,7 +232,7 @@ def _cheapest(choices: tuple[Timed, ...], phase: Phase, delta: float) -> Timed:
 
     def cost(timed: Timed) -> float:
         counts = [step_counts(release) for release in _noisy(phase, timed)]
-        return max((best_epsilon(one, delta=delta).value for one in counts if one), default=0.0)
+        return max((trimmed_epsilon(one, delta=delta).value for one in counts if one), default=0.0)
 
     return min(choices, key=cost)
 

@@ -102,8 +102,9 @@ def unsampled_epsilon(plan: Plan) -> float:
     if is_noiseless(plan):
         return math.inf
     found: dict[str, Release] = {}
+    releasing = releasing_phases(plan)
     for one in alternatives(plan):
-        pairs = [_known(plan, one, place) for place, phase in enumerate(plan.phases) if phase in releasing_phases(plan)]
+        pairs = [_known(plan, one, place) for place, phase in enumerate(plan.phases) if phase in releasing]
         found[one.named(FORWARD)] = Sequence(nodes=tuple(ahead for ahead, _ in pairs))
         found[one.named(BACKWARD)] = Sequence(nodes=tuple(back for _, back in pairs))
     return worst(WorstOf(releases=found), auto, delta=plan.delta)[0].epsilon
