@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from dpcalc.curves.atoms import Atoms
 from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.curves.large_losses import set_terms
 from dpcalc.curves.loss_moments import Curve
 from dpcalc.curves.privacy_profile import GluedProfile, half_line_terms
 from dpcalc.numerics.normal import log_below_exactly, mills_ratio
@@ -128,6 +129,40 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
             return None
 
 
+def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
+    """One certified end of delta of a single step under Gaussian noise, without a lattice.
+
+    Args:
+        counts: one direction.
+        epsilon: >= 0.
+        sign: +1 for an upper end, -1 for a lower end.
+
+    Returns:
+        delta in [0, 1]; None for several steps, for other noise, for the upper end of mixtures whose largest losses may
+        be anywhere on the line, or where round-off matters.
+    """
+    ((curve, count), *more) = counts.items()
+    if more or count > 1:
+        return None
+    match curve:
+        case GluedProfile():
+            terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
+        case MixturePair() if sign < 0:
+            terms = set_terms(curve, epsilon)
+        case _:
+            return None
+    value, error = math.fsum(terms), 2 * _error_of(terms, epsilon)
+    if terms and error > _WORST * value:
+        return None
+    return min(1.0, max(0.0, value + sign * error))
+
+
+def _error_of(terms: list[float], epsilon: float) -> float:
+    """A bound on the round-off of probabilities that are summed."""
+    error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
+    return error + _UNDERFLOWN * len(terms)
+
+
 def _one_step_of_atoms(curve: Atoms, delta: float, sign: int) -> float | None:
     """The same for finitely many losses, whose profile is read from above by a share of so much for each of them."""
     if sign > 0:
@@ -140,8 +175,7 @@ def _one_step_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float
     """The same for (K) under Gaussian noise."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
-    error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
-    error += _UNDERFLOWN * len(terms)
+    error = _error_of(terms, epsilon)
     if error > _WORST * delta:
         return None
     epsilon = curve.epsilon(delta - sign * 2 * error)

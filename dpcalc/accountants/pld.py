@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpcalc.accountants.answer import Answer
 from dpcalc.accountants.close_up import NEGLECTED, ROUNDED, end_close_up
-from dpcalc.accountants.closed_form import closed_form, gaussian_delta
+from dpcalc.accountants.closed_form import closed_form, gaussian_delta, one_step_delta
 from dpcalc.accountants.composed_loss import (
     LOWER,
     UPPER,
@@ -149,10 +149,11 @@ def delta_interval(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Sid
     """Certified ends of delta of one direction at an epsilon >= 0; as `interval` otherwise."""
     if not counts:
         return tuple(0.0 for _ in sides)
-    known = [gaussian_delta(counts, epsilon=epsilon, sign=side.sign) for side in sides]
-    exact = tuple(end for end in known if end is not None)
-    if len(exact) == len(sides):
-        return exact
+    for form in (gaussian_delta, one_step_delta):
+        known = [form(counts, epsilon=epsilon, sign=side.sign) for side in sides]
+        exact = tuple(end for end in known if end is not None)
+        if len(exact) == len(sides):
+            return exact
     rough, infinite = best_delta(counts, epsilon=epsilon).value, infinite_mass(counts.items())
     if rough < _TINY:
         return tuple(_TINY if side is UPPER else 0.0 for side in sides)
@@ -171,21 +172,28 @@ def _delta_end(counts: dict[Curve, int], epsilon: float, rough: float, side: Sid
             end = max(best.value - infinite, 1e-16 * infinite) + neglected
             continue
         tilt = min(best.order, STEEPEST / max(epsilon, 1e-300))
-        # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
-        # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
-        fineness = Fineness(tilt=tilt, budget=1e-4, neglect=neglect, precision=doubles)
-        finer = replace(fineness, budget=1e-4 * min(1.0, 50 * tilt * (tilt + 1)))
-        try:
-            (composed,) = composed_loss(counts, best.moments, finer, (side,))
-        except ConvergenceError:
-            if finer == fineness:
-                raise
-            (composed,) = composed_loss(counts, best.moments, fineness, (side,))
+        composed = _under_any_tilt(counts, best.moments, tilt, neglect, side)
         found = divergence(composed, epsilon, side)
         if found > (0.01 * end if side is UPPER else 0.0):
             return min(end, found + neglected) if side is UPPER else found
         end = 0.01 * end + neglected
     return max(end, _TINY) if side is UPPER else 0.0
+
+
+def _under_any_tilt(counts: dict[Curve, int], moments: Moments, tilt: float, neglect: float, side: Side) -> Composed:
+    """The composed loss, fine enough for delta also where the tilt is next to 0.
+
+    Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
+    rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
+    """
+    fineness = Fineness(tilt=tilt, budget=1e-4, neglect=neglect, precision=doubles)
+    finer = replace(fineness, budget=1e-4 * min(1.0, 50 * tilt * (tilt + 1)))
+    try:
+        return composed_loss(counts, moments, finer, (side,))[0]
+    except ConvergenceError:
+        if finer == fineness:
+            raise
+        return composed_loss(counts, moments, fineness, (side,))[0]
 
 
 def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> Array:
@@ -208,8 +216,7 @@ def delta_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> 
     neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinite, 1e-40), 1.0)
     neglect = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=around, neglect=neglect)
-    fineness = Fineness(tilt=best.order, budget=1e-4, neglect=neglect, precision=doubles)
-    ((pmf, slack),) = composed_loss(counts, best.moments, fineness, (UPPER,))
+    pmf, slack = _under_any_tilt(counts, best.moments, best.order, neglect, UPPER)
     losses, plain, _ = untilted(pmf, UPPER, slack)
     base = float(epsilons.min())
     losses, plain = losses[losses > base], plain[losses > base]

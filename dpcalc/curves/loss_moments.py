@@ -146,7 +146,7 @@ class LossMoments:
         """K(z) and K'(z) of a few orders."""
         z = orders[:, None]
         raised = self.log_mass + z * self.loss
-        top = np.maximum(raised.max(axis=1, keepdims=True), 0.0)
+        top = raised.max(axis=1, keepdims=True, initial=0.0)
         tilted, mass, other = (np.exp(x - top) for x in (raised, self.log_mass, self.log_mass - self.loss))
         grown = _grown(z * self.loss, mass, tilted)
         small = np.maximum(z, 1.0) * np.abs(self.loss) < 0.5
@@ -164,7 +164,7 @@ class LossMoments:
     def tilted_moments(self, order: float) -> tuple[float, float]:
         """Variance and fourth cumulant of the loss tilted by e^{order L}."""
         raised = self.log_mass + order * self.loss
-        weights = np.exp(raised - max(float(raised.max()), 0.0))
+        weights = np.exp(raised - float(raised.max(initial=0.0)))
         weights /= weights.sum()
         away = self.loss - float((weights * self.loss).sum())
         variance = float((weights * away**2).sum())
@@ -182,7 +182,7 @@ class LossMoments:
             K, shape (count,); the branch of the logarithm does not matter, only e^{nK} is used.
         """
         raised = self.log_mass + real * self.loss
-        top = max(float(raised.max()), 0.0)
+        top = float(raised.max(initial=0.0))
         kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + top
         loss, log_mass, raised = self.loss[kept], self.log_mass[kept], raised[kept]
         tilted, mass, other = (np.exp(x - top) for x in (raised, log_mass, log_mass - loss))

@@ -12,9 +12,11 @@ import numpy as np
 
 from dpcalc.accountants.conversion import composed_moments
 from dpcalc.accountants.pld import LOWER, delta_interval, interval
+from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
 from dpcalc.adjacency import Adjacency
 from dpcalc.curves.dominating_pair import MixturePair
 from dpcalc.curves.loss_moments import Curve
+from dpcalc.errors import UnsupportedError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Shifted
 from dpcalc.planner.deciding import deciding
@@ -37,6 +39,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithRe
 Pair = tuple[Mixture, Mixture]
 
 _UNSEEN = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
+_NO_ANSWER = (ArithmeticError, UnsupportedError, MemoryError)
 _MOST_SUMMED = 32  # draws under one draw above them; more are not looked at
 _LIKELY_COPIES = 64  # of a unit in one draw with replacement, about: more are so rare that they are put together
 _MOST_COPIES = 10_000  # of the protected unit in nested draws; with more, minutes pass over one data set
@@ -62,14 +65,29 @@ def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | No
     if worst is None:
         return None
     counts, tight = worst
-    (value,) = interval(counts, delta=plan.delta, sides=(LOWER,))
-    return value, tight
+    try:
+        (value,) = interval(counts, delta=plan.delta, sides=(LOWER,))
+    except _NO_ANSWER:
+        value = two_outcome_epsilon(counts, delta=plan.delta)
+        if not value:
+            raise
+        return value, False
+    return (value, tight) if value else (two_outcome_epsilon(counts, delta=plan.delta), tight)
 
 
 def delta_lower(plan: Plan, *, epsilon: float, direction: str = "") -> float:
     """A certified lower end of delta at an epsilon for the worst data set that is known; the plan is not noiseless."""
     worst = _worst_data_set(plan, direction) if _is_noise(plan) and releasing_phases(plan) else None
-    return 0.0 if worst is None else delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))[0]
+    if worst is None:
+        return 0.0
+    try:
+        (value,) = delta_interval(worst[0], epsilon=epsilon, sides=(LOWER,))
+    except _NO_ANSWER:
+        value = two_outcome_delta(worst[0], epsilon=epsilon)
+        if not value:
+            raise
+        return value
+    return max(value, two_outcome_delta(worst[0], epsilon=epsilon))
 
 
 def _is_noise(plan: Plan) -> bool:

@@ -9,10 +9,11 @@ import pytest
 from dpcalc.accountants.closed_form import zero_epsilon
 from dpcalc.accountants.costliest import costliest
 from dpcalc.accountants.inversion import inversion, largest_inversion
-from dpcalc.accountants.pld import LOWER, UPPER, interval, rough_end
+from dpcalc.accountants.pld import LOWER, UPPER, delta_interval, interval, rough_end
 from dpcalc.adjacency import Adjacency
 from dpcalc.mechanisms import Gaussian
 from dpcalc.planner.goals import EpsilonGoal
+from dpcalc.planner.lower import delta_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.releases import releases
 from dpcalc.planner.solve import solve
@@ -115,3 +116,33 @@ def test_alternatives_that_are_the_same_are_worked_out_once():
         "a",
     )
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.319, 1.0, 8.0])
+@pytest.mark.parametrize("rate", ["2.305e-6", "0.001", "0.3", "0.999"])
+def test_delta_of_one_step(rate, noise):
+    """The profile of one Poisson draw in 60 digits; at 2.305e-6, .319 and 7.9e-5 it was once [1.16e-6, 2.02e-6]."""
+    plan = plan_of(rate, noise, 1)
+    (there,) = [counts for counts in directions(plan).values() if max(next(iter(counts)).own.weights_q) == 1]
+    for epsilon in (0.0, 7.9e-5, 0.1, 3.0, 30.0):
+        with mpmath.workdps(60):
+            exact = drawn_delta(mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator, noise, epsilon)
+        (upper,) = delta_interval(there, epsilon=epsilon, sides=(UPPER,))
+        assert upper >= exact
+        lower = delta_lower(plan, epsilon=epsilon)
+        assert lower <= max(exact, undrawn_delta(rate, noise, epsilon))
+        assert exact < 1e-290 or (upper <= exact * (1 + 1e-5) and lower >= exact * (1 - 1e-5))
+
+
+def drawn_delta(rate, noise, epsilon):
+    """(1 - q) N(0, s) + q N(1, s) against N(0, s): beyond the point where the ratio is e^epsilon."""
+    noise, epsilon = mpmath.mpf(noise), mpmath.mpf(epsilon)
+    y = noise**2 * mpmath.log((mpmath.expm1(epsilon) + rate) / rate) + mpmath.mpf(1) / 2
+    far, near = (mpmath.erfc(x / noise / mpmath.sqrt(2)) / 2 for x in (y, y - 1))
+    return rate * near + (1 - rate) * far - mpmath.exp(epsilon) * far
+
+
+def undrawn_delta(rate, noise, epsilon):
+    """N(0, s) against the mixture; at most q times its total variation, and 0 from -log(1 - q) on."""
+    rate = Fraction(rate)
+    return 0.0 if epsilon >= -math.log1p(-rate) else float(total_variation(float(rate), noise)) * (1 + 1e-12)

@@ -1,12 +1,14 @@
 """RDP and moments against closed forms and the oracles' own moments; basic and advanced from the text."""
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
 from oracles.conditioning import exact_epsilon
+from oracles.exact_gaussian import exact_delta
 from oracles.exact_gaussian import exact_epsilon as gaussian_epsilon
 from oracles.inversion import Composition, log_peak
 from oracles.numerics_problems import generator, random_problem
@@ -14,9 +16,11 @@ from scipy.optimize import minimize_scalar
 
 from dpcalc.accountants.advanced import advanced
 from dpcalc.accountants.basic import basic
+from dpcalc.accountants.conversion import best_delta, trimmed_epsilon
 from dpcalc.accountants.moments import moments
+from dpcalc.accountants.pld import LOWER, UPPER, delta_interval
 from dpcalc.accountants.rdp import rdp, rdp_classic
-from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.curves.dominating_pair import LossCurve, MixturePair, Segment
 from dpcalc.curves.privacy_profile import GluedProfile
 
 ONE = Fraction(1)
@@ -159,3 +163,31 @@ def test_advanced_takes_the_best_split_of_delta(sigma, steps, delta):
 def test_advanced_of_the_published_example():
     answer = advanced({glued_flat(Fraction(1, 100), 4.0): 10_000}, delta=1e-5)
     assert answer.epsilon == pytest.approx(16.844, abs=5e-4)
+
+
+@dataclass(frozen=True)
+class Rarely(LossCurve):
+    """A step that with a probability is one of N(0, 1) against N(1, 1), as everybody sees, and else has no loss."""
+
+    rate: float
+
+    @property
+    def segments(self):
+        return (Segment(pair=flat(1, 1.0), high=math.inf, max_loss=math.inf, weight=self.rate),)
+
+    @property
+    def at_zero(self):
+        return 1 - self.rate
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_step_that_is_left_out_as_a_whole_has_no_moments(steps):
+    """What is rarer than what may be left out has no nodes: once "zero-size array to reduction operation maximum"."""
+    curve = Rarely(1e-14)
+    assert 0 <= best_delta({curve: steps}, epsilon=0.5, neglect=1e-10).value <= 1e-10
+    assert trimmed_epsilon({curve: steps}, delta=1e-3).value < 1e-9
+    with mpmath.workdps(30):
+        exact = float(steps * exact_delta(mpmath.mpf(1), mpmath.mpf(0.5)) * 1e-14)  # two of them are next to impossible
+    lower, upper = (delta_interval({curve: steps}, epsilon=0.5, sides=(side,))[0] for side in (LOWER, UPPER))
+    assert lower <= exact * (1 + 1e-9)
+    assert exact * (1 - 1e-9) <= upper <= 1e-3

@@ -1,0 +1,214 @@
+"""Lower bounds on epsilon and delta without a composition, by reporting of a run only whether rare events happened.
+
+Each step reports whether its output falls into a set E_i of large losses, and the run whether that happened in at least
+k steps. That is post-processing of the run, so that its two outcomes obey P(A) <= e^epsilon Q(A) + delta. With p_i, q_i
+the masses of E_i in one of T_i steps, P(A) = 1 - prod (1 - p_i)^T_i for k = 1, and for other k Chernoff's bounds hold
+on P(A) from below and on Q(A) from above (Hoeffding 1963, theorem 1, with the mean of the probabilities). A set may be
+any union of cells; cells are ranked by their ratio of masses.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.curves.atoms import Atoms
+from dpcalc.curves.dominating_pair import MixturePair
+from dpcalc.curves.large_losses import points_around
+from dpcalc.curves.loss_moments import Curve
+from dpcalc.numerics.log_sums import log1m_exp, log_cumulative
+from dpcalc.numerics.normal import ACCURACY, log_below
+
+Array = NDArray[np.float64]
+
+_UNIT = 2.0**-53
+_SETS = 48  # sets of one step that are tried, of each sort
+_LIKELY = np.concatenate([np.log(np.linspace(0.4, 0.98, 24)), np.log1p(-np.geomspace(1e-2, 1e-9, 24))])
+_RAREST = -40.0  # log of the smallest mass that a set aims at
+_MARGIN = 1e-12  # relative, for the few operations on probabilities
+_BELOW_MEAN = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])  # deviations below the mean number at which k is tried
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """Sets of cells of one step, from the cell of the largest loss on.
+
+    Attributes:
+        ratios: log of the ratio of masses of the cell that a set adds, falling, shape (n,).
+        log_p: log of the P mass of each set, a lower bound, shape (n,).
+        log_q: log of its Q mass, an upper bound, shape (n,).
+    """
+
+    ratios: Array
+    log_p: Array
+    log_q: Array
+
+    def above(self, thresholds: Array) -> tuple[Array, Array]:
+        """(log P, log Q) of the cells whose ratio is above each threshold; -inf where there is none."""
+        number = np.searchsorted(-self.ratios, -thresholds, side="left")
+        return tuple(np.append(-np.inf, one)[number] for one in (self.log_p, self.log_q))  # type: ignore[return-value]
+
+    @property
+    def thresholds(self) -> Array:
+        """Thresholds that give sets of all P masses, and thresholds of all sizes: with little noise masses leap."""
+        aims = np.concatenate([np.linspace(_RAREST, -1.0, _SETS), _LIKELY])
+        places = np.searchsorted(self.log_p, np.minimum(aims, self.log_p[-1]))
+        at_masses = self.ratios[np.minimum(places, self.ratios.size - 1)]
+        largest = float(self.ratios[np.isfinite(self.ratios)].max(initial=1.0))
+        return np.append(at_masses - 1e-9, np.geomspace(1e-3, max(largest, 1.0), _SETS))
+
+
+def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
+    """Return a certified lower bound on epsilon of one direction; 0 where nothing is known.
+
+    Args:
+        counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
+        delta: in (0, 1).
+    """
+    best = 0.0
+    for p, log_q in _outcomes(counts):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            epsilon = np.log(np.maximum(p - delta, 0.0)) - log_q
+        known = p > delta * (1 + _MARGIN)
+        if known.any():
+            best = max(best, float(epsilon[known].max()) * (1 - _MARGIN) - _MARGIN)
+    return best
+
+
+def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
+    """Return a certified lower bound on delta of one direction at an epsilon >= 0; 0 where nothing is known."""
+    best = 0.0
+    for p, log_q in _outcomes(counts):
+        found = p - np.exp(np.minimum(epsilon + log_q, 1.0)) * (1 + _MARGIN) - _UNIT
+        best = max(best, float(found.max()))
+    return best
+
+
+def _outcomes(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
+    """(P, a lower bound; log Q, an upper bound) of events of the whole run, in arrays of one shape."""
+    known = [(sets, count) for curve, count in counts.items() if (sets := _sets_of(curve)) is not None]
+    if not known:
+        return
+    thresholds = np.unique(np.concatenate([sets.thresholds for sets, _ in known]))
+    masses = [(*sets.above(thresholds), count) for sets, count in known]
+    yield _at_least_one(masses)
+    yield _at_least_some(masses)
+
+
+def _at_least_one(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
+    """The event that some step falls into its set."""
+    with np.errstate(divide="ignore"):
+        none_p, none_q = (
+            sum((one[2] * np.log1p(-np.exp(np.minimum(one[side], 0.0))) for one in masses), np.zeros(1))
+            for side in (0, 1)
+        )
+        p = -np.expm1(none_p * (1 - _MARGIN)) * (1 - _MARGIN)
+        union = np.logaddexp.reduce([log_q + math.log(count) for _, log_q, count in masses], axis=0)
+        log_q = np.minimum(union, np.where(none_q < -1e-6, np.log(-np.expm1(none_q * (1 + _MARGIN))), np.inf))
+    return p, _raised(log_q)
+
+
+def _at_least_some(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
+    """The event that at least k steps fall into their sets, for some k below the mean number of them in P."""
+    total = float(sum(count for _, _, count in masses))
+    with np.errstate(divide="ignore"):
+        p = np.minimum(sum((count / total * np.exp(log_p) for log_p, _, count in masses), np.zeros(1)), 1.0)
+        log_q = np.logaddexp.reduce([log_q + math.log(count / total) for _, log_q, count in masses], axis=0)
+    mean, deviation = (total * p)[:, None], np.sqrt(total * p * (1 - p))[:, None]
+    k = np.clip(np.ceil(mean - _BELOW_MEAN * deviation), 1.0, total)
+    with np.errstate(divide="ignore"):
+        log_p = np.log(p)[:, None] - _MARGIN
+    fewer, least_fewer = _divergence((k - 1) / total, log_p)
+    more, least_more = _divergence(k / total, _raised(log_q)[:, None])
+    happens = np.where(k - 1 < mean, -np.expm1(-total * np.maximum(fewer - least_fewer, 0.0)), 0.0)
+    rare = np.where(np.log(k / total) > log_q[:, None], -total * np.maximum(more - least_more, 0.0), 0.0)
+    return np.maximum(happens * (1 - _MARGIN) - _UNIT, 0.0), _raised(rare)
+
+
+def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
+    """(Kullback-Leibler divergence of two coins, a bound on its round-off); `log_chance` is of the second."""
+    chance = np.exp(np.minimum(log_chance, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heads = [np.where(share > 0, share * one, 0.0) for one in (np.log(share), -log_chance)]
+        tails = [np.where(share < 1, (1 - share) * one, 0.0) for one in (np.log1p(-share), -np.log1p(-chance))]
+    terms = [*heads, *tails]
+    found, sizes = (
+        np.sum(terms, axis=0),
+        np.sum([np.where(np.isfinite(one), np.abs(one), 0.0) for one in terms], axis=0),
+    )
+    error = 32 * _UNIT * (1 + sizes)
+    return np.where(np.isnan(found), 0.0, found), error
+
+
+def _raised(log_q: Array) -> Array:
+    """Log of an upper bound, larger by more than it was rounded."""
+    known = np.isfinite(log_q)
+    finite = np.where(known, log_q, 0.0)
+    return np.where(known, np.minimum(finite + _MARGIN * (1 + np.abs(finite)), 0.0), log_q)
+
+
+def _sets_of(curve: Curve) -> _Sets | None:
+    """The sets of one step; None where nothing is known of it."""
+    return _sets(curve) if isinstance(curve, MixturePair | Atoms) else None
+
+
+@lru_cache(maxsize=64)
+def _sets(curve: MixturePair | Atoms) -> _Sets | None:
+    """The same for a step of one of the kinds that are known."""
+    cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
+    if cells is None:
+        return None
+    log_p, log_q = (one[np.isfinite(cells[0])] for one in cells)
+    if not log_p.size:
+        return None
+    order = np.argsort(log_q - log_p, kind="stable")
+    log_p, log_q = log_p[order], log_q[order]
+    rounded = 8 * _UNIT * (log_p.size + 8)
+    sums_p, sums_q = (log_cumulative(one) for one in (log_p, log_q))
+    lower, upper = (rounded * (1 + np.where(np.isfinite(one), np.abs(one), 0.0)) for one in (sums_p, sums_q))
+    return _Sets(log_p - log_q, np.minimum(sums_p - lower, 0.0), np.minimum(sums_q + upper, 0.0))
+
+
+def _atom_cells(curve: Atoms) -> tuple[Array, Array]:
+    """(log P, log Q) of each loss, the one lowered and the other raised by what is rounded."""
+    losses, log_p = np.array(curve.losses), np.array(curve.log_masses)
+    with np.errstate(divide="ignore"):
+        infinite = np.log(np.array([curve.infinite]))
+    error = 1e-15 * (1 + np.abs(losses) + np.abs(log_p))
+    return np.append(log_p - error, infinite - _MARGIN), np.append(log_p - losses + error, -np.inf)
+
+
+def _mixture_cells(pair: MixturePair) -> tuple[Array, Array] | None:
+    """(log P from below, log Q from above) of the cells of a line; None for more cells than can be looked at."""
+    ends = points_around(pair)
+    if ends is None:
+        return None
+    log_p = log_q = np.full(ends.size + 1, -np.inf)
+    for center, p, q in zip(pair.centers, pair.weights_p, pair.weights_q, strict=True):
+        lower, upper = _normal_cells((ends - center) / pair.deviation)
+        log_p = np.logaddexp(log_p, math.log(p) + lower) if p else log_p
+        log_q = np.logaddexp(log_q, math.log(q) + upper) if q else log_q
+    rounded = 8 * _UNIT * (len(pair.centers) + 8)
+    down, up = (rounded * (1 + np.where(np.isfinite(one), np.abs(one), 0.0)) for one in (log_p, log_q))
+    return log_p - down, log_q + up
+
+
+def _normal_cells(ends: Array) -> tuple[Array, Array]:
+    """Log masses of a standard normal variable in the cells between rising ends, from below and from above."""
+    x = np.concatenate([[-np.inf], ends, [np.inf]])
+    low, high = np.where(x[:-1] > 0, -x[1:], x[:-1]), np.where(x[:-1] > 0, -x[:-1], x[1:])
+    most, least = log_below(high), log_below(low)
+    # The ends are rounded twice, and the slope of log Phi at x is at most 1 + |x|.
+    at_high, at_low = (ACCURACY + 64 * _UNIT * (1 + np.where(np.isfinite(x), x * x, 0.0)) for x in (high, low))
+    between = most - least
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        error = np.where(np.isfinite(between), (at_high + at_low) / np.expm1(np.minimum(between, 700.0)), 0.0)
+        # The derivative of log(1 - e^-x) grows towards 0: the larger slope is that at the smaller end.
+        known = error < 0.1
+        share = log1m_exp(np.maximum(between, 0.0))
+        lower = np.where(known, most - at_high + share - 2 * error, -np.inf)
+        upper = np.where(known, np.minimum(share + 2 * error, 0.0), 0.0) + most + at_high
+    return lower, upper
