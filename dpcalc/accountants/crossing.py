@@ -59,11 +59,12 @@ def crossing(composed: Composed, delta: float, side: Side) -> Crossing:
         middle = (above + below) // 2
         above, below = (middle, below) if delta_at(middle) > delta else (above, middle)
     gap = float(losses[below] - losses[above])
-    rest = float(plain[below:].sum()) + float(error[above]) - delta
+    # A + error - delta as a sum of two positive numbers: where losses lie far apart little more than delta is above
+    rest = delta_at(above) - delta + float((plain[below:] * np.exp(losses[above] - losses[below:])).sum())
     discounted = float((plain[below:] * np.exp(losses[below] - losses[below:])).sum())  # e^losses[below] B
     # log(discounted / rest), without the ratio: between losses of 1e-12 it is 1 up to its last digits
     missing = delta - float(error[above]) - float((plain[below:] * -np.expm1(losses[below] - losses[below:])).sum())
-    short = min(max(math.log1p(missing / rest), 0.0), gap) if discounted > 0 else 0.0  # else all of it is error
+    short = min(math.log1p(max(missing, 0.0) / rest), gap) if discounted > 0 else 0.0  # else all of it is error
     epsilon = max(0.0, float(losses[below]) - short)
     log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
     return Crossing(
