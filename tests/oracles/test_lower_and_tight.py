@@ -17,6 +17,7 @@ from dpcalc.sampling.schemes import Poisson
 from .brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from .draws import Draw
 from .empty_units import costliest, role_count
+from .gaussian_mixtures import Mixture, hockey_stick
 from .multistage import Problem, bound, cut_short, emptied, group, held, random_problem, sparse, unequal_group
 from .unequal import units
 
@@ -159,3 +160,22 @@ def test_three_steps_on_a_lattice():
     assert (lower <= truth * (1 + 1e-4)).all()  # a sum over points is as good as that: 240 of them give the same
     assert (lower >= truth * (1 - 1e-3)).all()
     assert (lower > costliest(THREE_STEPS, EPSILONS) * (1 + 1e-2)).all()
+
+
+def test_units_beside_an_unequal_one_may_add_less_than_they_could():
+    """Two of three units with 1, 2 and 3 records, drawn with replacement: the sums 3 or -3, -1, and -1 of two records.
+
+    `costliest` gives the two records one whole value, .5251 at the first epsilon; each may be half of it.
+    """
+    sigma = 1.5009075116098527
+    tree = (Draw(3, "again", 2), Draw(3))
+    problem = Problem(tree, ((0,),), 2, REPLACE_ONE, sigma, sizes=[1, 2, 3])
+    p, q = (
+        Mixture.on_line(np.full(9, 1 / 9), [float(a + b) for a in sums for b in sums])
+        for sums in ((-1, -1, 3), (-1, -1, -3))
+    )
+    truth = np.maximum(hockey_stick(p, q, sigma, EPSILONS), hockey_stick(q, p, sigma, EPSILONS))
+    lower = np.array([delta_lower(problem.plan, epsilon=epsilon) for epsilon in EPSILONS])
+    assert (lower <= truth * (1 + CLOSE)).all()
+    assert (lower >= truth * (1 - DISCRETIZED)).all()
+    assert lower[0] > largest_cost(problem)[0] * (1 + 1e-3)
