@@ -1,0 +1,147 @@
+"""Sample configs with random changes of structure and text, and what `dpcalc epsilon --json` must say of each."""
+
+import contextlib
+import io
+import json
+import math
+import re
+import time
+import warnings
+from pathlib import Path
+
+import yaml
+
+from dpcalc.cli.app import run
+
+from .random_configs import generator, random_config
+
+FOLDER = Path(__file__).parents[2] / "sample_configs"
+SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml")) if path.name != "teachers.yaml"]
+SCALARS = (
+    *(0, 1, 2, 3, 7, 10, 100, 60_000, 10**9, 10**15, 2**31, 2**63, -1, 0.5, 1.0, 1e-5, 1e-12, 1e-40, 1e-300, 5e-324),
+    *(0.999999, 1e6, 1e300, True, None, "", "1/97", "1%", "1e-5", "all", "poisson", "fixed", "with-replacement"),
+    *("shuffle", "gaussian", "laplace", "pure-dp", "zcdp", "randomized-response", "discrete-gaussian", "batch"),
+    *("example", "task", "user", "add-remove", "replace-one", "zero-out", "auto", "pld", "rdp", "inversion", "basic"),
+    *("advanced", "optimal", "moments", "${x-a}", [], {}, [1, 2], {"min": 1, "max": 5}, {"at_most": 2}),
+)
+WORDS = """
+version name data sampling mechanism training phases privacy accounting budget levels examples count scheme size
+rate expected batch_size steps epochs noise_multiplier max_grad_norm clip type unit delta adjacency group_size
+method epsilon tree redraw_every episodes tuning mean omega rho categories truth_probability also drop_last
+"""
+KEYS = re.findall(r"\w+", WORDS)
+PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t ~=<.0159e+", ": ", "\n  ", "1e-", "00", "- "]
+
+
+def places(tree, path=()):
+    """All paths of a tree of dictionaries and lists."""
+    found = [path] if path else []
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        found += places(value, (*path, key))
+    return found
+
+
+def read(text):
+    """A sample as a tree; PyYAML takes `1e-5` for text."""
+
+    def numbers(tree):
+        if isinstance(tree, dict):
+            return {key: numbers(value) for key, value in tree.items()}
+        if isinstance(tree, list):
+            return [numbers(value) for value in tree]
+        if isinstance(tree, str) and tree[:1].isdigit():
+            with contextlib.suppress(ValueError):
+                return float(tree)
+        return tree
+
+    return numbers(yaml.safe_load(text))
+
+
+def at(tree, path):
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def changed_number(rng, value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    factor = float(rng.choice([0, 0.5, 2, 10, 1e3, 1e6, 1e-3, 1e-6, -1]))
+    return round(value * factor) if isinstance(value, int) and factor >= 1 else value * factor
+
+
+def change(rng, tree):
+    """One change of structure, in place; most are of a number."""
+    numeric = rng.random() < 0.6
+    found = [path for path in places(tree) if not numeric or isinstance(at(tree, path), int | float)]
+    if not found:
+        return
+    path = found[int(rng.integers(len(found)))]
+    if path == ("version",) and rng.random() < 0.9:
+        return
+    parent, key = at(tree, path[:-1]), path[-1]
+    kind = rng.random()
+    if kind < 0.62:
+        number = changed_number(rng, parent[key])
+        parent[key] = number if number is not None else SCALARS[int(rng.integers(len(SCALARS)))]
+    elif kind < 0.75:
+        parent[key] = SCALARS[int(rng.integers(len(SCALARS)))]
+    elif kind < 0.83:
+        del parent[key]
+    elif kind < 0.93:
+        target = parent if isinstance(parent, dict) else tree
+        target[KEYS[int(rng.integers(len(KEYS)))]] = SCALARS[int(rng.integers(len(SCALARS)))]
+    else:
+        other = found[int(rng.integers(len(found)))]
+        with contextlib.suppress(KeyError, IndexError, TypeError):
+            parent[key] = json.loads(json.dumps(at(tree, other)))
+
+
+def mutant(rng):
+    """The text of a changed sample or random config."""
+    is_random = rng.random() < 0.35
+    text = json.dumps(random_config(rng)) if is_random else SAMPLES[int(rng.integers(len(SAMPLES)))]
+    if rng.random() < 0.2:
+        for _ in range(int(rng.integers(1, 3))):
+            start = int(rng.integers(len(text)))
+            piece = PIECES[int(rng.integers(len(PIECES)))]
+            text = text[:start] + piece + text[start + int(rng.integers(0, 5)) :]
+        return text
+    tree = read(text)
+    for _ in range(int(rng.choice([1, 2, 3], p=[0.65, 0.25, 0.1]))):
+        change(rng, tree)
+    return json.dumps(tree)
+
+
+def answer(text, folder):
+    """(what is wrong with the answer to a config, or "", its exit code, CPU seconds)."""
+    path = folder / "f.yaml"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    out, err = io.StringIO(), io.StringIO()
+    start = time.process_time()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        code = run(["epsilon", str(path), "--json"])
+    spent = time.process_time() - start
+    return _wrong(code, out.getvalue(), err.getvalue()), code, spent
+
+
+def _wrong(code, out, err):
+    if "DPC999" in err or "DPC999" in out or "Traceback" in err:
+        return f"internal error: {err.strip()[:300]}"
+    if code not in {0, 2, 3}:
+        return f"exit code {code}"
+    if code:
+        return "" if err or out else "no reason given"
+    found = json.loads(out)["guarantee"]
+    upper, lower = found["epsilon"], found["epsilon_lower"]
+    if found["finite"] and not (upper >= 0 and math.isfinite(upper)):
+        return f"epsilon {upper}"
+    if lower is not None and upper is not None and lower > upper:
+        return f"lower end {lower} above {upper}"
+    return ""
+
+
+def numbered(seed, place):
+    return mutant(generator(seed, place, 211))

@@ -1,0 +1,54 @@
+"""Random configs through `epsilon`: an answer or a reason, and never below what an actual pair of data sets costs."""
+
+import contextlib
+import json
+
+import pytest
+
+from dpcalc.config import ConfigError, load_text
+from dpcalc.errors import InputError
+from dpcalc.planner.evaluate import evaluate
+
+from . import data_sets
+from .random_configs import generator, random_config
+
+SEED = 1
+TIGHT = 1e-3  # relative distance of the ends that `tight` may hide, at the very most
+
+
+def answered(config):
+    """The guarantee of a config, or None where it is refused."""
+    with contextlib.suppress(ConfigError, InputError):
+        return evaluate(load_text(json.dumps(config), path="f.yaml").plan).guarantee
+    return None
+
+
+def check(config):
+    found = answered(config)
+    if found is None:
+        return False
+    assert found.epsilon >= 0
+    if found.epsilon_lower is not None:
+        assert found.epsilon_lower <= found.epsilon
+        assert not found.tight or found.epsilon - found.epsilon_lower <= TIGHT * found.epsilon
+    if oracle := data_sets.epsilon(config):
+        exact, error, costliest = oracle
+        assert found.epsilon * (1 + 1e-9) >= exact - error
+        if costliest and found.epsilon_lower is not None:
+            assert found.epsilon_lower <= exact + error
+    return True
+
+
+def run(first, count):
+    answers = sum(check(random_config(generator(SEED, place))) for place in range(first, first + count))
+    assert answers >= count / 2
+
+
+def test_random_configs():
+    run(100_000, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(100))
+def test_two_thousand_random_configs(block):
+    run(20 * block, 20)
