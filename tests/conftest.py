@@ -7,8 +7,8 @@ import zlib
 import pytest
 from hypothesis import settings
 
-settings.register_profile("fixed", derandomize=True, database=None, print_blob=True)
-settings.register_profile("random", print_blob=True)
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.register_profile("random", deadline=None, print_blob=True)
 
 
 def pytest_addoption(parser):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dpcalc.accountants.composed_loss import UPPER, Composed, Side
 from dpcalc.accountants.conversion import log_peak
 from dpcalc.curves.loss_pmf import LossPmf
+from dpcalc.numerics.convolve import UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
 
@@ -65,7 +66,8 @@ def crossing(composed: Composed, delta: float, side: Side) -> Crossing:
     # log(discounted / rest), without the ratio: between losses of 1e-12 it is 1 up to its last digits
     missing = delta - float(error[above]) - float((plain[below:] * -np.expm1(losses[below] - losses[below:])).sum())
     short = min(math.log1p(max(missing, 0.0) / rest), gap) if discounted > 0 else 0.0  # else all of it is error
-    epsilon = max(0.0, float(losses[below]) - short)
+    # Rounded to the side asked for: near the largest loss an ulp decides whether delta is 0 or many times too large.
+    epsilon = max(0.0, float(losses[below]) - short) * (1 + side.sign * 4 * UNIT_ROUNDOFF)
     log_bound = pmf.log_norm - pmf.tilt * epsilon + float(log_peak(np.array([pmf.tilt]))[0])
     return Crossing(
         epsilon=epsilon,

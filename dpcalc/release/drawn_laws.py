@@ -65,7 +65,7 @@ def _at_most(law: Law, clip: int) -> Law:
 def _built(built: Episodes, path: Path, clip: int, group: Group) -> Told:
     """The law where a step builds its tasks: a class or a record is in each of them independently."""
     if len(path.counts) == 1:
-        in_task = hypergeometric(path.counts[0], group.size, built.ways)
+        in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
         if clip == 1:
             return [(Fraction(1), binomial(built.tasks, at_least_one(in_task)))]
         return [(Fraction(1), times_at_most(in_task, built.tasks))]

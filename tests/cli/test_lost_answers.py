@@ -159,7 +159,9 @@ command.main()
 def test_a_signal_leaves_nothing_half_done(config, tmp_path, name, arguments):
     path = Path(config())
     before = path.read_bytes()
-    program = STOPPED.format(name=name, arguments=arguments)
+    handler = "default_int_handler" if name == "SIGINT" else "SIG_DFL"  # whatever this process has inherited
+    program = f"import signal; signal.signal(signal.{name}, signal.{handler})\n"
+    program += STOPPED.format(name=name, arguments=arguments)
     ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment(), timeout=60, check=False)
     assert ended.returncode == 128 + getattr(signal, name)
     assert [one.name for one in tmp_path.iterdir()] == ["a.yaml"]

@@ -101,8 +101,9 @@ def test_the_moments_give_a_delta_above_the_exact_one(monkeypatch, epsilon):
     monkeypatch.setattr("dpcalc.planner.evaluate.delta_interval", refuse)
     monkeypatch.setattr("dpcalc.planner.lower.delta_interval", refuse)
     found = delta_of(plan_of(All(), noise=40.0), epsilon=epsilon)
-    assert (found.method, found.delta_lower) == ("rdp", None)
     exact = exact_delta(math.sqrt(1_000) / 40, epsilon)
+    assert found.method == "rdp"
+    assert found.delta_lower is None or found.delta_lower <= exact
     assert exact <= found.delta <= min(1, 20 * exact)
 
 
