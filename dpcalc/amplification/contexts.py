@@ -21,7 +21,7 @@ from dpcalc.sampling.counts import (
     convolve_upper,
     hypergeometric,
     mixture,
-    shortened,
+    round_to_many_bits,
 )
 from dpcalc.sampling.schemes import Fixed, Poisson, Scheme, WithReplacement
 from dpcalc.work import TURN, fraction_units, spend
@@ -125,7 +125,7 @@ def _fewer(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
     )
     if len(reached) <= _MAX_CONTEXTS:
-        return shortened(law)
+        return round_to_many_bits(law)
     # Floats are enough: which contexts are the likeliest is a matter of tightness only.
     rounded = {context: float(law[context]) for context in reached}
     spend(fraction_units(4 * len(reached), max(chance.denominator.bit_length() for chance in law.values())))
@@ -140,7 +140,7 @@ def _fewer(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
             copies |= Counter(dict(context))
         largest = tuple(sorted(copies.items()))
         kept[largest] = kept.get(largest, Fraction(0)) + sum((law[context] for context in merged), start=Fraction(0))
-    return shortened(kept)
+    return round_to_many_bits(kept)
 
 
 def outermost_drawn(

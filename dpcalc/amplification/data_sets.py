@@ -94,7 +94,7 @@ def _each_beside(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
 
     {0: 1} if that sum is random over several draws, or of more than `_MAX_INDEPENDENT` units.
     """
-    vectors, shown = co_sampled.beside[number - 1], co_sampled.shown[co_sampled.clip]
+    vectors, shown = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
     if shown == 1:
         return {sign * vectors * draws: Fraction(1)}
     max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
@@ -253,7 +253,7 @@ def _clipped_above(co_sampled: CoSampled, adjacency: Adjacency, sign: int, membe
 
 def _always_filled(co_sampled: CoSampled) -> bool:
     """Return True if every draw from a unit at the clipping level holds a record."""
-    return co_sampled.shown[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
+    return co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
 
 
 def _vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
@@ -277,9 +277,9 @@ def _records_drawn(
         own_nonempty: probability that a drawn member holds any drawn record.
     """
     path, unit = co_sampled.path, len(co_sampled.path.counts)
-    unseen, empty = _in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.shown[unit])
+    unseen, empty = _in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
     for j in range(unit - 1, co_sampled.clip, -1):
-        scheme, count, shown = path.schemes[j - 1], path.counts[j - 1], co_sampled.shown[j]
+        scheme, count, shown = path.schemes[j - 1], path.counts[j - 1], co_sampled.nonempty[j]
         match scheme:
             case WithReplacement(size=size):
                 unseen = power((count - 1 + unseen) / count, size)
@@ -319,20 +319,20 @@ def _in_frame(
 
 def _own(co_sampled: CoSampled) -> Mixture:
     """Return the distribution of the contributions of the drawn protected unit, or of those that are not left at 0."""
-    drawn = co_sampled.under[0][0].scheme if co_sampled.under else None
+    drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     each: Mixture = (
         {0: 1 - co_sampled.own_nonempty, 1: co_sampled.own_nonempty}
         if co_sampled.own_nonempty < 1
         else {1: Fraction(1)}
     )
     if isinstance(drawn, Fixed) and co_sampled.own_nonempty == 1:
-        sums = len(co_sampled.parts) * drawn.size**2 * max(co_sampled.parts, default=0)
+        sums = len(co_sampled.child_contributions) * drawn.size**2 * max(co_sampled.child_contributions, default=0)
         if 0 < sums < _MAX_SUMS:
-            return _sum_of_some(co_sampled.parts, drawn.size)
-    if co_sampled.own:
-        return _power(each, co_sampled.own)
+            return _sum_of_some(co_sampled.child_contributions, drawn.size)
+    if co_sampled.own_contributions:
+        return _power(each, co_sampled.own_contributions)
     counts = each
-    for level, fewest in reversed(co_sampled.under):
+    for level, fewest in reversed(co_sampled.levels_below):
         match level.scheme:
             case Poisson(probability=rate):
                 counts = _compound(_binomial(fewest, rate), counts)

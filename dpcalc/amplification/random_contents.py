@@ -16,7 +16,7 @@ from dpcalc.amplification.counts import Average, Bound, Member
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability
-from dpcalc.sampling.counts import CountDistribution, coarsened, nonzero_probability, power
+from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
@@ -55,9 +55,9 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
             return bound
     stand_in = {0: Fraction(1)}
     if fixed:
-        own = coarsened(own, _MAX_COUNTS)
+        own = coarsen_upwards_to(own, _MAX_COUNTS)
         sibling_law = _contribution_law(hierarchy, unit, clip, path.siblings[-1])
-        stand_in = coarsened(sibling_law or {path.siblings[-1]: Fraction(1)}, _MAX_COUNTS)
+        stand_in = coarsen_upwards_to(sibling_law or {path.siblings[-1]: Fraction(1)}, _MAX_COUNTS)
         if adjacency is Adjacency.ADD_REMOVE:
             return _removed(bound, own, stand_in, path.contributions[-1])
     return _in_both_frames(bound, own, stand_in, max_contributions=path.contributions[-1], adjacency=adjacency)
@@ -96,7 +96,7 @@ def member_contribution_distribution(
 def _contribution_law(hierarchy: Hierarchy, unit: int, clip: int, max_contributions: int) -> CountDistribution | None:
     """Return `contribution_distribution`; None also if it needs too much work."""
     try:
-        return contribution_distribution(hierarchy, unit=unit, clip=clip, most=max_contributions)
+        return contribution_distribution(hierarchy, unit=unit, clip=clip, max_contributions=max_contributions)
     except WorkExceededError:
         return None
 

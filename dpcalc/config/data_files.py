@@ -15,7 +15,7 @@ from dpcalc.config.messages import missing_key_error, wrong_type_error
 from dpcalc.config.schema import AnyMechanism, RdpCurve
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, Source, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
-from dpcalc.sampling.trees import Fault, Tree, faults, grown, indexed
+from dpcalc.sampling.trees import Fault, Tree, faults, indexed, unchecked_tree
 
 MAX_FAULTS = 10  # shown of one data file
 
@@ -231,7 +231,7 @@ def data_tree(root: Section, names: tuple[str, ...], files: Files) -> TreeResult
 def _tree_of_counts(counts: object, names: tuple[str, ...], to_error: Callable[[Fault], Diagnostic]) -> TreeResult:
     """Return (tree, ()) of nested lists of counts, or (None, the first MAX_FAULTS errors)."""
     errors = tuple(to_error(fault) for fault in islice(faults(counts, names), MAX_FAULTS))
-    return (None, errors) if errors else (grown(counts, names), ())
+    return (None, errors) if errors else (unchecked_tree(counts, names), ())
 
 
 def _counts(node: Node) -> object:

@@ -249,7 +249,7 @@ def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
     unit = len(co_sampled.path.counts)
     chances = (level.scheme.probability if isinstance(level.scheme, Poisson) else 1 for level in hierarchy.levels)
     lowest = max((number for number, chance in enumerate(chances, start=1) if chance < 1), default=0)
-    return max(lowest, unit + 1 if co_sampled.parts else unit)
+    return max(lowest, unit + 1 if co_sampled.child_contributions else unit)
 
 
 def _is_irregular(hierarchy: Hierarchy, unit: int) -> bool:

@@ -20,16 +20,18 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.paths import Path, Rows, level_rows
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
-_MOST_BITS = 1024  # of an exact probability that enters laws of counts; one with more is rounded up
-_KEPT_BITS = 256
+_MAX_BITS = 1024  # of a probability's denominator that is kept exact; longer ones make distributions of counts slow
+_KEPT_BITS = 256  # of one that is rounded up: an error of 1e-77, far below the smallest delta's effect on epsilon
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return the probability that a drawn unit holds a drawn record, rounded up by at most 2^-256.
+    """Return the probability that a drawn unit holds a drawn record, rounded up by at most 2^-256; 1 for no levels.
 
     Args:
         levels: (scheme, units under one parent) of the levels below the unit, outermost first.
     """
+    # From the records upwards: a unit is empty if all of its drawn children are. Children are independent given the
+    # draw, so that only the distribution of how many are drawn matters.
     chance = Fraction(1)
     for scheme, count in reversed([*levels]):
         match scheme:
@@ -41,19 +43,19 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
                 empty = power(1 - chance, size)
             case All():
                 empty = power(1 - chance, count)
-        chance = _rounded_up(1 - empty)
+        chance = _round_up_long_fraction(1 - empty)
     return chance
 
 
-def _rounded_up(chance: Fraction) -> Fraction:
-    """Return a probability rounded up to few enough digits for distributions of counts."""
-    if chance.denominator.bit_length() <= _MOST_BITS:
+def _round_up_long_fraction(chance: Fraction) -> Fraction:
+    """Return the probability, rounded up to 256 bits (at most 1) if its denominator has over 1024 bits."""
+    if chance.denominator.bit_length() <= _MAX_BITS:
         return chance
     return min(Fraction(1), Fraction(math.ceil(chance * (1 << _KEPT_BITS)), 1 << _KEPT_BITS))
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return the largest probability, over the units of a level, that a drawn one holds a drawn record.
+    """Return the largest probability, over a level's units, that a drawn one holds a drawn record (upper bound).
 
     Args:
         hierarchy: levels and schemes.
@@ -68,37 +70,41 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
     return nonempty_probability(below)
 
 
-def contribution_distribution(hierarchy: Hierarchy, *, unit: int, clip: int, most: int) -> CountDistribution | None:
-    """Return the distribution of the clipped contributions of a drawn unit, an upper bound in stochastic order.
+def contribution_distribution(
+    hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
+) -> CountDistribution | None:
+    """Return an upper bound (stochastic order) on a drawn unit's clipped contributions; None: use the maximum.
 
     Args:
         hierarchy: levels and schemes.
         unit: level of the unit, which is the protected one, from 1.
         clip: clipping level, `unit` or below.
-        most: largest number of contributions of the unit.
+        max_contributions: largest number of contributions of the unit.
 
     Returns:
         None where the number is not random, or no better distribution than its maximum is known.
     """
+    # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
+    # so does everything below a level whose draw changes while the protected unit's is held.
     hold = hierarchy.level(unit).redraw_every
     if any(level.redraw_every != hold for level in hierarchy.levels[unit:clip]):
         last = next(at for at in range(unit, clip) if hierarchy.levels[at].redraw_every != hold)
-        shown = Fraction(1)
+        nonempty = Fraction(1)
     else:
-        last, shown = clip, max_nonempty_probability(hierarchy, clip, hold=hold)
+        last, nonempty = clip, max_nonempty_probability(hierarchy, clip, hold=hold)
     drawn = [number for number in range(unit + 1, last + 1) if isinstance(hierarchy.level(number).scheme, Poisson)]
     each, levels = 1, hierarchy.levels[drawn[-1] : clip] if drawn else ()
     for level in levels:
         each *= level.max_drawn
     if not drawn or (each > 1 and not all(level.is_equal for level in levels)):
-        return binomial(most, shown) if shown < 1 else None
+        return binomial(max_contributions, nonempty) if nonempty < 1 else None
     rate = hierarchy.level(drawn[-1]).rate
     if each == 1:
-        return binomial(most, rate * shown)
-    some = nonzero_probability(binomial(each, shown))
-    if rate * some > shown:  # of two upper bounds the one with the smaller mean
-        return binomial(most, shown)
-    return {each * number: chance for number, chance in binomial(most // each, rate * some).items()}
+        return binomial(max_contributions, rate * nonempty)
+    some = nonzero_probability(binomial(each, nonempty))
+    if rate * some > nonempty:  # of two upper bounds the one with the smaller mean
+        return binomial(max_contributions, nonempty)
+    return {each * number: chance for number, chance in binomial(max_contributions // each, rate * some).items()}
 
 
 # The certain contributions of the units of one path and of their siblings: enough to write down an actual data set
@@ -111,25 +117,26 @@ class CoSampled:
     Attributes:
         path: the way to the protected unit, with the sizes of the data.
         clip: clipping level.
-        beside: for each level of the path, how many clipped contributions every other unit in the frame makes whenever
-            it is drawn (with more than that it can scale them down); 0 where that is random, or nobody is there.
-        own: the same for the protected unit.
-        parts: the same for each unit directly under the protected one, where they differ and a fixed number is drawn.
-        under: for each level from below the protected unit down to the clipping level, the level and the fewest units
-            under one parent there.
-        shown: for each level from 0 (the whole batch) to the last, the probability that a drawn unit holds a drawn
+        sibling_contributions: for each level of the path, the number of clipped contributions of every other unit in
+            the frame whenever it is drawn (with more it can scale them down); 0 if that is random, or for no other.
+        own_contributions: the same for the protected unit.
+        child_contributions: the same for each child of the protected unit, if they differ and a fixed number is drawn;
+            otherwise ().
+        levels_below: for each level below the protected unit down to the clipping level, (level, fewest units under one
+            parent).
+        nonempty: for each level from 0 (the whole batch) to the last, the probability that a drawn unit holds a drawn
             record of those that contribute; units with more records than others let only as many contribute.
-        own_nonempty: the same for the protected unit, or for each unit of the clipping level if it is below.
-        is_shuffled: whether a level from below the clipping level down to the protected one is shuffled.
+        own_nonempty: the same for the protected unit, or for each unit of the clipping level if that is lower.
+        is_shuffled: True if a level from below the clipping level down to the protected one is shuffled.
     """
 
     path: Path
     clip: int
-    beside: tuple[int, ...]
-    own: int
-    parts: tuple[int, ...]
-    under: tuple[tuple[Level, int], ...]
-    shown: tuple[Fraction, ...]
+    sibling_contributions: tuple[int, ...]
+    own_contributions: int
+    child_contributions: tuple[int, ...]
+    levels_below: tuple[tuple[Level, int], ...]
+    nonempty: tuple[Fraction, ...]
     own_nonempty: Fraction
     is_shuffled: bool
 
@@ -141,58 +148,60 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
         path: one of its paths.
         clip: clipping level.
-        members: units protected together. Where the units of the frame differ, each contributes as the least of them.
+        members: units protected together. If the units of the frame differ, each contributes as the smallest one.
     """
     levels = level_rows(hierarchy)
-    certain = _certain(levels, hierarchy, clip)
-    rows = _rows_on(hierarchy, path, levels)
+    certain = _certain_contributions(levels, hierarchy, clip)
+    rows = _rows_of_path(hierarchy, path, levels)
     unit = len(rows)
     alike = [rows[-1]]
     if members > 1:
         alike = np.flatnonzero(levels[unit - 1].parent == levels[unit - 1].parent[rows[-1]]).tolist()
     schemes = [level.scheme for level in hierarchy.levels]
     fewest = [int(level.sums(np.ones_like(level.number)).min()) for level in levels]
-    under = _fewest_under(levels, unit, (alike[0], alike[-1] + 1))
+    fewest_below = _fewest_below(levels, unit, (alike[0], alike[-1] + 1))
     last = max(unit, clip)
     return CoSampled(
-        path=_actual(hierarchy, path, levels, rows),
+        path=_with_tree_counts(hierarchy, path, levels, rows),
         clip=clip,
-        beside=tuple(_least_beside(*step) for step in zip(levels[:unit], certain, rows, strict=False)),
-        own=int(certain[unit - 1][alike].min()),
-        parts=_parts(hierarchy.level(unit + 1), levels[unit], certain[unit], rows[-1])
+        sibling_contributions=tuple(
+            _min_sibling_value(*step) for step in zip(levels[:unit], certain, rows, strict=False)
+        ),
+        own_contributions=int(certain[unit - 1][alike].min()),
+        child_contributions=_unequal_child_values(hierarchy.level(unit + 1), levels[unit], certain[unit], rows[-1])
         if unit < clip and len(alike) == 1
         else (),
-        under=tuple(zip(hierarchy.levels[unit:clip], under, strict=False)),
-        shown=tuple(
+        levels_below=tuple(zip(hierarchy.levels[unit:clip], fewest_below, strict=False)),
+        nonempty=tuple(
             nonempty_probability(zip(schemes[number:], fewest[number:], strict=True))
             for number in range(len(levels) + 1)
         ),
-        own_nonempty=nonempty_probability(zip(schemes[last:], under[last - unit :], strict=True)),
+        own_nonempty=nonempty_probability(zip(schemes[last:], fewest_below[last - unit :], strict=True)),
         is_shuffled=any(isinstance(scheme, Shuffle) for scheme in schemes[clip:unit]),
     )
 
 
-def _certain(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, for each level, the clipped contributions of each unit whenever it is drawn; 0 where that is random."""
-    found = [np.ones_like(rows.number) for rows in levels]
+def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
+    """Return, for each row of each level, its clipped contributions whenever it is drawn; 0 where that is random."""
+    certain = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
-        below, level, values = levels[number], hierarchy.level(number + 1), found[number]
+        below, level, values = levels[number], hierarchy.level(number + 1), certain[number]
         match level.scheme:
             case Fixed(size=size, at_most=True):
-                held = below.sums(np.ones_like(below.number))
+                frame_sizes = below.sums(np.ones_like(below.number))
                 some = size * np.minimum.reduceat(values, below.first)
-                found[number - 1] = np.where(held <= size, below.sums(values), some)
+                certain[number - 1] = np.where(frame_sizes <= size, below.sums(values), some)
             case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
-                found[number - 1] = size * np.minimum.reduceat(values, below.first)
+                certain[number - 1] = size * np.minimum.reduceat(values, below.first)
             case All():
-                found[number - 1] = below.sums(values)
+                certain[number - 1] = below.sums(values)
             case _:
-                found[number - 1] = np.zeros_like(found[number - 1])
-    return found
+                certain[number - 1] = np.zeros_like(certain[number - 1])
+    return certain
 
 
-def _rows_on(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
-    """Return the row of each unit of a path; 0 at every level without a tree."""
+def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
+    """Return the row of each unit of the path, outermost first; without a tree, 0 at every level."""
     rows = [0] * len(path.counts)
     row = unit = 0
     for at, index in enumerate(path.place if hierarchy.tree is not None else ()):
@@ -203,13 +212,13 @@ def _rows_on(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[
     return tuple(rows)
 
 
-def _actual(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with the counts of the tree, also if several paths were merged into it."""
+def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
+    """Return the path with the tree's counts; without a tree, counts raised to min_count; schemes to match."""
     if hierarchy.tree is None:
         levels_of = hierarchy.levels[: len(path.counts)]
-        least = tuple(max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True))
-        drawn = (drawn_from(level.scheme, count) for level, count in zip(levels_of, least, strict=True))
-        return replace(path, counts=least, schemes=tuple(drawn))
+        counts = tuple(max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True))
+        drawn = (drawn_from(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
+        return replace(path, counts=counts, schemes=tuple(drawn))
     counts = tuple(
         int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
     )
@@ -217,24 +226,24 @@ def _actual(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequ
     return replace(path, counts=counts, schemes=tuple(schemes))
 
 
-def _least_beside(level: Rows, values: IntArray, row: int) -> int:
-    """Return the least value among the other units of a row's parent, 0 if there is none."""
+def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
+    """Return the least value among the other units of the row's parent; 0 if there is none."""
     inside = level.parent == level.parent[row]
     inside[row] = level.number[row] > 1
     return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
 
 
-def _parts(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
-    """Return the values of the units under a row of the level above; () where they are alike, random or all drawn."""
+def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
+    """Return the values of the row's children; () unless the draw is fixed-size and they differ, none 0."""
     inside = rows.parent == row
-    found = np.repeat(values[inside], rows.number[inside])
-    if not isinstance(level.scheme, Fixed) or level.scheme.size > found.size:
+    of_children = np.repeat(values[inside], rows.number[inside])
+    if not isinstance(level.scheme, Fixed) or level.scheme.size > of_children.size:
         return ()
-    return tuple(found.tolist()) if 0 < found.min() < found.max() else ()
+    return tuple(of_children.tolist()) if 0 < of_children.min() < of_children.max() else ()
 
 
-def _fewest_under(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> list[int]:
-    """Return, for each level below the protected one, the fewest units under one parent within a range of rows."""
+def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> list[int]:
+    """Return, for each level below level `unit`, the fewest units under one parent; only below rows [start, stop)."""
     start, stop = rows
     fewest = []
     for level in levels[unit:]:

@@ -1,4 +1,4 @@
-"""Exact distributions of counts: how many of some units a draw holds, and bounds on it in stochastic order."""
+"""Exact distributions of counts, and bounds on them in stochastic order: the number of marked units in a draw."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -12,23 +12,25 @@ Key = TypeVar("Key")
 CountDistribution = dict[int, Fraction]
 """Probability by count; the values are positive and sum to 1."""
 
-_RARE = Fraction(1, 2**200)  # counts that together are rarer are put together, at one that is hardly ever exceeded
+_RARE = Fraction(1, 2**200)  # largest counts that together are rarer (6e-61) become one: each costs a whole bound
 _VANISHING = 1200
 """Counts that together have less than 2^-1200 (1e-361) are moved down: over 1e15 steps that is far less than what the
 least delta, 1e-300, is rounded by."""
-_MOST_BITS = 4096  # of an exact probability; with more it is rounded down, and what is left joins the rare counts
-_FEW_BITS = 1024  # of a probability in a sum of products; what is cut off joins the rare counts
-_MAX_COUNTS = 48  # different counts; more are merged upwards, each into the largest of its neighbours
-_LIKELIEST = 36  # of these are the counts with the largest probability, for to move them up would cost most
-_DEVIATIONS = (*(0.25 * i for i in range(17)), *(4 * 1.1**i for i in range(1, 60)))  # of a law with a large mean
+_MAX_BITS = 4096  # of an exact probability; a longer one is rounded down and its remainder joins the rare counts
+_FEW_BITS = 1024  # of a probability in a sum of products; ten times as many make `compound` 30 times slower
+_MAX_COUNTS = 48  # different counts after merging upwards; each costs one evaluation of the one-step bound
+_LIKELIEST = 36  # of them are the counts with the largest probability, which would cost most if moved upwards
+# Standard deviations above the mean at which Chernoff's bound is taken: finely where the mass is, then geometrically up
+# to 1,100, where a binomial distribution of any mean has vanished.
+_DEVIATIONS = (*(0.25 * i for i in range(17)), *(4 * 1.1**i for i in range(1, 60)))
 _LOG_2 = math.log(2)
-_FEW_PAIRS = 4096  # of counts that are summed exactly where their probabilities are short
-_SUM_BITS = 1600  # of a probability in a sum of many counts; what is cut off, 2^-1500 in all, is less than vanishing
-_EVERY = 64  # counts above which sums are put together before they are summed again
+_FEW_PAIRS = 4096  # pairs of counts up to which short probabilities are summed exactly
+_SUM_BITS = 1600  # of a probability in a sum of many counts; the remainders, 2^-1500 in all, are below 2^-_VANISHING
+_COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed again
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return the distribution of the number of successes of independent trials.
+    """Return the binomial distribution, exact where digits are few, else an upper bound in stochastic order.
 
     Exact, or, where very many successes are possible, an upper bound in stochastic order.
 
@@ -39,14 +41,16 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
     if rate in {0, 1} or not trials:
         return {trials if rate else 0: Fraction(1)}
     a, b = rate.numerator, rate.denominator
-    exact = trials * b.bit_length() <= _MOST_BITS
-    spend(fraction_units(8, _MOST_BITS))
-    unit = b**trials if exact else 1 << _MOST_BITS
+    exact = trials * b.bit_length() <= _MAX_BITS
+    spend(fraction_units(8, _MAX_BITS))
+    unit = b**trials if exact else 1 << _MAX_BITS
     weight = (b - a) ** trials if exact else int(power(1 - rate, trials) * unit)
-    if weight.bit_length() < _MOST_BITS // 2 and not exact:  # Pr[0] is too small to start from
-        return _many_successes(trials, float(rate) * trials)
+    if weight.bit_length() < _MAX_BITS // 2 and not exact:  # Pr[0] is too small to start from
+        return _binomial_upper_by_chernoff(trials, float(rate) * trials)
+    # Pr[H = h + 1] = Pr[H = h] (n - h) a / ((h + 1) (b - a)), in whole numbers and rounded down; the remainder of the
+    # total goes to the last count, so that Pr[H >= h] is never too small.
     counts: dict[int, int] = {}
-    left_over = left = unit  # what the counts so far do not hold, and what no count up to this one does
+    left_over = left = unit  # mass outside the stored counts; mass above the present count
     bits = unit.bit_length()
     for count in range(trials):
         spend(fraction_units(1, bits))
@@ -61,26 +65,26 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
 
 
 def power(base: Fraction, exponent: int) -> Fraction:
-    """Return a power of a probability, rounded down where it has more digits than are kept.
+    """Return base ** exponent, exact if it has at most 4096 bits, else rounded down to a multiple of 2^-4096.
 
     Args:
         base: exact, in [0, 1].
         exponent: >= 0.
     """
-    if exponent * base.denominator.bit_length() <= _MOST_BITS:
+    if exponent * base.denominator.bit_length() <= _MAX_BITS:
         return base**exponent
     # Fixed point with every product rounded down: an exact power of a million factors would have millions of digits.
-    bits = _MOST_BITS + 64
+    bits = _MAX_BITS + 64
     result, factor = 1 << bits, (base.numerator << bits) // base.denominator
     while exponent and result:
         exponent, odd = divmod(exponent, 2)
         if odd:
             result = result * factor >> bits
         factor = factor * factor >> bits
-    return Fraction(result >> 64, 1 << _MOST_BITS)
+    return Fraction(result >> 64, 1 << _MAX_BITS)
 
 
-def _many_successes(trials: int, mean: float) -> CountDistribution:
+def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
     """Return an upper bound in stochastic order on a binomial distribution of large mean, by Chernoff's bound.
 
     Pr[H >= t] <= e^(-mean h(u)) with t = (1 + u) mean, h(u) = (1 + u) log(1 + u) - u. Counts between two points are
@@ -91,6 +95,7 @@ def _many_successes(trials: int, mean: float) -> CountDistribution:
     before = Fraction(1)
     for point in points:
         u = (point - mean) / mean
+        # The margins 1e-6 cover the round-off of u and of log1p: the bound stays an upper one.
         exponent = mean * max((1 + u) * math.log1p(u) - u, 0.0) * (1 - 1e-6) - 1e-6
         after = Fraction(min(1.0, math.exp(-exponent))) if exponent < 600 else Fraction(1, 2 ** int(exponent / _LOG_2))
         after = Fraction(0) if exponent > _VANISHING or point >= trials else after
@@ -103,7 +108,7 @@ def _many_successes(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the distribution of the number of marked units in a draw without replacement.
+    """Return the distribution of marked units in a draw without replacement, exact or an upper bound.
 
     Exact, or where the probabilities have too many digits an upper bound in stochastic order: they are rounded down by
     2^-4096 each, and what is missing goes to the largest count.
@@ -113,41 +118,41 @@ def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
         marked: number of marked units, 0 to count.
         drawn: number of units drawn, 0 to count.
     """
-    weights, unit = _marked_among(count, marked, drawn)
+    weights, unit = _hypergeometric_weights(count, marked, drawn)
     weights[max(weights)] += unit - sum(weights.values())
     return {h: Fraction(weight, unit) for h, weight in weights.items() if weight}
 
 
 def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the hypergeometric distribution, or a lower bound in stochastic order.
+    """Return the hypergeometric distribution: exact, or if it has too many digits a lower bound in stochastic order.
 
     Args:
         count: number of units.
         marked: number of marked units, 0 to count.
         drawn: number of units drawn, 0 to count.
     """
-    weights, unit = _marked_among(count, marked, drawn)
+    weights, unit = _hypergeometric_weights(count, marked, drawn)
     weights[min(weights)] += unit - sum(weights.values())
     return {h: Fraction(weight, unit) for h, weight in weights.items() if weight}
 
 
-def _marked_among(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({count: weight}, common denominator): exact where that is short, otherwise each rounded down."""
-    few, many = sorted((marked, drawn))  # the law is the same in both
+def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
+    """Return ({marked units drawn: weight}, common denominator): exact if short, else each weight rounded down."""
+    few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
-    spend(bits**1.6 + (few + 1) * (4 * TURN + bits / 4) + fraction_units(few + 1, min(int(bits), _MOST_BITS)))
+    spend(bits**1.6 + (few + 1) * (4 * TURN + bits / 4) + fraction_units(few + 1, min(int(bits), _MAX_BITS)))
     smallest, ways = max(0, marked + drawn - count), comb(count, few)
-    exact = ways.bit_length() <= _MOST_BITS
+    exact = ways.bit_length() <= _MAX_BITS
     weight = comb(many, smallest) * comb(count - many, few - smallest)
     weights: dict[int, int] = {}
     for h in range(smallest, few + 1):
-        rounded = weight if exact else (weight << _MOST_BITS) // ways
-        if rounded or h in {smallest, few}:  # the ends take what is rounded off
+        rounded = weight if exact else (weight << _MAX_BITS) // ways
+        if rounded or h in {smallest, few}:  # the callers add the remainder at one of the ends
             weights[h] = rounded
         # C(many, h) C(count - many, few - h): each weight is a whole number, so that the division leaves nothing.
         weight = weight * (many - h) * (few - h) // ((h + 1) * (count - many - few + h + 1))
-    return weights, ways if exact else 1 << _MOST_BITS
+    return weights, ways if exact else 1 << _MAX_BITS
 
 
 def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
@@ -161,27 +166,27 @@ def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
         if len(single) == 1:
             ((number, chance),) = single.items()
             return {number + count: weight if chance == 1 else weight * chance for count, weight in other.items()}
-    (left, of_left), (right, of_right) = _whole(a), _whole(b)
+    (left, of_left), (right, of_right) = _over_common_denominator(a), _over_common_denominator(b)
     total = of_left * of_right
     spend(fraction_units(len({x + y for x in left for y in right}), total.bit_length()))
-    return {count: Fraction(weight, total) for count, weight in _convolved(left, right).items()}
+    return {count: Fraction(weight, total) for count, weight in _convolve_weights(left, right).items()}
 
 
-def _whole(law: CountDistribution) -> tuple[dict[int, int], int]:
-    """Return ({count: whole weight}, common denominator)."""
+def _over_common_denominator(law: CountDistribution) -> tuple[dict[int, int], int]:
+    """Return ({count: integer weight}, common denominator) of a distribution, exact."""
     spend(fraction_units(len(law), max(chance.denominator.bit_length() for chance in law.values())))
     unit = math.lcm(*(chance.denominator for chance in law.values()))
     return {count: chance.numerator * (unit // chance.denominator) for count, chance in law.items()}, unit
 
 
-def _longest(weights: dict[int, int]) -> int:
-    """Return the number of bits of the largest weight."""
+def _max_bit_length(weights: dict[int, int]) -> int:
+    """Return the bit length of the largest weight; 0 for none."""
     return max((weight.bit_length() for weight in weights.values()), default=0)
 
 
-def _convolved(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
-    """Return the weights of the sum of two independent counts."""
-    spend(len(left) * len(right) * (2 * TURN + _longest(left) * _longest(right) / 1000))
+def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
+    """Return {x + y: sum of products of weights}, the integer weights of the sum of two independent counts."""
+    spend(len(left) * len(right) * (2 * TURN + _max_bit_length(left) * _max_bit_length(right) / 1000))
     weights: dict[int, int] = {}
     for x, p in left.items():
         for y, q in right.items():
@@ -190,7 +195,7 @@ def _convolved(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
 
 
 def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
-    """Return the exact distribution of the sum of some independent counts with one distribution.
+    """Return the exact distribution of the sum of `number` independent counts; {0: 1} for number 0.
 
     Args:
         law: distribution of each.
@@ -203,7 +208,7 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper bound in stochastic order, with few counts, on the sum of some independent counts.
+    """Return an upper bound (stochastic order, about 64 counts) on the sum of `number` independent counts.
 
     Args:
         law: distribution of each.
@@ -217,7 +222,7 @@ def _power_by_squaring(
     number: int,
     add: Callable[[CountDistribution, CountDistribution], CountDistribution],
 ) -> CountDistribution:
-    """Return the sum of `number` >= 0 independent counts, by an operation that adds two."""
+    """Return the sum of `number` >= 0 independent counts by repeated squaring with `add`; {0: 1} for 0."""
     result: CountDistribution = {0: Fraction(1)}
     while number:
         number, odd = divmod(number, 2)
@@ -228,16 +233,16 @@ def _power_by_squaring(
 
 
 def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return an upper bound in stochastic order, with few counts and digits, on the sum of two independent counts.
+    """Return an upper bound (stochastic order, at most 64 counts, few digits) on the sum of two independent counts.
 
     Args:
         a: distribution of the first.
         b: distribution of the second.
     """
     bits = sum(max(chance.denominator.bit_length() for chance in law.values()) for law in (a, b))
-    if len(a) == 1 or len(b) == 1 or (bits <= _MOST_BITS and len(a) * len(b) <= _FEW_PAIRS):
+    if len(a) == 1 or len(b) == 1 or (bits <= _MAX_BITS and len(a) * len(b) <= _FEW_PAIRS):
         law = convolve(a, b)
-        return shortened(coarsen_upwards(law) if len(law) > _EVERY else law)
+        return round_to_many_bits(coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law)
     # Every probability is rounded down, before and after the sum, and what is missing of the total goes to the largest
     # sum, as if both counts were at their largest: Pr[sum >= j] does not fall for any j.
     unit = 1 << _SUM_BITS
@@ -246,7 +251,7 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
     )
     law = {
         count: Fraction(weight >> _SUM_BITS, unit)
-        for count, weight in _convolved(left, right).items()
+        for count, weight in _convolve_weights(left, right).items()
         if weight >> _SUM_BITS
     }
     total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
@@ -254,14 +259,14 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
     if missing:
         largest = max(a) + max(b)
         law[largest] = law.get(largest, Fraction(0)) + missing
-    return coarsen_upwards(law) if len(law) > _EVERY else law
+    return coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the distribution that is one of several, each with its probability.
+    """Return the mixture of distributions with the given weights; if digits are many, rounded by 2^-4096 a key.
 
-    Exact where that is short. Else each product is rounded down by 2^-4096, and what is missing of the total goes to
-    the likeliest key, as in `shortened`: sums of fractions with thousands of digits would look for common factors.
+    Exact if that is short. Otherwise each product is rounded down to a multiple of 2^-4096, and the remainder goes to
+    the likeliest key, as in `round_to_many_bits`: with thousands of digits the time goes to finding common factors.
 
     Args:
         parts: (probability, distribution).
@@ -270,14 +275,14 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
     longest = max((chance.denominator.bit_length() for _, law in used for chance in law.values()), default=0)
     number = sum(len(law) for _, law in used)
     result: dict[Key, Fraction] = {}
-    if longest <= _FEW_BITS or number <= _EVERY:
+    if longest <= _FEW_BITS or number <= _COARSEN_ABOVE:
         spend(fraction_units(2 * number, 2 * longest))
         for chance, law in used:
             for key, weight in law.items():
                 result[key] = result.get(key, Fraction(0)) + chance * weight
         return result
     spend(number * (4 * TURN + longest * longest / 1000) + fraction_units(4 * len(used), longest))
-    unit = 1 << _MOST_BITS
+    unit = 1 << _MAX_BITS
     whole: dict[Key, int] = {}
     total = Fraction(0)
     for chance, law in used:
@@ -290,11 +295,11 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
     return result
 
 
-def shortened(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
-    """Return a distribution whose probabilities have at most some thousand bits; less than 2^-4000 of it is moved."""
-    if all(chance.denominator.bit_length() <= 2 * _MOST_BITS for chance in law.values()):
+def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
+    """Return the distribution; if any denominator has over 8192 bits, rounded to 4096 with the sum kept."""
+    if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
         return law
-    unit = 1 << _MOST_BITS
+    unit = 1 << _MAX_BITS
     short = {key: chance.numerator * unit // chance.denominator for key, chance in law.items()}
     likeliest = max(short, key=short.__getitem__)
     result = {key: Fraction(chance, unit) for key, chance in short.items() if chance}
@@ -303,7 +308,7 @@ def shortened(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
 
 
 def drop_rare_tail(law: CountDistribution) -> CountDistribution:
-    """Return a lower bound in stochastic order: a largest count rarer than 2^-200 is moved to the next smaller one."""
+    """Return a lower bound (stochastic order): a largest count rarer than 2^-200 is moved to the next smaller one."""
     *others, below, top = sorted(law) if len(law) > 1 else (0, 0)
     if len(law) < 2 or law[top] >= _RARE:
         return law
@@ -330,8 +335,8 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
     return result
 
 
-def coarsened(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper bound in stochastic order with few counts; 0 keeps its probability.
+def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
+    """Return an upper bound (stochastic order) with at most `max_counts` counts above 0, of about equal probability.
 
     Args:
         law: the distribution.
@@ -352,7 +357,7 @@ def coarsened(law: CountDistribution, max_counts: int) -> CountDistribution:
 
 
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:
-    """Return an upper bound in stochastic order on a sum of a random number of independent counts.
+    """Return an upper bound (stochastic order, 48 counts, 1024 bits) on the sum of N independent counts, N random.
 
     Args:
         number: distribution of how many there are.
@@ -364,16 +369,18 @@ def compound(number: CountDistribution, each: CountDistribution) -> CountDistrib
         if {*each} <= {0, 1}:
             several = binomial(count, nonzero_probability(each))
         else:
-            several = _shortened(coarsen_upwards(convolve(several, convolve_power(_shortened(each), count - reached))))
+            several = _round_to_few_bits_upper(
+                coarsen_upwards(convolve(several, convolve_power(_round_to_few_bits_upper(each), count - reached)))
+            )
         reached = count
         spend(fraction_units(2 * len(several), 2 * _FEW_BITS))
         for value, weight in several.items():
             total[value] = total.get(value, Fraction(0)) + chance * weight
-    return _shortened(coarsen_upwards(total))
+    return _round_to_few_bits_upper(coarsen_upwards(total))
 
 
-def _shortened(law: CountDistribution) -> CountDistribution:
-    """Return an upper bound in stochastic order whose probabilities have few digits."""
+def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
+    """Return an upper bound (stochastic order) with 1024-bit probabilities; the largest count takes the rest."""
     if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
         return law
     short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}

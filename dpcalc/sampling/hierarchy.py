@@ -16,12 +16,12 @@ from dpcalc.errors import InputError
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
-TASK = "task"  # what one that a step builds is called
+TASK = "task"  # name of a constructed unit in messages
 
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:
-    """How one step builds its tasks.
+    """Tasks that one step builds from classes and their records.
 
     Attributes:
         tasks: built in one step, independently, >= 1.
@@ -36,7 +36,7 @@ class Episodes:
     queries: int
 
     def __post_init__(self) -> None:
-        """Refuse tasks without content."""
+        """Raise InputError if tasks or ways are < 1, shots or queries < 0, or both are 0."""
         for name in ("tasks", "ways"):
             if getattr(self, name) < 1:
                 raise InputError(f"episodes.{name}: expected a whole number >= 1, got {getattr(self, name)}")
@@ -47,7 +47,7 @@ class Episodes:
 
     @property
     def records(self) -> int:
-        """Records of one class in a task that holds it."""
+        """Return shots + queries, the records of one class in a task that holds the class."""
         return self.shots + self.queries
 
     def class_rate(self, classes: int) -> Fraction:
@@ -90,7 +90,7 @@ class Level:
     is_assumed: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse empty levels and draws that cannot exist; a draw of everything is `all`."""
+        """Raise InputError for counts < 1, min_count > count, redraw_every < 1 or a size over min_count."""
         if self.count < 1:
             raise InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
         if not self.min_count:
@@ -99,7 +99,7 @@ class Level:
             raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
         if self.redraw_every < 1:
             raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        if isinstance(self.scheme, (Fixed, Shuffle)) and not _fits(self.scheme, self.min_count):
+        if isinstance(self.scheme, (Fixed, Shuffle)) and not _can_draw(self.scheme, self.min_count):
             raise InputError(
                 f"level {self.name}: expected a size of at most the count {self.min_count}, got {self.scheme.size}; "
                 "a draw without replacement cannot hold more than there are"
@@ -110,31 +110,36 @@ class Level:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all parents hold the same number of its units."""
+        """True if all parents hold the same number of its units."""
         return self.min_count == self.count
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing of the level is ever left out, however many units a parent holds."""
+        """True if the draw leaves no unit out at the smallest and at the largest count."""
         return all(self.scheme.rate(count) == 1 for count in (self.min_count, self.count))
 
     @property
     def rate(self) -> Fraction:
-        """Exact probability that one unit is drawn, given its parent is; for unequal sizes never below the largest."""
+        """Return the exact probability of a draw given the parent's; unequal sizes: the largest, 1 for a shuffle."""
         if isinstance(self.scheme, Shuffle) and not self.is_equal:
             return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.min_count)
 
     @property
     def max_drawn(self) -> int:
-        """Most units drawn from one drawn parent."""
+        """Return the largest number of units drawn from one drawn parent, at the largest count."""
         return self.scheme.max_drawn(self.count)
 
 
 def drawn_from(scheme: Scheme, count: int) -> Scheme:
-    """What a scheme is for a parent with `count` units: a fixed draw of all of them is `all`.
+    """Return `All()` for a fixed draw, or a shuffle without drop_last, of all `count` units; clear `at_most` otherwise.
 
-    A shuffle that drops what fills no batch stays one: with one unit fewer it has no batch at all.
+    Args:
+        scheme: as stated for the level.
+        count: units of one parent, >= 1.
+
+    Returns:
+        The scheme of that one parent. A shuffle with drop_last stays a shuffle: with one unit fewer it has no batch.
     """
     whole = isinstance(scheme, Fixed) or (isinstance(scheme, Shuffle) and not scheme.drop_last)
     if whole and scheme.max_drawn(count) == count:
@@ -142,8 +147,8 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
     return replace(scheme, at_most=False) if isinstance(scheme, Fixed) else scheme
 
 
-def _fits(scheme: Fixed | Shuffle, count: int) -> bool:
-    """Whether a draw without replacement can be made from so many units."""
+def _can_draw(scheme: Fixed | Shuffle, count: int) -> bool:
+    """Return True if size <= count, or the scheme is a fixed draw with at_most."""
     return scheme.size <= count or (isinstance(scheme, Fixed) and scheme.at_most)
 
 
@@ -162,7 +167,7 @@ class Hierarchy:
     episodes: Episodes | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an empty hierarchy, ambiguous names and absurd sizes; a tree of equal sizes is none."""
+        """Raise InputError for a hierarchy that cannot exist; drop a tree of equal sizes."""
         names = [level.name for level in self.levels]
         if not names:
             raise InputError("data.levels: expected at least one level, got none")
@@ -173,7 +178,7 @@ class Hierarchy:
                 raise InputError("data.levels: expected the fewest and most units that the tree has under one parent")
             if all(level.is_equal for level in self.levels):
                 object.__setattr__(self, "tree", None)
-        self._refuse_rhythms()
+        self._refuse_redraw_periods()
         if self.episodes is not None:
             self._refuse_episodes(self.episodes)
         if self.units(self.depth) > MAX_RECORDS:
@@ -181,7 +186,7 @@ class Hierarchy:
 
     @classmethod
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
-        """A hierarchy of unequal sizes.
+        """Return the hierarchy of a tree of unequal sizes, each level's counts read off the tree.
 
         Args:
             tree: the sizes.
@@ -193,18 +198,18 @@ class Hierarchy:
         """
         for number, scheme in enumerate(schemes, start=1):
             short = tree.first_below(number, scheme.size) if isinstance(scheme, (Fixed, Shuffle)) else None
-            if isinstance(scheme, (Fixed, Shuffle)) and short is not None and not _fits(scheme, short[1]):
-                place, held = short
+            if isinstance(scheme, (Fixed, Shuffle)) and short is not None and not _can_draw(scheme, short[1]):
+                place, size = short
                 drawn = f"{scheme.size} of level {names[number - 1]}, which a step draws"
-                raise InputError(f"tree{indexed(place)}: expected at least {drawn}, got {held}")
+                raise InputError(f"tree{indexed(place)}: expected at least {drawn}, got {size}")
         levels = (
             Level(name=name, count=max(sizes), min_count=min(sizes), scheme=scheme)
             for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)
         )
         return cls(levels=tuple(levels), tree=tree)
 
-    def _refuse_rhythms(self) -> None:
-        """Refuse draws that are held for longer than the draws they are made from, and passes within draws."""
+    def _refuse_redraw_periods(self) -> None:
+        """Raise InputError for a period that does not divide the one above, and for a nested shuffle or held draw."""
         for above, level in pairwise(self.levels):
             if above.redraw_every % level.redraw_every:
                 raise InputError(
@@ -215,14 +220,14 @@ class Hierarchy:
             sampled = any(not x.is_whole for x in above_it if not isinstance(x.scheme, Shuffle))
             if isinstance(level.scheme, Shuffle) and sampled:
                 raise InputError(f"level {level.name}: expected all levels above a shuffle to be drawn whole")
-        held = (x for x in self.levels if x.redraw_every > 1 and isinstance(x.scheme, (WithReplacement, Shuffle)))
-        for level in held:
+        held_draws = (x for x in self.levels if x.redraw_every > 1 and isinstance(x.scheme, (WithReplacement, Shuffle)))
+        for level in held_draws:
             raise InputError(
                 f"level {level.name}: expected a fixed, poisson or all draw to be held, got {level.scheme.name}"
             )
 
     def _refuse_episodes(self, episodes: Episodes) -> None:
-        """Refuse tasks that cannot be built from the levels."""
+        """Raise InputError unless there are two undrawn levels, each with at least the units that a task takes."""
         if self.depth != 2 or any(level.scheme != All() or level.redraw_every > 1 for level in self.levels):
             raise InputError("episodes: expected two levels, classes and their records, without draws of their own")
         classes, records = self.levels
@@ -243,22 +248,22 @@ class Hierarchy:
 
     @property
     def data(self) -> tuple[object, ...]:
-        """What does not depend on how units are drawn: names and sizes."""
+        """Return ((name, min_count, count) of each level..., the tree's sizes or None), without the draws."""
         sizes = None if self.tree is None else self.tree.sizes
         return (*((level.name, level.min_count, level.count) for level in self.levels), sizes)
 
     def level(self, number: int) -> Level:
-        """The level with a number from 1 to `depth`."""
+        """Return the level with this number, from 1 (outermost) to `depth`."""
         return self.levels[number - 1]
 
     def units(self, number: int) -> int:
-        """How many units of a level there are in all, at most; 1 for level 0."""
+        """Return the total number of units of a level, the largest possible without a tree; 1 for level 0."""
         if self.tree is not None and number:
             return sum(self.tree.sizes[number - 1])
         return prod(level.count for level in self.levels[:number])
 
     def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
-        """Whether removing units from one parent can take a step from its passes.
+        """Return True if removing up to `removed` units from one parent can take a step from a pass over it.
 
         Args:
             number: the level of the units, from 1.
@@ -272,11 +277,11 @@ class Hierarchy:
         return any(scheme.changes_passes(size, size, min(removed, size)) for size in sizes)
 
     def steps_of(self, epochs: Fraction) -> int:
-        """Return the steps of some passes over the outermost level that is not drawn whole, rounded up."""
-        return ceil(epochs / self._share())
+        """Return epochs / (mean share that a step draws of the outermost level not drawn whole), rounded up."""
+        return ceil(epochs / self._mean_drawn_share())
 
-    def _share(self) -> Fraction:
-        """The part of the outermost level that is not drawn whole which one step draws on average."""
+    def _mean_drawn_share(self) -> Fraction:
+        """Return the share of the outermost level not drawn whole that a step draws on average; 1 if all are whole."""
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:
                 case Fixed() as fixed if self.tree is not None:
@@ -292,5 +297,5 @@ class Hierarchy:
         return Fraction(1)
 
     def inclusion(self, number: int) -> Fraction:
-        """Exact probability that one step draws a unit of level `number` (0: certain); if sizes differ, a bound."""
+        """Return the product of the rates of levels 1 to `number`; 1 for level 0. Unequal sizes: an upper bound."""
         return prod((level.rate for level in self.levels[:number]), start=Fraction(1))

@@ -19,7 +19,7 @@ from dpcalc.sampling.schemes import All, Fixed, Scheme, Shuffle, WithReplacement
 
 @dataclass(frozen=True, kw_only=True)
 class Alike:
-    """The units of one level under one of each kind of units of the level above, in order of the first of each kind.
+    """Units of one level, alike siblings in one row, under one unit of each kind of the level above.
 
     Attributes:
         parent: index among the rows of the level above, ascending.
@@ -34,7 +34,7 @@ class Alike:
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
-    """The units of a tree, each kind under a parent once.
+    """Return, for each level of a tree, one row for each kind of alike siblings under each kind of parent.
 
     Args:
         sizes: for each level, the number of its units under every unit of the level above; two levels or more.
@@ -42,13 +42,16 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
     Returns:
         One entry a level, outermost first.
     """
+    # Two sweeps. Upwards: units of a level are of one kind if they hold equally many children of each kind, so that a
+    # kind is the byte string of its sorted (kind of child, number) pairs. Downwards: of each kind of parent only the
+    # first unit is followed, so that the rows are as many as there are kinds, not units.
     records = np.array(sizes[-1], dtype=np.int64)
     kinds = np.unique(records, return_inverse=True)[1]
     grouped = []
     for level in reversed(sizes[:-1]):
-        runs, kinds = _grouped(np.array(level, dtype=np.int64), kinds)
+        runs, kinds = _group_alike_siblings(np.array(level, dtype=np.int64), kinds)
         grouped.append(runs)
-    found = []
+    rows_of_levels = []
     chosen = np.zeros(1, dtype=np.int64)
     for runs in reversed(grouped):
         first, last = np.searchsorted(runs.parent, [chosen, chosen + 1])
@@ -56,14 +59,14 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
         parent = np.repeat(np.arange(chosen.size), length)
         rows = np.arange(parent.size) - np.repeat(np.cumsum(length) - length - first, length)
         rows = rows[np.lexsort((runs.unit[rows], parent))]
-        found.append(Alike(parent=parent, number=runs.number[rows], unit=runs.unit[rows]))
+        rows_of_levels.append(Alike(parent=parent, number=runs.number[rows], unit=runs.unit[rows]))
         chosen = runs.unit[rows]
-    found.append(Alike(parent=np.arange(chosen.size), number=records[chosen], unit=chosen))
-    return tuple(found)
+    rows_of_levels.append(Alike(parent=np.arange(chosen.size), number=records[chosen], unit=chosen))
+    return tuple(rows_of_levels)
 
 
-def _grouped(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
-    """(units of a level by parent and kind, `parent` among all units of the level above; the kinds of the parents)."""
+def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
+    """Return (one row for each parent and kind of its children, the kind of each parent); kinds are ints from 0."""
     above = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((kinds, above))
     starts = np.flatnonzero((np.diff(above[order], prepend=-1) != 0) | (np.diff(kinds[order], prepend=-1) != 0))
@@ -88,7 +91,7 @@ def _grouped(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """The way to one protected unit, as one phase samples it; entries from the outermost level down to the unit's own.
+    """The units from the outermost level down to a protected unit, as one phase samples them; outermost first.
 
     Attributes:
         place: index of each unit on the way in its parent, from 0; () where nobody knows.
@@ -105,24 +108,24 @@ class Path:
     siblings: tuple[int, ...]
 
     def rate(self, number: int) -> Fraction:
-        """Exact probability that the unit at level `number` of the path is drawn, given the one above it is."""
+        """Return the exact probability that the unit at level `number` >= 1 is drawn, given that its parent is."""
         return self.schemes[number - 1].rate(self.counts[number - 1])
 
     def inclusion(self, number: int) -> Fraction:
-        """Exact probability that one step draws the unit at level `number` of the path (0: certain)."""
+        """Return the exact probability that one step draws the unit at level `number` of the path; 1 for level 0."""
         product = Fraction(1)
         for level in range(1, number + 1):
             product *= self.rate(level)
         return product
 
     def missed(self, number: int) -> Fraction:
-        """Exact probability that the unit above level `number` of the path is drawn and the one at it is not."""
+        """Return the exact probability that a step draws the unit at level number - 1 but not its child on the path."""
         return self.inclusion(number - 1) * (1 - self.rate(number))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """The units of one level.
+    """Units of one level as rows; a row stands for `number` alike siblings.
 
     Attributes:
         parent: row of the level above, ascending.
@@ -137,32 +140,37 @@ class Rows:
     first: NDArray[np.intp]
 
     def sums(self, values: IntArray) -> IntArray:
-        """For each parent the sum of a value over its units."""
+        """Return, for each parent, the sum of the row values over its units (each row counted `number` times)."""
         total: IntArray = np.add.reduceat(self.number * values, self.first)
         return total
 
     def sums_of_largest(self, values: IntArray, size: int) -> IntArray:
-        """For each parent the sum over the `size` of its units where a value is largest."""
-        order = self.descending(values)
+        """Return, for each parent, the sum of the `size` largest values among its units; of all if it has fewer.
+
+        Args:
+            values: of each row, shape (rows,).
+            size: number of units, >= 1.
+        """
+        order = self.order_descending(values)
         before = np.cumsum(self.number[order]) - self.number[order]
         within = before - before[self.first][self.parent]
         taken = np.clip(size - within, 0, self.number[order])
         total: IntArray = np.add.reduceat(taken * values[order], self.first)
         return total
 
-    def largest_beside(self, values: IntArray) -> IntArray:
-        """For each row the largest value among the other units of its parent, 0 if there is none."""
-        order = self.descending(values)
+    def largest_sibling(self, values: IntArray) -> IntArray:
+        """Return, for each row, the largest value among the other units of its parent; 0 if there is none."""
+        order = self.order_descending(values)
         second = np.zeros_like(self.first)
         several = np.flatnonzero(np.diff(self.first, append=values.size) > 1)
         second[several] = values[order][self.first[several] + 1]
         highest = order[self.first]
-        beside = values[highest][self.parent]
-        beside[highest] = np.where(self.number[highest] > 1, values[highest], second)
-        return beside
+        largest = values[highest][self.parent]
+        largest[highest] = np.where(self.number[highest] > 1, values[highest], second)
+        return largest
 
-    def descending(self, values: IntArray) -> NDArray[np.intp]:
-        """The rows by parent, and under each parent from the largest value down."""
+    def order_descending(self, values: IntArray) -> NDArray[np.intp]:
+        """Return row indices sorted by parent, and under one parent by falling value."""
         if values.min() == values.max():
             return np.arange(values.size)
         return np.lexsort((-values, self.parent))
@@ -190,14 +198,14 @@ class PathTable:
 
     @property
     def unit(self) -> int:
-        """The protected level."""
+        """The protected level, from 1."""
         return int(self.counts.shape[1])
 
     def paths(self, at: int) -> tuple[Path, ...]:
-        """One path as each phase samples it."""
+        """Return the path in row `at` (from 0) of the table, once for each phase."""
         counts = tuple(self.counts[at].tolist())
         place = self._place(int(self.rows[at]))
-        found = []
+        path_by_phase = []
         for number, hierarchy in enumerate(self.hierarchies):
             levels = hierarchy.levels[: self.unit]
             bounded = [self.is_merged or (level.min_count < level.count and not place) for level in levels]
@@ -212,11 +220,11 @@ class PathTable:
                 contributions=tuple(self.contributions[number][at].tolist()),
                 siblings=tuple(self.siblings[number][at].tolist()),
             )
-            found.append(path)
-        return tuple(found)
+            path_by_phase.append(path)
+        return tuple(path_by_phase)
 
     def _place(self, row: int) -> tuple[int, ...]:
-        """Where in the tree a row is; records of one parent are all alike, so theirs is the first."""
+        """Return the indices of a row's first unit and its ancestors, each in its parent, from 0; () without a tree."""
         tree = self.hierarchies[0].tree
         if tree is None:
             return ()
@@ -226,18 +234,24 @@ class PathTable:
 
 
 def whole_batches(scheme: Scheme, count: int) -> int:
-    """A count of which a pass costs as much as of any larger one: with drop_last one that leaves nobody out.
+    """Return the count without the units that fill no batch (shuffle with drop_last); else the count unchanged.
 
-    A pass over more units has at least as many steps, and holds each of them at most once.
+    Args:
+        scheme: of the level.
+        count: units of one parent.
+
+    Returns:
+        A count of which a pass costs as much as of any larger one: a pass over more units has at least as many steps,
+        and holds each of them at most once.
     """
     return scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """A path with one pass of its shuffles as one draw.
+    """Return the path with each shuffle's pass as one draw: `All`, but the innermost fixed-size unless is_revealed.
 
-    A pass that drops what fills no batch draws a fixed number; any other one draws everything. The draws of shuffles
-    above the innermost one are revealed, and where `is_revealed` its own too: whom it may leave out it draws.
+    A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
+    innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
 
     Args:
         path: the way to a unit.
@@ -253,7 +267,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """All paths to the units of a level.
+    """Return a row for each kind of path to a unit; without a tree, for each mix of `_representative_sizes`.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
@@ -267,71 +281,79 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
     """
     hierarchy = draws[0][0]
     levels = level_rows(hierarchy)
-    up = _upwards(levels, unit)
+    up = _ancestor_rows(levels, unit)
     rows = levels[unit - 1].unit
     counts = np.stack([r.sums(np.ones_like(r.number))[r.parent[at]] for r, at in zip(levels, up, strict=False)], axis=1)
     if hierarchy.tree is None:
-        counts = np.array(list(product(*_telling_sizes([one for one, _ in draws], unit))), dtype=np.int64)
+        counts = np.array(list(product(*_representative_sizes([phase for phase, _ in draws], unit))), dtype=np.int64)
         rows = np.zeros(len(counts), dtype=np.int64)
         up = [rows] * unit
     values = [contributions(levels, *draw)[:unit] for draw in draws]
-    beside = [[r.largest_beside(value) for r, value in zip(levels, one, strict=False)] for one in values]
+    siblings = [[r.largest_sibling(value) for r, value in zip(levels, each, strict=False)] for each in values]
     return PathTable(
-        hierarchies=tuple(one for one, _ in draws),
+        hierarchies=tuple(phase for phase, _ in draws),
         rows=rows,
         counts=counts,
-        contributions=tuple(_along(up, one) for one in values),
-        siblings=tuple(_along(up, one) for one in beside),
+        contributions=tuple(_values_along_paths(up, each) for each in values),
+        siblings=tuple(_values_along_paths(up, each) for each in siblings),
     )
 
 
-def _telling_sizes(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[int]]:
-    """For each level the sizes, of those that its frames can have, that stand for all of them in every phase."""
-    found = []
-    for levels in zip(*(one.levels[:unit] for one in hierarchies), strict=True):
+def _representative_sizes(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[int]]:
+    """Return, for each level, min_count, min_count + 1 and each larger fixed size + 1, ascending and distinct."""
+    sizes_of_levels = []
+    for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
         first = levels[0]
         sizes = {first.min_count, min(first.min_count + 1, first.count)}
         sizes |= {x.scheme.size + 1 for x in levels if isinstance(x.scheme, Fixed) and x.scheme.size > x.min_count}
-        found.append(sorted(sizes))
-    return found
+        sizes_of_levels.append(sorted(sizes))
+    return sizes_of_levels
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
-    """The units of each level, outermost first."""
+    """Return the rows of each level, outermost first; without a tree one row a level, with its largest count."""
     if hierarchy.tree is not None:
-        return tuple(_rows(one.parent, one.number, one.unit) for one in alike_units(hierarchy.tree.sizes))
+        return tuple(
+            _rows_with_starts(alike.parent, alike.number, alike.unit) for alike in alike_units(hierarchy.tree.sizes)
+        )
     none = np.zeros(1, dtype=np.int64)
-    return tuple(_rows(none, np.array([level.count]), none) for level in hierarchy.levels)
+    return tuple(_rows_with_starts(none, np.array([level.count]), none) for level in hierarchy.levels)
 
 
 def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Most clipped contributions that one step can draw under the units of each level; 1 from the clipping level on."""
-    found = [np.ones_like(rows.number) for rows in levels]
+    """Return, for each row of each level, the most clipped contributions a step draws under it; 1 from `clip` on.
+
+    Args:
+        levels: rows of each level, outermost first.
+        hierarchy: levels and schemes.
+        clip: clipping level, from 1; 0 is the whole batch, which is clipped as one.
+    """
+    largest = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
         below, scheme = levels[number], hierarchy.level(number + 1).scheme
-        values = found[number]
+        values = largest[number]
         match scheme:
             case Fixed(size=size) | Shuffle(size=size):
-                found[number - 1] = below.sums_of_largest(values, size)
+                largest[number - 1] = below.sums_of_largest(values, size)
             case WithReplacement(size=size):
-                found[number - 1] = size * np.maximum.reduceat(values, below.first)
+                largest[number - 1] = size * np.maximum.reduceat(values, below.first)
             case _:
-                found[number - 1] = below.sums(values)
-    return found
+                largest[number - 1] = below.sums(values)
+    return largest
 
 
-def _rows(parent: IntArray, number: IntArray, unit: IntArray) -> Rows:
-    """Rows whose parents ascend."""
+def _rows_with_starts(parent: IntArray, number: IntArray, unit: IntArray) -> Rows:
+    """Return `Rows` with the first row of each parent; `parent` must ascend."""
     return Rows(parent=parent, number=number, unit=unit, first=np.flatnonzero(np.diff(parent, prepend=-1)))
 
 
-def _along(up: Sequence[IntArray], values: Sequence[IntArray]) -> IntArray:
-    """For each protected unit the values of the units on its path."""
+def _values_along_paths(up: Sequence[IntArray], values: Sequence[IntArray]) -> IntArray:
+    """Return, for each protected unit, the values of the units on its path; shape (units, levels)."""
     return np.stack([value[rows] for rows, value in zip(up, values, strict=True)], axis=1)
 
 
-def _upwards(levels: Sequence[Rows], unit: int) -> list[IntArray]:
-    """For each level down to the protected one, the row there of every protected unit."""
+def _ancestor_rows(levels: Sequence[Rows], unit: int) -> list[IntArray]:
+    """Return, for each level from 1 to `unit`, the row of each protected unit's ancestor there."""
     rows: list[IntArray] = [np.arange(levels[unit - 1].number.size)]
     for below in reversed(levels[1:unit]):
         rows.append(below.parent[rows[-1]])

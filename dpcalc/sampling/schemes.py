@@ -1,4 +1,4 @@
-"""How the children of one drawn unit are drawn in one step (Bun et al. 2020, 2007.12674, section 2)."""
+"""Sampling schemes: how the children of one drawn unit are drawn in one step (Bun et al. 2020, 2007.12674, sec. 2)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,15 +23,15 @@ class Fixed:
     at_most: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an empty or negative draw."""
-        _refuse_empty(self.size)
+        """Raise InputError if size < 1."""
+        _refuse_size_below_1(self.size)
 
     def rate(self, count: int) -> Fraction:
-        """Exact probability that one of `count` children is drawn."""
+        """Return min(size, count) / count with at_most, else size / count (above 1 if count < size: not checked)."""
         return Fraction(self.max_drawn(count), count) if self.at_most else Fraction(self.size, count)
 
     def max_drawn(self, count: int) -> int:
-        """Most children that one draw can contain."""
+        """Return min(size, count), the children that one draw takes."""
         return min(self.size, count)
 
 
@@ -47,17 +47,17 @@ class Poisson:
     probability: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Raise InputError if the probability is outside [0, 1]."""
         if not 0 <= self.probability <= 1:
             raise InputError(f"rate: expected a probability in [0, 1], got {float(self.probability)!r}")
 
     def rate(self, count: int) -> Fraction:
-        """Exact probability that one child is drawn, whatever the count."""
+        """Return `probability`, whatever the count."""
         del count
         return self.probability
 
     def max_drawn(self, count: int) -> int:
-        """Most children that one draw can contain: all of them."""
+        """Return `count`: a draw can take all children."""
         return count
 
 
@@ -73,15 +73,15 @@ class WithReplacement:
     size: int
 
     def __post_init__(self) -> None:
-        """Refuse an empty or negative draw."""
-        _refuse_empty(self.size)
+        """Raise InputError if size < 1."""
+        _refuse_size_below_1(self.size)
 
     def rate(self, count: int) -> Fraction:
-        """Exact probability that one of `count` children is drawn at all."""
+        """Return 1 - (1 - 1/count)^size, the probability that a child is drawn at least once."""
         return 1 - power(Fraction(count - 1, count), self.size)
 
     def max_drawn(self, count: int) -> int:
-        """Draws, repetitions included."""
+        """Return `size`: the draws, repetitions of one child included."""
         del count
         return self.size
 
@@ -104,37 +104,37 @@ class Shuffle:
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an empty or negative draw."""
-        _refuse_empty(self.size)
+        """Raise InputError if size < 1."""
+        _refuse_size_below_1(self.size)
 
     def rate(self, count: int) -> Fraction:
-        """Exact probability that one of `count` children is in a pass."""
+        """Return the share of `count` children that a pass holds: 1, or less with drop_last."""
         return Fraction(self.drawn_in_a_pass(count), count)
 
     def max_drawn(self, count: int) -> int:
-        """Most children in one step."""
+        """Return min(size, count), the largest number of children in one step."""
         return min(self.size, count)
 
     def steps_of_a_pass(self, count: int) -> int:
-        """Steps of a pass over `count` children."""
+        """Return the steps of a pass over `count` children: count / size, rounded up (drop_last: down)."""
         return count // self.size if self.drop_last else -(-count // self.size)
 
     def drawn_in_a_pass(self, count: int) -> int:
-        """Children that a pass over `count` of them holds."""
+        """Return how many of `count` children a pass holds: all, or with drop_last those in full batches."""
         return count - count % self.size if self.drop_last else count
 
-    def changes_passes(self, least: int, most: int, removed: int) -> bool:
-        """Whether a pass over some number of children has fewer steps when some of them are removed.
+    def changes_passes(self, min_count: int, max_count: int, removed: int) -> bool:
+        """Return True if for some n in [min_count, max_count] removing `removed` children costs a pass a step.
 
         Args:
-            least: fewest children there can be, >= 1.
-            most: most children there can be, >= least.
-            removed: children that are removed, from 1 to `least`.
+            min_count: fewest children there can be, >= 1.
+            max_count: most children there can be, >= min_count.
+            removed: children that are removed, from 1 to `min_count`.
         """
-        # Steps end at the multiples of the size: a number n from least to most loses one where a multiple lies in
-        # [n - removed, n - 1], or with drop_last in [n - removed + 1, n]. Together these are one range.
-        last = most if self.drop_last else most - 1
-        first = least - removed + (1 if self.drop_last else 0)
+        # Steps end at the multiples of the size: a number n from min_count to max_count loses one where a
+        # multiple lies in [n - removed, n - 1], or with drop_last in [n - removed + 1, n]. The union is one range.
+        last = max_count if self.drop_last else max_count - 1
+        first = min_count - removed + (1 if self.drop_last else 0)
         return last - last % self.size >= first
 
 
@@ -145,17 +145,17 @@ class All:
     name: ClassVar[str] = "all"
 
     def rate(self, count: int) -> Fraction:
-        """Certainty."""
+        """Return 1."""
         del count
         return Fraction(1)
 
     def max_drawn(self, count: int) -> int:
-        """All children."""
+        """Return `count`."""
         return count
 
 
-def _refuse_empty(size: int) -> None:
-    """Refuse a draw of nothing."""
+def _refuse_size_below_1(size: int) -> None:
+    """Raise InputError if size < 1."""
     if size < 1:
         raise InputError(f"size: expected a whole number >= 1, got {size}; a draw of nothing trains nothing")
 

@@ -20,7 +20,7 @@ _DEEPER = "one list within another for each level, the innermost numbers count t
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tree:
-    """How many units each unit holds; equal when equal up to the order of siblings.
+    """The number of units that each unit holds; equal to trees that differ only in the order of siblings.
 
     Attributes:
         sizes: for each level, the number of its units under every unit of the level above, in order.
@@ -29,29 +29,29 @@ class Tree:
     sizes: tuple[tuple[int, ...], ...] = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether another tree is the same up to the order of siblings."""
+        """Return True if the other is a tree with the same counts up to the order of siblings."""
         return isinstance(other, Tree) and (self.sizes == other.sizes or self.digest == other.digest)
 
     def __hash__(self) -> int:
-        """Of what the order does not change."""
+        """Hash the number of units of each level, which the order of siblings does not change."""
         return hash(self._totals)
 
     @cached_property
     def _totals(self) -> tuple[int, ...]:
-        """Number of units of each level."""
+        """Return the number of units of each level, outermost first."""
         return tuple(map(sum, self.sizes))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the sizes up to the order of siblings."""
+        """Return the SHA-256, in hex, of the nested counts with siblings sorted."""
         return sha256(repr(self._nested(sorted)).encode()).hexdigest()
 
     def nested(self) -> Counts:
-        """The nested counts that `tree_of` takes."""
+        """Return the nested lists of counts that `tree_of` takes."""
         return self._nested(list)
 
     def _nested(self, arranged: Callable[[Iterable[Counts]], list[Counts]]) -> Counts:
-        """Nested counts, the children of each unit arranged in some order."""
+        """Return the nested counts, with the list of each unit's children made by `arranged` (`list` or `sorted`)."""
         units: list[Counts] = list(self.sizes[-1])
         for sizes in reversed(self.sizes[:-1]):
             below = iter(units)
@@ -59,7 +59,7 @@ class Tree:
         return units[0]
 
     def place(self, level: int, unit: int) -> tuple[int, ...]:
-        """Where a unit is: its index and those of the units above it, each in its parent, the outermost first.
+        """Return the indices, from 0 and outermost first, of a unit and its ancestors, each within its parent.
 
         Args:
             level: from 1; 0 is the top and has no indices.
@@ -74,10 +74,15 @@ class Tree:
         return tuple(reversed(indices))
 
     def first_below(self, level: int, size: int) -> tuple[tuple[int, ...], int] | None:
-        """Where the first unit is that holds fewer than `size` units of a level, and how many it holds."""
-        for unit, held in enumerate(self.sizes[level - 1]):
-            if held < size:
-                return self.place(level - 1, unit), held
+        """Return (place, count) of the first parent with fewer than `size` units of a level; None if there is none.
+
+        Args:
+            level: of the units that are counted, from 1; the parents are those of the level above.
+            size: a whole number.
+        """
+        for unit, count in enumerate(self.sizes[level - 1]):
+            if count < size:
+                return self.place(level - 1, unit), count
         return None
 
 
@@ -99,7 +104,7 @@ class Fault:
 
 
 def indexed(at: Sequence[int]) -> str:
-    """Indices as they are written behind a name.
+    """Return indices as they are written behind a name, "[1][0]"; "" for none.
 
     Example:
         >>> "tree" + indexed((1, 0))
@@ -109,7 +114,7 @@ def indexed(at: Sequence[int]) -> str:
 
 
 def tree_of(counts: object, names: Sequence[str]) -> Tree:
-    """The tree of nested record counts.
+    """Return the tree of nested record counts; raise InputError for the first fault.
 
     Args:
         counts: lists nested by level; [[4, 2, 3], [4, 5]] over three levels are two primary units with three and two
@@ -125,11 +130,16 @@ def tree_of(counts: object, names: Sequence[str]) -> Tree:
     """
     for fault in faults(counts, names):
         raise InputError(f"tree{indexed(fault.at)}: expected {fault.text}")
-    return grown(counts, names)
+    return unchecked_tree(counts, names)
 
 
-def grown(counts: object, names: Sequence[str]) -> Tree:
-    """The tree of nested counts in which there are no `faults`; as `tree_of`."""
+def unchecked_tree(counts: object, names: Sequence[str]) -> Tree:
+    """Return the tree of nested counts that are known to have no `faults`; nothing is checked.
+
+    Args:
+        counts: as for `tree_of`.
+        names: of the levels, outermost first; at least two.
+    """
     sizes: list[tuple[int, ...]] = []
     units: list[Any] = [counts]
     for _ in names[1:]:
@@ -139,7 +149,7 @@ def grown(counts: object, names: Sequence[str]) -> Tree:
 
 
 def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
-    """Everything that keeps nested counts from being a tree over some levels.
+    """Yield each place where `counts` is no tree over these levels: a wrong nesting, an empty list, or no count.
 
     Args:
         counts: what should be nested counts; anything may stand anywhere.
@@ -155,7 +165,7 @@ def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def _is_sound(counts: object, depth: int) -> bool:
-    """Whether there is no fault in nested counts, at a glance."""
+    """Return True if nested lists of this depth are non-empty and end in int counts from 1 to MAX_COUNT (fast test)."""
     units: list[Any] = [counts]
     for _ in range(depth - 1):
         if not set(map(type, units)) <= {list, tuple} or not all(units):
@@ -165,11 +175,11 @@ def _is_sound(counts: object, depth: int) -> bool:
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
-    """The faults under one place; `names` are the levels below it."""
+    """Yield the faults at and below indices `at`; `names` are the levels from there on, the records last."""
     if len(names) == 1:
         yield from _count_faults(counts, names[0], at)
     elif not isinstance(counts, list | tuple):
-        yield Fault(at=at, text=f"a list with an entry for each {names[0]}, got {_shown(counts)}", hint=_DEEPER)
+        yield Fault(at=at, text=f"a list with an entry for each {names[0]}, got {_excerpt(counts)}", hint=_DEEPER)
     elif not counts:
         yield Fault(at=at, text=f"at least one {names[0]}, got an empty list", hint=_EMPTY, is_amount=True)
     else:
@@ -178,18 +188,18 @@ def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterat
 
 
 def _count_faults(count: object, name: str, at: tuple[int, ...]) -> Iterator[Fault]:
-    """What is wrong with a number of records."""
+    """Yield a fault if a record count is a list, no int (bool included), below 1 or above MAX_COUNT."""
     if isinstance(count, list | tuple):
         yield Fault(at=at, text=f"a whole number, how many of level {name}, got a list", hint=_DEEPER)
     elif not isinstance(count, int) or isinstance(count, bool):
-        yield Fault(at=at, text=f"a whole number, how many of level {name}, got {_shown(count)}")
+        yield Fault(at=at, text=f"a whole number, how many of level {name}, got {_excerpt(count)}")
     elif count < 1:
         yield Fault(at=at, text=f"at least 1, how many of level {name}, got {count}", hint=_EMPTY, is_amount=True)
     elif count > MAX_COUNT:
         yield Fault(at=at, text=f"at most {MAX_COUNT:.0e}, how many of level {name}", is_amount=True)
 
 
-def _shown(value: object) -> str:
-    """A value in an error message."""
+def _excerpt(value: object) -> str:
+    """Return a string, or the repr of another value, cut to 40 characters and "..."."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."

@@ -83,7 +83,9 @@ def test_the_pair_is_that_of_an_actual_data_set(tree, draws, relation):
             context = tree, draws, path, clip
             experiment = UnequalExperiment(tree, draws, path.place, clip, relation)
             for signs in sign_patterns(level):
-                values = np.array([value(key, context, signs, co_sampled.beside) for key in experiment.keys])
+                values = np.array(
+                    [value(key, context, signs, co_sampled.sibling_contributions) for key in experiment.keys]
+                )
                 found = data_set_pair(co_sampled, adjacency=Adjacency(relation), signs=signs)
                 for mine, actual in zip(found, experiment.mixtures(values), strict=True):
                     expected = merged(actual.weights, actual.means)

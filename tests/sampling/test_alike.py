@@ -38,8 +38,8 @@ def test_parts_of_a_unit_that_are_alike_are_several():
     paths = [table.paths(row)[0] for row in range(len(table.counts))]
     assert [path.place for path in paths] == [(0,), (1,)]
     companies = [co_sampled_with(hierarchy, path, clip=3) for path in paths]
-    assert [sorted(co_sampled.parts) for co_sampled in companies] == [[2, 5, 5, 5], []]
-    assert [co_sampled.beside for co_sampled in companies] == [(4,), (4,)]  # two sessions of 2 at least
+    assert [sorted(co_sampled.child_contributions) for co_sampled in companies] == [[2, 5, 5, 5], []]
+    assert [co_sampled.sibling_contributions for co_sampled in companies] == [(4,), (4,)]  # two sessions of 2 at least
     assert [path.siblings for path in paths] == [(10,), (10,)]
 
 

@@ -27,6 +27,7 @@ CHECKED = (  # packages, and modules of the top level, that keep the rules
     "pate",
     "planner",
     "report",
+    "sampling",
     "scan",
     "simulation",
     "sweep",
