@@ -13,11 +13,13 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 
-MAX_PLACED_MEMBERS = 12  # members whose placements are enumerated; beyond, union bounds that hold for any placement
+# Members whose placements are enumerated; above, union bounds hold for any placement. Under two levels the placements
+# of 12 members are the 77 partitions of 12; those of 120 would be 1.8e9.
+MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return why no bound covers a group of some size, as "expected X, got Y"; "" where one does.
+    """Return why no bound covers a group of this size, as "expected X, got Y"; "" if one does, and for size 1.
 
     Args:
         size: number of members, >= 1.
@@ -39,7 +41,7 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
 
 
 def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Return the number of units that must remain under each parent when a group is removed; 0 for no limit.
+    """Return the size of a shuffled protected level, or what a task takes: units to be left per parent; else 0.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -55,7 +57,7 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
-    """Return the most units of one frame that a group can occupy, by level from the outermost to the protected.
+    """Return the most units of one frame a group can occupy, for each level from the outermost to the protected one.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -70,7 +72,7 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the size of the largest group there can be.
+    """Return the number of units that can be exchanged at once: all but those that must remain in each frame.
 
     Args:
         hierarchies: one for each phase, over the same data.
@@ -86,7 +88,7 @@ def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Ad
     return data.units(unit - 1) * last
 
 
-MAX_PLACEMENTS = 128  # beyond, the placement is left open: each is a run to compose, and time grows in proportion
+MAX_PLACEMENTS = 128  # each is a run to compose, so that time grows in proportion; above, the placement is left open
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +119,7 @@ class Group:
 
     @property
     def is_together(self) -> bool:
-        """True if all members are in one unit of the level above."""
+        """True if all members have one parent: one member, level 1, or a placement with one unit at each level."""
         if self.size == 1:
             return True
         inner = self.placement
@@ -127,12 +129,12 @@ class Group:
 
 
 def _nested(placement: Placement) -> str:
-    """Return a placement in brackets, e.g. "(1 + 2)"."""
+    """Return a placement in brackets, "(1 + 2)"; a plain number without."""
     return f"({' + '.join(map(_nested, placement))})" if isinstance(placement, tuple) else str(placement)
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a group for each placement of its members; only one, without placement, if there are too many to consider.
+    """Return one Group for each placement; a single open one if over 12 members or 128 placements; raise without room.
 
     Args:
         size: number of members, >= 1.

@@ -34,7 +34,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithRe
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the valid bounds of one phase, of which any may be taken; first that of the protected level, if any.
+    """Return valid bounds of a phase, of which any may be taken: the native one, one with hidden draws, ancestors'.
 
     Args:
         hierarchy: levels and schemes.
@@ -63,7 +63,7 @@ def phase_bounds(
 
 
 def _above(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
-    """Return the bounds of the ancestors replaced as a whole, outermost first; () for a group under several."""
+    """Return the replace-one bounds of the ancestors, outermost first; () for a group under several parents."""
     if not group.is_together:
         return ()
     return tuple(
@@ -74,12 +74,12 @@ def _above(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[P
 
 
 def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
-    """Return True if the path has the largest contributions at a level; in a tree, only where its draw is random."""
+    """Return True without a tree, and in a tree if the level is shuffled or drawn with rate < 1."""
     return hierarchy.tree is None or isinstance(path.schemes[level - 1], Shuffle) or path.rate(level) < 1
 
 
 def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound | None:
-    """Return the bound of a group with the draws above it hidden; None where no such bound is proved."""
+    """Return the bound of a group with hidden draws above; None unless nested, simple schemes, one period, clip > 0."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     if not isinstance(group.placement, tuple) or not simple or not clip or len(periods) > 1:
@@ -95,7 +95,7 @@ def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, g
 
 
 def _upto(path: Path, unit: int) -> Path:
-    """Return the part of the path from the outermost level to `unit`, from 1."""
+    """Return the part of the path from level 1 down to level `unit`."""
     return Path(
         place=path.place[:unit],
         counts=path.counts[:unit],
@@ -106,7 +106,7 @@ def _upto(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected level itself, not of an ancestor.
+    """Return the bound of the protected level itself (not of an ancestor): episodes, passes, or held draws.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -121,7 +121,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
     if hierarchy.episodes is not None:
         return PhaseBound(bound=_episode_bound(hierarchy, path, clip, adjacency, group))
     shuffled = is_shuffled(path)
-    # A group can be in several batches of a pass, whose vectors count apart even where each batch is one vector.
+    # A group can be in several batches of a pass, and their vectors count separately even if each batch is one vector.
     vectors = max(clip, 1) if shuffled and group.size > 1 else clip
 
     def draw(drawn: Path) -> Bound:
@@ -132,7 +132,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return the redraw periods of a phase with the bound of one draw; a pass of a shuffle is taken as one draw.
+    """Return the bound of one draw with the redraw periods; levels held longer are public, all drawn in `bound`.
 
     Levels that are held longer than the protected one are revealed, and counted as drawn in `bound`.
 
@@ -157,13 +157,15 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
 
 
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on the probability that draws of some levels reach a member, if all draws above do.
+    """Return an upper bound on the probability that draws of `levels` reach a member, given all above do.
 
     Args:
         path: the path to the protected units.
         group: the protected units; without a placement a union bound over its members.
         levels: consecutive levels above the protected one, from 1.
     """
+    # Members under different drawn units are reached independently, so that the chance that none is reached is the
+    # product over the frames in which a draw of `levels` begins.
     first, last = levels[0] - 1, levels[-1]
     if group.size == 1 or group.placement is None:
         return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
@@ -181,22 +183,22 @@ def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fracti
 
 
 def _upper_part(placement: Placement, depth: int) -> Placement:
-    """Return the placement of the units, `depth` levels down, that hold members, each counted once."""
+    """Return the placement cut off `depth` levels down; each unit there that holds members becomes the number 1."""
     if not depth or not isinstance(placement, tuple):
         return 1
     return tuple(_upper_part(inner, depth - 1) for inner in placement)
 
 
 def _certain(path: Path, levels: set[int]) -> Path:
-    """Return the path with scheme `all` at some levels, from 1."""
+    """Return the path with scheme `All` at these levels (from 1)."""
     schemes: list[Scheme] = [All() if at in levels else scheme for at, scheme in enumerate(path.schemes, start=1)]
     return replace(path, schemes=tuple(schemes))
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of one draw of a path whose draws all have one redraw period.
+    """Return the bound of one draw, all levels having one redraw period; `clips`: (clip level of a vector, of counts).
 
-    `clips` is the clipping level twice: for what one vector changes, and for how many vectors change.
+    They differ for groups in passes: a group can be in several batches, each of which is clipped as one vector.
     """
     clip, vectors = clips
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
@@ -208,7 +210,7 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjace
 
 
 def _member(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return the effect of one member on a batch, or of one contribution if contributions are counted in H."""
+    """Return the effect on a batch of one member, or of one of its contributions if `is_counted`."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -218,7 +220,7 @@ def _member(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) ->
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of a step that builds its episodes."""
+    """Return the bound of a step that builds episodes; raise LookupError without episodes."""
     built, unit = hierarchy.episodes, len(path.counts)
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -227,6 +229,7 @@ def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjac
         member = Member(own=1, stand_in=1, adjacency=adjacency if removed else Adjacency.REPLACE_ONE)
     else:
         own = built.records if unit == 1 else 1
+        # A task that takes all classes, or all records, leaves no other unit to take the place of a missed one.
         whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count
         member = Member(own=own, stand_in=None if whole else own, adjacency=adjacency)
     return member.bound(revealed_count_distributions(hierarchy, path, clip=clip, group=group))

@@ -90,7 +90,7 @@ class WorstOf:
 
 
 def step_counts(release: Release) -> dict[Curve, int]:
-    """Return how often each different step occurs in a release; steps that never occur are left out."""
+    """Return {step: number of times it occurs} of a release; steps with count 0 are left out."""
     counts: Counter[Curve] = Counter()
     match release:
         case Single():
@@ -107,7 +107,9 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _revealed(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return the steps under a public draw as one loss, count 1; none for rate 0, unchanged for rate 1."""
+    """Return {public mixture of the steps: 1}; {} for rate 0 or no steps, `counts` unchanged for rate 1."""
+    # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
+    # they are composed, so that accountants mix the draw in afterwards.
     if rate in {0, 1} or not counts:
         return counts if rate else {}
     ((curve, count), *more) = counts.items()
@@ -123,7 +125,7 @@ def _revealed(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
 
 
 def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
-    """Return why no bound covers a phase in which teachers vote, as "expected X, got Y"; "" where one does.
+    """Return why no bound covers PATE here, "expected X, got Y" (episodes, or a level not `all`); "" otherwise.
 
     Args:
         mechanism: how the votes are answered.
@@ -138,7 +140,7 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
 
 
 def query_release(mechanism: PateMechanism, *, group_size: int, queries: int) -> Release:
-    """Return the answers to some queries as a release, whatever the votes are; one tree for both directions.
+    """Return `queries` answers of PATE teachers as a release for both directions, whatever the votes are.
 
     Args:
         mechanism: how each query is answered.
