@@ -26,8 +26,8 @@ def compare(
     from dpcalc.planner.compare import compare as rows_of
     from dpcalc.report.comparison import comparison_view
     from dpcalc.report.json import comparison_json, comparisons_json
+    from dpcalc.report.plain import comparison_lines, fact_blocks
     from dpcalc.report.several import comparisons_facts, comparisons_view
-    from dpcalc.report.text import comparison_lines, fact_blocks
 
     files = loaded_plans(context, configs)
     asides = remarks([diagnostic for loaded in files for diagnostic in loaded.diagnostics])

@@ -58,7 +58,7 @@ def epsilon(
     if private is not None:
         view = with_votes(view, private)
     if not on_terminal():
-        from dpcalc.report.text import evaluation_lines
+        from dpcalc.report.plain import evaluation_lines
 
         return CommandResult(text=evaluation_lines(view), asides=asides)
 
@@ -71,8 +71,8 @@ def _of_several(files: tuple[Loaded, ...], *, as_json: bool, quiet: bool) -> Com
     """Compute epsilon of several configs; return one table, or bare numbers if quiet."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.json import costs_json
+    from dpcalc.report.plain import fact_blocks
     from dpcalc.report.several import costs_facts, costs_notes, costs_view
-    from dpcalc.report.text import fact_blocks
     from dpcalc.report.view import bare_epsilon
 
     costs = []
@@ -98,7 +98,7 @@ def _of_every_unit(context: typer.Context, *, as_json: bool, quiet: bool) -> Com
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.comparison import unit_notes, units_view
     from dpcalc.report.json import units_json
-    from dpcalc.report.text import units_lines
+    from dpcalc.report.plain import units_lines
     from dpcalc.report.view import bare_epsilon
 
     files = loaded_for_every_unit(context)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import sys
 import traceback
@@ -18,13 +17,11 @@ from dpcalc.config.files import git_root, write_or_replace
 from dpcalc.config.source import ConfigError, Severity, read_bytes
 from dpcalc.errors import InputError, system_message
 from dpcalc.gate.verdict import Result, Verdict, worst_verdict
-from dpcalc.report.formats import FORMATS
+from dpcalc.report.formats import REPORTS, report_format
 from dpcalc.report.gate import GateView, gate_view
 
 MAX_BYTES = 64 * 1024 * 1024
 """Largest earlier report that is recognised, in bytes: a report of 10,000 configs has about 10 MB."""
-_LAST_LINE = re.compile(r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n]*)?\n?\Z")
-_FIRST_LINE = re.compile(r'\*\*dpcalc \w+: |<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites name="dpcalc" ')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +29,7 @@ class Report:
     """A report to write.
 
     Attributes:
-        format: a name in FORMATS.
+        format: a name in REPORTS.
         path: the file, or None for standard output.
     """
 
@@ -125,35 +122,22 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
 def _report(text: str) -> Report:
     """Return the report that one value of `--report` names."""
     name, _, path = text.partition("=")
-    if name not in FORMATS:
-        raise InputError(f"--report: expected one of {', '.join(FORMATS)}, got `{name}`")
+    if name not in REPORTS:
+        raise InputError(f"--report: expected one of {', '.join(REPORTS)}, got `{name}`")
     return Report(format=name, path=None if path in {"", "-"} else path)
 
 
 def _is_report(path: str) -> bool:
-    """Return whether a file is empty or looks like a report of dpcalc by its first or last line or JSON keys."""
+    """Return whether a file is empty, or an earlier report in any format."""
     try:
         text = read_bytes(path, limit=MAX_BYTES).decode("utf-8")
     except (ConfigError, UnicodeDecodeError):
         return False
-    return not text or bool(_FIRST_LINE.match(text) or _LAST_LINE.search(text)) or _is_json_report(text)
-
-
-def _is_json_report(text: str) -> bool:
-    """Return whether a text is a JSON, SARIF or GitLab report, by its keys."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
-        return False
-    match content:
-        case {"schema": str(schema), "command": str()}:
-            return schema.startswith("dpcalc.result/")
-        case {"runs": [{"tool": {"driver": {"name": "dpcalc"}}}, *_]}:
-            return True
-        case list():
-            return all(isinstance(item, dict) and {"check_name", "fingerprint"} <= item.keys() for item in content)
-        case _:
-            return False
+        content = None
+    return not text or any(report_format(name).is_report(text, content) for name in REPORTS)
 
 
 def _send(path: str, data: bytes) -> None:
@@ -172,7 +156,6 @@ def _send(path: str, data: bytes) -> None:
 # The end of every command that is a gate: reports, remarks, exit code.
 
 
-_FOR_PEOPLE = {"text", "concise"}
 EXIT_CODES = {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.INVALID: 2, Verdict.UNDECIDED: 3}
 SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -197,15 +180,16 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
     changed = []
     for report in files:
         try:
-            report.write(FORMATS[report.format](view))
+            report.write(report_format(report.format).text(view))
             changed.append(str(report.path))
         except InputError as error:  # the verdict is known: say it all the same
             asides.append(f"error: {error}")
             code = max(code, 2)
     if any(report.format == "github" for report in reports):
         asides += _append_to_summary(view)
-    text = FORMATS[printed.format](view)
-    if printed.format in _FOR_PEOPLE and sys.stdout is not None:
+    printed_format = report_format(printed.format)
+    text = printed_format.text(view)
+    if printed_format.for_people and sys.stdout is not None:
         text = styled_text(text, sys.stdout)
     return CommandResult(text=text, code=code, asides=tuple(asides), changed=tuple(changed))
 
@@ -224,7 +208,7 @@ def _append_to_summary(view: GateView) -> list[str]:
         return []
     try:
         with Path(path).open("a", encoding="utf-8") as summary:
-            summary.write(FORMATS["markdown"](view))
+            summary.write(report_format("markdown").text(view))
     except OSError as error:
         return [f"warning: {SUMMARY}: cannot write it: {system_message(error)}"]
     return []

@@ -10,6 +10,7 @@ import typer
 
 from dpcalc.cli.output import CommandResult
 from dpcalc.errors import InputError
+from dpcalc.report.formats import REPORTS
 
 PANEL = "Override the config, or replace it"
 
@@ -17,10 +18,9 @@ PANEL = "Override the config, or replace it"
 METHODS = ("auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic")
 ADJACENCIES = ("add-remove", "replace-one", "zero-out")
 SCHEMES = ("poisson", "fixed", "with-replacement", "shuffle", "all")
-FORMATS = ("text", "concise", "json", "github", "gitlab", "junit", "sarif", "markdown")
 
 
-def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
+def one_of(words: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a shell completion that offers some words."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
@@ -145,9 +145,9 @@ Reports = Annotated[
     typer.Option(
         "--report",
         metavar="FORMAT[=PATH]",
-        help=f"{listed(FORMATS)}; to PATH or standard output. May be repeated.",
+        help=f"{listed(tuple(REPORTS))}; to PATH or standard output. May be repeated.",
         show_default=False,
-        autocompletion=one_of(FORMATS),
+        autocompletion=one_of(REPORTS),
     ),
 ]
 Base = Annotated[

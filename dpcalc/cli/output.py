@@ -37,7 +37,7 @@ def width() -> int:
 def view_text(view: ResultView) -> str:
     """Return a view as tables for a terminal, or as `key: value` lines for anything else."""
     if not on_terminal():
-        from dpcalc.report.text import evaluation_lines
+        from dpcalc.report.plain import evaluation_lines
 
         return evaluation_lines(view)
 

@@ -1,52 +1,44 @@
 """`dpcalc statement`: a privacy statement for reviewers."""
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, on_terminal, remarks, width
 from dpcalc.cli.sources import loaded_plan
+from dpcalc.errors import InputError
+from dpcalc.report.formats import STATEMENTS, statement_format
 
 EXAMPLE = "Example: dpcalc statement clinic.yaml --format markdown > PRIVACY.md"
-
-
-class Format(StrEnum):
-    """Formats of a statement.
-
-    Attributes:
-        TEXT: for people.
-        MARKDOWN: for people, in a repository or a web page.
-        JSON: for programs.
-    """
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    JSON = "json"
+PLAIN_WIDTH = 80  # columns of a line that goes to a file, where nobody knows the reader's terminal
 
 
 def statement(
     context: typer.Context,
     *,
     written: Annotated[
-        Format, typer.Option("--format", metavar="|".join(Format), help="Format of the statement.")
-    ] = Format.TEXT,
+        str,
+        typer.Option(
+            "--format",
+            metavar="|".join(STATEMENTS),
+            help="Format of the statement.",
+            autocompletion=options.one_of(STATEMENTS),
+        ),
+    ] = "text",
 ) -> CommandResult:
     """Write a privacy statement of a training run, for reviewers.
 
     It has the guarantee, bounds on attacks, the assumptions, and the limits of the claim. The same config gives the
     same statement.
     """
+    if written not in STATEMENTS:
+        raise InputError(f"--format: expected one of {', '.join(STATEMENTS)}, got `{written}`")
+
     from dpcalc.planner.statement import statement as stated
-    from dpcalc.report.json import statement_json
-    from dpcalc.report.statement import statement_markdown, statement_text, statement_view
+    from dpcalc.report.statement import statement_view
 
     loaded = loaded_plan(context)
-    answer = stated(loaded.plan)
-    asides = remarks(loaded.diagnostics)
-    if written is Format.JSON:
-        return CommandResult(text=statement_json(answer, loaded), asides=asides)
-    view = statement_view(answer, loaded)
-    if written is Format.MARKDOWN:
-        return CommandResult(text=statement_markdown(view), asides=asides)
-    return CommandResult(text=statement_text(view, width=width() if on_terminal() else 80), asides=asides)
+    view = statement_view(stated(loaded.plan), loaded)
+    text = statement_format(written)(view, width() if on_terminal() else PLAIN_WIDTH)
+    return CommandResult(text=text, asides=remarks(loaded.diagnostics))

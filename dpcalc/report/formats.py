@@ -1,24 +1,68 @@
-"""Formats of `--report`: one function each, all from the same view of the result."""
+"""The formats of `--report` and of `statement --format`. To add one: a module, and a line here.
+
+The lines are texts, so that the names are known to help and completion before any format is loaded.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from dpcalc.report.gate import GateView
-from dpcalc.report.gate_json import gate_json
-from dpcalc.report.github import github_commands
-from dpcalc.report.gitlab import gitlab_json
-from dpcalc.report.junit import junit_xml
-from dpcalc.report.markdown import markdown_text
-from dpcalc.report.sarif import sarif_json
-from dpcalc.report.text import concise_lines, gate_lines
+if TYPE_CHECKING:
+    from dpcalc.report.gate import GateView
+    from dpcalc.report.statement import StatementView
 
-FORMATS: dict[str, Callable[[GateView], str]] = {
-    "text": gate_lines,
-    "concise": concise_lines,
-    "json": gate_json,
-    "github": github_commands,
-    "gitlab": gitlab_json,
-    "junit": junit_xml,
-    "sarif": sarif_json,
-    "markdown": markdown_text,
+REPORTS: dict[str, str] = {
+    "text": "dpcalc.report.text:TEXT",
+    "concise": "dpcalc.report.text:CONCISE",
+    "json": "dpcalc.report.gate:JSON",
+    "github": "dpcalc.report.github:GITHUB",
+    "gitlab": "dpcalc.report.gitlab:GITLAB",
+    "junit": "dpcalc.report.junit:JUNIT",
+    "sarif": "dpcalc.report.sarif:SARIF",
+    "markdown": "dpcalc.report.markdown:MARKDOWN",
 }
-"""Functions that turn a view into text, by the name that `--report` takes."""
+"""Formats of `--report` by name: "module:name" of a `ReportFormat`."""
+STATEMENTS: dict[str, str] = {
+    "text": "dpcalc.report.statement:statement_text",
+    "markdown": "dpcalc.report.statement:statement_markdown",
+    "json": "dpcalc.report.statement:statement_json",
+}
+"""Formats of `statement --format` by name: "module:name" of a function of (StatementView, columns of a line)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFormat:
+    """A format of `--report`.
+
+    Attributes:
+        text: turns the results of a gate into a report.
+        is_report: takes the text of a file, and its content if that is JSON, else None. True for an earlier report in
+            this format, which a new one may replace; False for any other file: `--report FORMAT=config.yaml` must
+            destroy nothing.
+        for_people: True if a terminal wraps and colours the report.
+    """
+
+    text: Callable[[GateView], str]
+    is_report: Callable[[str, object], bool]
+    for_people: bool = False
+
+
+def report_format(name: str) -> ReportFormat:
+    """Return the format of `--report` of a name in REPORTS, its module loaded; raise KeyError for any other name."""
+    format_: ReportFormat = _loaded(REPORTS[name])
+    return format_
+
+
+def statement_format(name: str) -> Callable[[StatementView, int], str]:
+    """Return the function of a name in STATEMENTS, its module loaded; raise KeyError for any other name."""
+    function: Callable[[StatementView, int], str] = _loaded(STATEMENTS[name])
+    return function
+
+
+def _loaded(reference: str) -> Any:  # noqa: ANN401  a format or a function
+    """Return the object that "module:name" refers to."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""Results of `check`, `validate`, `diff` and `lock` in words, drawn by every format of `--report`."""
+"""Results of `check`, `validate`, `diff` and `lock` in words, drawn by every format of `--report`, and as JSON."""
 
 import hashlib
 import math
@@ -10,6 +10,8 @@ from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.verdict import Change, Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
+from dpcalc.report.formats import ReportFormat
+from dpcalc.report.json_parts import budget_fields, diagnostic_fields, document, finite
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 from dpcalc.report.view import budget_used
 
@@ -19,38 +21,11 @@ PAST_TENSES = {"check": "checked", "validate": "read", "diff": "compared", "lock
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One finding in one file, in words.
-
-    Attributes:
-        code: the rule.
-        level: error, warning or note.
-        message: one sentence.
-        hint: the way out, or "".
-        path: the file, or the option, that it is about.
-        line: in the file, from 1, or None.
-        column: in the line, from 1, or None.
-        text: the finding for people: place, level, code, sentence, and the line of the file where there is one.
-    """
-
-    code: str
-    level: Severity
-    message: str
-    hint: str
-    path: str
-    line: int | None
-    column: int | None
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class FileView:
     """The result of one file in words.
 
     Attributes:
-        path: the file as the user gave it.
         location: the file from the top of the repository, for reports; "" for standard input.
-        verdict: verdict of this file.
         summary: the verdict in one line.
         details: lines on the changes since the base; () without a base.
         findings: those of the gate first, then those of the config layer.
@@ -58,21 +33,19 @@ class FileView:
         elsewhere: locations of other files that findings stand in, by their paths.
     """
 
-    path: str
     location: str
-    verdict: Verdict
     summary: str
     details: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
     result: Result
     elsewhere: Mapping[str, str]
 
-    def place(self, finding: Finding) -> tuple[str, int, int]:
+    def place(self, finding: Diagnostic) -> tuple[str, int, int]:
         """Return (location, line, column) of a finding, for formats that need all three.
 
         Missing lines and columns are 1; a finding without a known file is placed at the start of this one.
         """
-        if finding.path == self.path:
+        if finding.path == self.result.path:
             return self.location, finding.line or 1, finding.column or 1
         if finding.path in self.elsewhere:
             return self.elsewhere[finding.path], finding.line or 1, finding.column or 1
@@ -96,6 +69,10 @@ class GateView:
     verdict: Verdict
     summary: str
     levels: frozenset[Severity]
+
+    def visible_findings(self, file: FileView) -> list[Diagnostic]:
+        """Return the findings of a file that formats for people show, in their order."""
+        return [finding for finding in file.findings if finding.severity in self.levels]
 
 
 def gate_view(
@@ -121,7 +98,7 @@ def gate_view(
     )
 
 
-def finding_fingerprints(view: GateView) -> Iterator[tuple[FileView, Finding, str]]:
+def finding_fingerprints(view: GateView) -> Iterator[tuple[FileView, Diagnostic, str]]:
     """Yield (file, finding, fingerprint) of every finding; the fingerprint is a digest of rule, file and count.
 
     The count is that of the findings of the rule in the file so far, so that a fingerprint stays the same when lines
@@ -133,23 +110,6 @@ def finding_fingerprints(view: GateView) -> Iterator[tuple[FileView, Finding, st
             seen[finding.code, file.location] += 1
             subject = f"{finding.code}\0{file.location}\0{seen[finding.code, file.location]}"
             yield file, finding, hashlib.sha256(subject.encode(errors="surrogatepass")).hexdigest()
-
-
-def findings(diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:
-    """Return diagnostics of the config layer as findings, in their order."""
-    return tuple(
-        Finding(
-            code=diagnostic.code,
-            level=diagnostic.severity,
-            message=diagnostic.message,
-            hint=diagnostic.hint,
-            path=diagnostic.path,
-            line=diagnostic.line,
-            column=diagnostic.column,
-            text=diagnostic.format(),
-        )
-        for diagnostic in diagnostics
-    )
 
 
 def _verdict_counts(command: str, results: Sequence[Result]) -> str:
@@ -164,12 +124,10 @@ def _verdict_counts(command: str, results: Sequence[Result]) -> str:
 def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
     problems = [_problem_diagnostic(problem, result) for problem in result.problems]
     return FileView(
-        path=result.path,
         location="" if result.path == STDIN else locate(result.path),
-        verdict=result.verdict,
         summary=f"{visible(result.path)}: {_verdict_text(command, result)}",
         details=comparison_lines(result),
-        findings=findings([*problems, *result.diagnostics]),
+        findings=(*problems, *result.diagnostics),
         result=result,
         elsewhere={each.elsewhere: locate(each.elsewhere) for each in result.problems if each.elsewhere},
     )
@@ -390,3 +348,59 @@ _SENTENCES: dict[str, Callable[[Problem, Result], str]] = {
     "DPC405": _claim_change_text,
     "DPC901": _no_verdict_text,
 }
+
+
+# The report as JSON, every number in full
+
+
+def gate_json(view: GateView) -> str:
+    """Return the verdict of the run and, for each file, verdict, guarantee, budget, changes, fits and findings."""
+    return document(
+        view.command, {"results": [_file_fields(file) for file in view.files], "verdict": str(view.verdict)}
+    )
+
+
+def _file_fields(file: FileView) -> dict[str, object]:
+    result = file.result
+    guarantee, base, fits = result.guarantee, result.base, result.fits
+    limit = None if result.limit is None else result.limit.value
+    return {
+        "path": result.path,
+        "verdict": str(result.verdict),
+        "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "budget": None if guarantee is None else budget_fields(guarantee.epsilon, limit),
+        "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
+        "changes": [] if base is None else [_change_fields(change, result.path) for change in base.changes],
+        "fits": {
+            "noise_multiplier": fits.noise_multiplier,
+            "noise_factor": fits.noise_factor,
+            "steps": fits.steps,
+        },
+        "findings": diagnostic_fields(file.findings),
+    }
+
+
+def _change_fields(change: Change, path: str) -> dict[str, object]:
+    """Return one difference from the base; `epsilon` is that of the base with this change alone, None if unknown."""
+    line, column = change.mark or (None, None)
+    return {
+        "key": change.key,
+        "old": change.old,
+        "new": change.new,
+        "epsilon": finite(change.alone),
+        "finite": None if change.alone is None else math.isfinite(change.alone),
+        "path": change.elsewhere or path,
+        "line": line,
+        "column": column,
+    }
+
+
+def _is_report(_: str, content: object) -> bool:
+    """Return whether the content of a file is an output in the format of `document`."""
+    match content:
+        case {"schema": str(schema), "command": str()}:
+            return schema.startswith("dpcalc.result/")
+    return False
+
+
+JSON = ReportFormat(text=gate_json, is_report=_is_report)

@@ -6,10 +6,11 @@ percent, carriage return and line feed escaped everywhere, colon and comma in pr
 
 from collections.abc import Iterator
 
-from dpcalc.config.source import Severity, visible
-from dpcalc.report.gate import FileView, Finding, GateView
+from dpcalc.config.source import Diagnostic, Severity, visible
+from dpcalc.report.formats import ReportFormat
+from dpcalc.report.gate import FileView, GateView
 from dpcalc.report.rules import RULES
-from dpcalc.report.text import gate_lines
+from dpcalc.report.text import gate_lines, is_log
 
 MAX_ANNOTATIONS = 10
 """Largest number of annotations of one level that GitHub shows for a step."""
@@ -26,14 +27,14 @@ def _annotations(view: GateView) -> Iterator[str]:
     for level, command in _COMMANDS.items():
         if level not in view.levels:
             continue
-        pairs = [(file, finding) for file in view.files for finding in file.findings if finding.level is level]
+        pairs = [(file, finding) for file in view.files for finding in file.findings if finding.severity is level]
         shown = pairs if len(pairs) <= MAX_ANNOTATIONS else pairs[: MAX_ANNOTATIONS - 1]
         yield from (_annotation(command, file, finding) for file, finding in shown)
         if len(pairs) > len(shown):
             yield f"::{command}::{len(pairs) - len(shown)} more, see the log or the summary of this step"
 
 
-def _annotation(command: str, file: FileView, finding: Finding) -> str:
+def _annotation(command: str, file: FileView, finding: Diagnostic) -> str:
     """Return the workflow command of one finding."""
     rule = RULES.get(finding.code)
     properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
@@ -51,3 +52,6 @@ def _escaped_data(text: str) -> str:
 
 def _escaped_property(text: str) -> str:
     return _escaped_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+GITHUB = ReportFormat(text=github_commands, is_report=is_log)

@@ -6,9 +6,10 @@ location.
 
 import json
 
-from dpcalc.config.source import Severity, visible
+from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.gate.verdict import Verdict
-from dpcalc.report.gate import FileView, Finding, GateView, finding_fingerprints
+from dpcalc.report.formats import ReportFormat
+from dpcalc.report.gate import FileView, GateView, finding_fingerprints
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 
@@ -19,15 +20,25 @@ def gitlab_json(view: GateView) -> str:
     return json.dumps(entries, indent=2) + "\n"
 
 
-def _entry(file: FileView, finding: Finding, fingerprint: str) -> dict[str, object]:
+def _entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict[str, object]:
     """Return one finding; an error that left a file without a verdict is critical."""
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
-    is_critical = finding.level is Severity.ERROR and file.verdict is Verdict.UNDECIDED
+    is_critical = finding.severity is Severity.ERROR and file.result.verdict is Verdict.UNDECIDED
     return {
         "description": f"{finding.message}{hint}",
         "check_name": finding.code,
         "fingerprint": fingerprint,
-        "severity": "critical" if is_critical else _SEVERITIES[finding.level],
+        "severity": "critical" if is_critical else _SEVERITIES[finding.severity],
         "location": {"path": visible(location or "stdin"), "lines": {"begin": line}},
     }
+
+
+def _is_report(_: str, content: object) -> bool:
+    """Return whether the content of a file is a list of findings as above, or an empty list."""
+    return isinstance(content, list) and all(
+        isinstance(entry, dict) and {"check_name", "fingerprint"} <= entry.keys() for entry in content
+    )
+
+
+GITLAB = ReportFormat(text=gitlab_json, is_report=_is_report)

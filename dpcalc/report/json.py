@@ -3,7 +3,6 @@
 Floats are unrounded; infinity is null beside `"finite": false`; NaN is never written.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 from dpcalc.config.load import Loaded
@@ -14,7 +13,6 @@ from dpcalc.planner.pate import DataDependentResult
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.search import Goal, NoSolution, Value
 from dpcalc.planner.solve import Solution
-from dpcalc.planner.statement import Statement
 from dpcalc.planner.words import mechanism_text, sampling_text
 from dpcalc.report.json_parts import (
     budget_fields,
@@ -27,7 +25,6 @@ from dpcalc.report.json_parts import (
     votes_fields,
 )
 from dpcalc.report.solution import EPSILON, measure
-from dpcalc.report.statement import COVERED, NOT_COVERED
 from dpcalc.report.view import note_texts
 
 
@@ -81,46 +78,6 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded) -> dict[str, obje
         "diagnostics": diagnostic_fields(loaded.diagnostics),
         "config_hash": loaded.config_hash,
     }
-
-
-def statement_json(statement: Statement, loaded: Loaded) -> str:
-    """Return the output of `statement --format json`: guarantee, attack, groups, phases, coverage, assumptions.
-
-    Args:
-        statement: evaluation, attack success and groups of one plan.
-        loaded: the config of that plan.
-    """
-    evaluation, attack = statement.evaluation, statement.attack
-    fields = {
-        "config": config_fields(loaded),
-        "guarantee": evaluation.guarantee.to_dict(),
-        "attack": {
-            "kind": "upper",
-            "advantage": attack.advantage,
-            "detection": [
-                {"false_positive_rate": false_positives, "true_positive_rate": true_positives}
-                for false_positives, true_positives in attack.detection
-            ],
-        },
-        "without_amplification": {"epsilon": finite(statement.unsampled), "kind": "upper"},
-        "groups": [
-            {
-                "group_size": size,
-                "epsilon": finite(epsilon),
-                "finite": None if epsilon is None else math.isfinite(epsilon),
-                "kind": "upper",
-            }
-            for size, epsilon in statement.groups
-        ],
-        "steps": evaluation.steps,
-        "phases": [phase_fields(phase) for phase in evaluation.phases],
-        "covered": list(COVERED),
-        "not_covered": list(NOT_COVERED),
-        "assumptions": list(evaluation.assumptions),
-        "diagnostics": diagnostic_fields(loaded.diagnostics),
-        "config_hash": loaded.config_hash,
-    }
-    return document("statement", fields)
 
 
 def comparison_json(rows: Sequence[Row], loaded: Loaded) -> str:

@@ -12,7 +12,6 @@ from dpcalc._version import __version__
 from dpcalc.config.source import ConfigError, Diagnostic
 from dpcalc.errors import no_verdict_reason
 from dpcalc.guarantee import Row
-from dpcalc.report.gate import Finding, findings
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
@@ -97,22 +96,20 @@ def budget_fields(epsilon: float, limit: float | None) -> dict[str, object] | No
     return {"epsilon": limit, "used": finite(used), "ok": epsilon <= limit}
 
 
-def finding_fields(finding: Finding) -> dict[str, object]:
-    """Return one finding with its place; line and column from 1, or None."""
-    return {
-        "code": finding.code,
-        "level": str(finding.level),
-        "message": finding.message,
-        "hint": finding.hint,
-        "path": finding.path,
-        "line": finding.line,
-        "column": finding.column,
-    }
-
-
 def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
-    """Return the findings of the config layer, in their order."""
-    return [finding_fields(finding) for finding in findings(diagnostics)]
+    """Return findings with their places, in their order; line and column from 1, or None."""
+    return [
+        {
+            "code": finding.code,
+            "level": str(finding.severity),
+            "message": finding.message,
+            "hint": finding.hint,
+            "path": finding.path,
+            "line": finding.line,
+            "column": finding.column,
+        }
+        for finding in diagnostics
+    ]
 
 
 # Errors

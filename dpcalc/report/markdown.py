@@ -6,6 +6,7 @@ Text that comes from a file stands in code blocks, where it makes no link, image
 import re
 
 from dpcalc.config.source import visible
+from dpcalc.report.formats import ReportFormat
 from dpcalc.report.gate import FileView, GateView
 from dpcalc.report.rounding import as_given, rounded_up
 
@@ -14,7 +15,7 @@ MAX_FILES = 50  # largest number of files whose findings are written out: a step
 
 def markdown_text(view: GateView) -> str:
     """Return a table of the files, then the findings of the first 50 files that have any."""
-    rows = [f"| {_code(file.path)} | {' | '.join(_cells(file))} |" for file in view.files]
+    rows = [f"| {_code(file.result.path)} | {' | '.join(_cells(file))} |" for file in view.files]
     parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
     if rows:
         parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
@@ -30,15 +31,15 @@ def _cells(file: FileView) -> tuple[str, str, str]:
     """Return (verdict, epsilon rounded up, limit) of a file; "" for what is not known."""
     guarantee, limit = file.result.guarantee, file.result.limit
     if guarantee is None:
-        return str(file.verdict), "", ""
+        return str(file.result.verdict), "", ""
     if limit is None:
-        return str(file.verdict), rounded_up(guarantee.epsilon), ""
-    return str(file.verdict), rounded_up(guarantee.epsilon, apart_from=limit.value), as_given(limit.value)
+        return str(file.result.verdict), rounded_up(guarantee.epsilon), ""
+    return str(file.result.verdict), rounded_up(guarantee.epsilon, apart_from=limit.value), as_given(limit.value)
 
 
 def _finding_lines(view: GateView, file: FileView) -> list[str]:
     """Return verdict, changes and visible findings of a file; [] without changes and findings."""
-    texts = [finding.text for finding in file.findings if finding.level in view.levels]
+    texts = [finding.format() for finding in view.visible_findings(file)]
     return [file.summary, *file.details, *texts] if texts or file.details else []
 
 
@@ -55,3 +56,11 @@ def _code(text: str) -> str:
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     edge = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{ticks}{edge}{shown}{edge}{ticks}"
+
+
+def _is_report(text: str, _: object) -> bool:
+    """Return whether a file begins with the verdict of a command in bold."""
+    return re.match(r"\*\*dpcalc \w+: ", text) is not None
+
+
+MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_report)

@@ -9,9 +9,10 @@ import json
 from urllib.parse import quote
 
 from dpcalc._version import __version__
-from dpcalc.config.source import Severity
+from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.gate.verdict import Verdict
-from dpcalc.report.gate import FileView, Finding, GateView, finding_fingerprints
+from dpcalc.report.formats import ReportFormat
+from dpcalc.report.gate import FileView, GateView, finding_fingerprints
 from dpcalc.report.rules import RULES
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -48,7 +49,7 @@ def _rule(code: str) -> dict[str, object]:
     }
 
 
-def _result(file: FileView, finding: Finding, fingerprint: str, codes: list[str]) -> dict[str, object]:
+def _result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[str]) -> dict[str, object]:
     """Return one finding with its rule, level, message and hint, place and fingerprint; `codes` are all rules."""
     location, line, column = file.place(finding)
     uri = quote(location or "stdin", errors="surrogatepass")
@@ -56,7 +57,7 @@ def _result(file: FileView, finding: Finding, fingerprint: str, codes: list[str]
     return {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
-        "level": _LEVELS[finding.level],
+        "level": _LEVELS[finding.severity],
         "message": {"text": f"{finding.message}{hint}"},
         "locations": [
             {
@@ -68,3 +69,14 @@ def _result(file: FileView, finding: Finding, fingerprint: str, codes: list[str]
         ],
         "partialFingerprints": {"dpcalc/v1": fingerprint},
     }
+
+
+def _is_report(_: str, content: object) -> bool:
+    """Return whether the content of a file is a run of dpcalc."""
+    match content:
+        case {"runs": [{"tool": {"driver": {"name": "dpcalc"}}}, *_]}:
+            return True
+    return False
+
+
+SARIF = ReportFormat(text=sarif_json, is_report=_is_report)

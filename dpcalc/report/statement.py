@@ -1,12 +1,12 @@
-"""The privacy statement of a run for a reviewer who is no theorist, as plain text and as Markdown.
+"""The privacy statement of a run for a reviewer who is no theorist, as plain text, Markdown and JSON.
 
-Sections of prose and rows are made once and drawn by both formats.
+Sections of prose and rows are made once and drawn by every format for people.
 """
 
 import math
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dpcalc._version import __version__
@@ -15,6 +15,7 @@ from dpcalc.config.source import visible
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
+from dpcalc.report.json_parts import config_fields, diagnostic_fields, document, finite, phase_fields
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 from dpcalc.report.view import budget_text, method_name, phase_rows, protected_text
 
@@ -71,10 +72,12 @@ class StatementView:
     Attributes:
         title: its name.
         sections: in reading order.
+        fields: the statement as JSON, numbers unrounded.
     """
 
     title: str
     sections: tuple[Section, ...]
+    fields: Mapping[str, object]
 
 
 def statement_view(statement: Statement, loaded: Loaded) -> StatementView:
@@ -100,6 +103,7 @@ def statement_view(statement: Statement, loaded: Loaded) -> StatementView:
             Section(heading="Assumptions", points=tuple(map(visible, statement.evaluation.assumptions))),
             _origin_section(loaded),
         ),
+        fields=_json_fields(statement, loaded),
     )
 
 
@@ -210,19 +214,63 @@ def _origin_section(loaded: Loaded) -> Section:
     return Section(heading="Where it comes from", rows=tuple(rows))
 
 
+def _json_fields(statement: Statement, loaded: Loaded) -> dict[str, object]:
+    """Return guarantee, attack, groups, phases, coverage, assumptions and diagnostics of a statement."""
+    evaluation, attack = statement.evaluation, statement.attack
+    return {
+        "config": config_fields(loaded),
+        "guarantee": evaluation.guarantee.to_dict(),
+        "attack": {
+            "kind": "upper",
+            "advantage": attack.advantage,
+            "detection": [
+                {"false_positive_rate": false_positives, "true_positive_rate": true_positives}
+                for false_positives, true_positives in attack.detection
+            ],
+        },
+        "without_amplification": {"epsilon": finite(statement.unsampled), "kind": "upper"},
+        "groups": [
+            {
+                "group_size": size,
+                "epsilon": finite(epsilon),
+                "finite": None if epsilon is None else math.isfinite(epsilon),
+                "kind": "upper",
+            }
+            for size, epsilon in statement.groups
+        ],
+        "steps": evaluation.steps,
+        "phases": [phase_fields(phase) for phase in evaluation.phases],
+        "covered": list(COVERED),
+        "not_covered": list(NOT_COVERED),
+        "assumptions": list(evaluation.assumptions),
+        "diagnostics": diagnostic_fields(loaded.diagnostics),
+        "config_hash": loaded.config_hash,
+    }
+
+
 def _percent(part: float) -> str:
     """Return a probability in percent, rounded up and cut to the range from 0% to 100%."""
     return "0%" if part <= 0 else f"{percent_up(min(part, 1.0), 1.0)}%"
 
 
-# Statements as plain text and as Markdown
+# The formats of `statement --format`; `dpcalc.report.formats` lists them
 
 
 _SPECIAL = re.compile(r"[\\`*\[\]<#|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=:)/(?=/)")
 LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a space
 
 
-def statement_text(view: StatementView, *, width: int = 80) -> str:
+def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  JSON has no columns
+    """Return a statement as the output of `statement --format json`.
+
+    Args:
+        view: the statement.
+        width: ignored.
+    """
+    return document("statement", view.fields)
+
+
+def statement_text(view: StatementView, width: int = 80) -> str:
     """Return a statement as plain text.
 
     Args:
@@ -255,8 +303,13 @@ def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
     ) or [first.rstrip()]
 
 
-def statement_markdown(view: StatementView) -> str:
-    """Return a statement as Markdown, every text escaped so that it shows as it is."""
+def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  Markdown is not wrapped
+    """Return a statement as Markdown, every text escaped so that it shows as it is.
+
+    Args:
+        view: the statement.
+        width: ignored.
+    """
     lines = [f"# {escaped(view.title)}"]
     for section in view.sections:
         lines += ["", f"## {section.heading}"]

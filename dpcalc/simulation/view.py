@@ -6,8 +6,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.planner.plan import Plan
 from dpcalc.report.comparison import ComparisonView
-from dpcalc.report.gate import findings
-from dpcalc.report.json_parts import document, finding_fields
+from dpcalc.report.json_parts import diagnostic_fields, document
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.report.view import yes_no
 from dpcalc.simulation.checks import MISS_PROBABILITY, Check
@@ -120,7 +119,7 @@ def simulation_json(result: Simulation, loaded: Loaded) -> str:
         "doubt": MISS_PROBABILITY,
         "checks": checks,
         "notes": list(result.notes),
-        "diagnostics": [finding_fields(diagnostic) for diagnostic in findings(loaded.diagnostics)],
+        "diagnostics": diagnostic_fields(loaded.diagnostics),
         "config_hash": loaded.config_hash,
     }
     return document("simulate", fields)

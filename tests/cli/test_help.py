@@ -13,9 +13,8 @@ from typer.main import get_command
 
 from dpcalc.charts.series import METHODS as LINES
 from dpcalc.cli.commands import application
-from dpcalc.cli.options import ADJACENCIES, FORMATS, METHODS, SCHEMES, config_keys
+from dpcalc.cli.options import ADJACENCIES, METHODS, SCHEMES, config_keys
 from dpcalc.config.json_schema import json_schema, table_rows
-from dpcalc.report.formats import FORMATS as REPORTS
 from dpcalc.report.rules import RULES
 from tests.cli.conftest import STAND_IN, environment
 
@@ -200,4 +199,3 @@ def test_what_is_offered_is_what_is_taken():
     assert set(ADJACENCIES) == words("adjacency")
     assert set(SCHEMES) == words("scheme")
     assert set(METHODS) < set(LINES)
-    assert set(FORMATS) == set(REPORTS)

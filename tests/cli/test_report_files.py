@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.report.formats import FORMATS
-
-REPORTS = tuple(FORMATS)
+from dpcalc.report.formats import REPORTS
 
 
 @pytest.fixture

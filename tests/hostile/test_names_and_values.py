@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dpcalc.cli.app import run
-from dpcalc.report.formats import FORMATS
+from dpcalc.report.formats import REPORTS
 
 STEERING = "\x1b[2J\x1b]0;title\x07\x9b31m\r\u202e\u2066\u200b\u2028"
 COMMANDS = ["::error::injected", "::add-mask::x", "##[error]injected", "##vso[task.complete result=Succeeded;]done"]
@@ -100,7 +100,7 @@ def test_raw_lines_are_shown_without_power(repository, dpcalc, hostile):
         assert dpcalc("check", "a.yaml").code == 2
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", REPORTS)
 @pytest.mark.parametrize("budget", ["9", "0.01"])
 def test_reports_on_a_valid_file(repository, dpcalc, form, budget):
     names = {"name": quoted(PRINTABLE), "phase": quoted(f"p {PRINTABLE}"), "comment": quoted(STEERING + COMMANDS[0])}
@@ -116,7 +116,7 @@ def test_reports_on_a_valid_file(repository, dpcalc, form, budget):
 FILES = ["::error::a.yaml", "##[error]b.yaml", "\x1b[31mc\u202e.yaml", "a\n::error::d.yaml"]
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", REPORTS)
 def test_reports_on_files_with_such_names(repository, dpcalc, form):
     for name in FILES:
         (repository / name).write_text(CONFIG.format(name="n", phase="p", comment="c", budget="9"), encoding="utf-8")
@@ -158,7 +158,7 @@ PARSED = {
 
 
 def test_every_format_is_parsed_here():
-    assert PARSED.keys() == FORMATS.keys()
+    assert PARSED.keys() == REPORTS.keys()
 
 
 ONE_CONFIG = [

@@ -15,7 +15,7 @@ import xmlschema
 
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.gate.verdict import Change, Problem, Verdict
-from dpcalc.report.formats import FORMATS
+from dpcalc.report.formats import report_format
 from dpcalc.report.gate import gate_view, problem_sentence
 from dpcalc.report.rules import RULES
 from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result
@@ -44,7 +44,7 @@ UNKNOWN_EFFECT = (
 
 
 def drawn(name, results, levels=tuple(Severity)):
-    return FORMATS[name](gate_view("check", results, levels=levels))
+    return report_format(name).text(gate_view("check", results, levels=levels))
 
 
 def attacked(text):

@@ -8,14 +8,13 @@ import pytest
 from dpcalc.config.source import Severity
 from dpcalc.gate.verdict import Result, Verdict
 from dpcalc.report.comparison import comparison_view
-from dpcalc.report.formats import FORMATS
+from dpcalc.report.formats import report_format
 from dpcalc.report.gate import gate_view
-from dpcalc.report.json import statement_json
+from dpcalc.report.plain import comparison_lines, evaluation_lines
 from dpcalc.report.risk import risk_json, risk_view
 from dpcalc.report.solution import delta_view, no_solution_view, solution_view
-from dpcalc.report.statement import statement_markdown, statement_text, statement_view
+from dpcalc.report.statement import statement_json, statement_markdown, statement_text, statement_view
 from dpcalc.report.table import comparison_text, evaluation_text
-from dpcalc.report.text import comparison_lines, evaluation_lines
 from dpcalc.report.view import evaluation_view
 from tests.report.gate_samples import EVERYTHING, RESULTS, RISEN
 from tests.report.risks import RISK
@@ -58,17 +57,19 @@ OUTPUTS = {
     "statement_text_infinite.txt": lambda: statement_text(statement_view(NOTHING, loaded())),
     "statement_markdown.txt": lambda: statement_markdown(statement_view(STATEMENT, loaded(section="dpcalc"))),
     "statement_markdown_hostile.txt": lambda: statement_markdown(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED)),
-    "statement_json.txt": lambda: statement_json(STATEMENT, loaded()),
-    "check_text.txt": lambda: FORMATS["text"](gate_view("check", RESULTS, levels=SEEN)),
-    "check_text_verbose.txt": lambda: FORMATS["text"](gate_view("check", RESULTS[:1], levels=Severity)),
-    "check_json.txt": lambda: FORMATS["json"](gate_view("check", RESULTS, levels=SEEN)),
-    "check_text_base.txt": lambda: FORMATS["text"](gate_view("check", EVERYTHING[len(RESULTS) :], levels=Severity)),
-    "check_json_base.txt": lambda: FORMATS["json"](gate_view("check", (RISEN,), levels=SEEN)),
+    "statement_json.txt": lambda: statement_json(statement_view(STATEMENT, loaded())),
+    "check_text.txt": lambda: report_format("text").text(gate_view("check", RESULTS, levels=SEEN)),
+    "check_text_verbose.txt": lambda: report_format("text").text(gate_view("check", RESULTS[:1], levels=Severity)),
+    "check_json.txt": lambda: report_format("json").text(gate_view("check", RESULTS, levels=SEEN)),
+    "check_text_base.txt": lambda: report_format("text").text(
+        gate_view("check", EVERYTHING[len(RESULTS) :], levels=Severity)
+    ),
+    "check_json_base.txt": lambda: report_format("json").text(gate_view("check", (RISEN,), levels=SEEN)),
     **{
-        f"check_{name}.txt": lambda name=name: FORMATS[name](gate_view("check", EVERYTHING, levels=SEEN))
+        f"check_{name}.txt": lambda name=name: report_format(name).text(gate_view("check", EVERYTHING, levels=SEEN))
         for name in ("concise", "github", "gitlab", "junit", "markdown", "sarif")
     },
-    "validate_text.txt": lambda: FORMATS["text"](
+    "validate_text.txt": lambda: report_format("text").text(
         gate_view("validate", (Result(path="ok.yaml", verdict=Verdict.PASSED), RESULTS[4]), levels=SEEN)
     ),
 }

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from dpcalc.gate.ledger import Account, Run
 from dpcalc.report.ledger import ledger_json, ledger_view
-from dpcalc.report.text import evaluation_lines
+from dpcalc.report.plain import evaluation_lines
 from tests.report.samples import GUARANTEE, HOSTILE, PLAN
 
 LOADED = SimpleNamespace(plan=PLAN, path="all.yaml", config_hash="0123")

@@ -10,8 +10,7 @@ import pytest
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.risk import AttackBounds
-from dpcalc.report.json import statement_json
-from dpcalc.report.statement import escaped, statement_markdown, statement_text, statement_view
+from dpcalc.report.statement import escaped, statement_json, statement_markdown, statement_text, statement_view
 from tests.report.samples import EVALUATION, GUARANTEE, PLAN
 from tests.report.statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
 
@@ -82,7 +81,7 @@ def test_an_exceeded_budget_is_said():
 
 
 def test_json_holds_the_numbers_unrounded():
-    document = json.loads(statement_json(STATEMENT, loaded()))
+    document = json.loads(statement_json(statement_view(STATEMENT, loaded())))
     assert document["schema"] == "dpcalc.result/1"
     assert document["attack"]["detection"][0] == {"false_positive_rate": 0.001, "true_positive_rate": 0.00229315}
     assert [group["epsilon"] for group in document["groups"]] == [2.18446, None, None]
@@ -138,6 +137,6 @@ def test_nothing_is_a_command_to_a_runner(drawn):
     text = drawn(statement_view(STATEMENT, config))
     assert "error" in text
     assert not re.search(r"^\s*::|##\w*\[", text, flags=re.MULTILINE)
-    document = statement_json(STATEMENT, config)
+    document = statement_json(statement_view(STATEMENT, config))
     assert "##" not in document.replace("u0023#", "")
     assert json.loads(document)["config"]["name"] == COMMANDS

@@ -1,0 +1,62 @@
+"""Adding a report format is one module, `tests.cli.toy_format`, and one line in the registry."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpcalc.report.formats import REPORTS
+from tests.cli.conftest import environment
+
+ROOT = Path(__file__).parents[2]
+TOY = "tests.cli.toy_format:TOY"
+WITH_TOY = (
+    "import sys; from dpcalc.report.formats import REPORTS; REPORTS['toy'] = {!r}\n"
+    "from dpcalc.cli.app import run; sys.exit(run(['check', '--help']))"
+)
+
+
+@pytest.fixture
+def with_toy(dpcalc, monkeypatch, tmp_path):
+    """Run a command of a dpcalc that has the toy format, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(REPORTS, "toy", TOY)
+    return dpcalc
+
+
+@pytest.mark.parametrize(("steps", "code", "verdict"), [(500, 0, "passed"), (5000, 1, "failed")])
+def test_a_format_of_one_module_and_one_line(with_toy, config, tmp_path, steps, code, verdict):
+    config(steps=steps)
+    report = f"<toy>\na.yaml={verdict}\n</toy>\n"
+    ended = with_toy("check", "a.yaml", "--report", "toy", "--report", "json=out.json")
+    assert (ended.code, ended.out, ended.err) == (code, report, "")
+    for _ in range(2):  # the second report replaces the first
+        assert with_toy("check", "a.yaml", "--report", "toy=out.toy").code == code
+        assert (tmp_path / "out.toy").read_text(encoding="utf-8") == report
+    assert with_toy("check", "a.yaml", "--report", "sarif=out.toy").code == code  # as does one in another format
+
+
+def test_it_replaces_no_other_file(with_toy, config, tmp_path):
+    config()
+    (tmp_path / "out.toy").write_text("precious\n", encoding="utf-8")
+    ended = with_toy("validate", "a.yaml", "--report", "toy=out.toy")
+    assert (ended.code, (tmp_path / "out.toy").read_text(encoding="utf-8")) == (2, "precious\n")
+
+
+def test_a_message_names_it(with_toy, config):
+    assert "markdown, toy, got `tex`" in with_toy("check", config(), "--report", "tex").err
+
+
+def test_the_help_names_it():
+    """The texts of options are made once in a process."""
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", WITH_TOY.format(TOY)]
+    ended = subprocess.run(command, env=environment(PYTHONPATH=paths), capture_output=True, text=True, check=True)
+    assert "markdown or toy; to PATH or standard" in " ".join(ended.stdout.split())
+
+
+def test_it_is_nowhere_else():
+    assert "toy" not in REPORTS
+    assert not [path for path in (ROOT / "dpcalc").rglob("*.py") if "toy" in path.read_text(encoding="utf-8")]
