@@ -49,12 +49,12 @@ Pairs = Callable[[int], Atoms]
 _Side = tuple[Array, Array, float]
 """(losses > 0, log P mass of each, P mass of infinite loss) of one direction."""
 
-_LARGE = 600.0  # exponent of a float
-_NEAR = 0.5  # of a ratio less 1: nearer to 1, the logarithm is taken of the difference, which has more digits
+_LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
+_SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the difference: no cancellation for tiny losses
 
 
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return (K*): a pair that dominates one step in the direction D||D'; its `swapped` is for D'||D.
+    """Return (K*), a pair that dominates one step in the direction D||D'; its `swapped` is for D'||D.
 
     Args:
         bound: numbers of changes and their probabilities; inclusion probability > 0.
@@ -70,30 +70,32 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
             return pairs(bound.shift)
         case StepBound():
             side = _missed_side(bound, bound.distances, pairs)
-            return _glued(side, _missed_side(bound, bound.distances_swapped, lambda d: pairs(d).swapped))
+            return _join_directions(side, _missed_side(bound, bound.distances_swapped, lambda d: pairs(d).swapped))
         case CountPair(law=((h, Fraction(numerator=1, denominator=1)),)):
             return pairs(bound.shift * h)
         case CountPair(both_ways=True):
             side = _replaced_side(bound, pairs)
-            return _glued(side, side)
+            return _join_directions(side, side)
         case CountPair():
-            return _glued(_present_side(bound, pairs), _absent_side(bound, pairs))
+            return _join_directions(_present_side(bound, pairs), _absent_side(bound, pairs))
         case Average(parts=parts):
             return with_public_draw([(float(chance), step_pair(part, pairs)) for chance, part in parts])
 
 
-def _glued(own: _Side, other: _Side) -> Atoms:
-    """Return the loss with values above 0 from one direction and below 0 from the other; all other mass has loss 0."""
+def _join_directions(own: _Side, other: _Side) -> Atoms:
+    """Return the atoms with losses > 0 from `own` (D||D') and losses < 0 from `other`; the other mass has loss 0."""
     losses, logs, infinity_mass = own
     against, weights, other_infinite = other
     return glued((logs, losses), (weights, -against), (infinity_mass, other_infinite))
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:
-    """Return the losses above 0 of (K*) in one direction, for a `StepBound` with distances seen from that direction.
+    """Return the losses > 0 of (K*) in one direction, for a `StepBound`: eta C + sum v_j M_j against eta B + the same.
 
     There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j.
     """
+    # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable (`side_by_side`):
+    # no other joint law of ratios with these marginals has a larger expectation in (K*).
     log_eta = log_fraction(bound.inclusion)
     missed = [(log_fraction(v / bound.inclusion), d) for v, d in zip(bound.missed, distances, strict=True) if v]
     widths, (same, *others) = side_by_side([from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))])
@@ -102,7 +104,9 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _S
     # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y.
     gap = -np.expm1(-np.maximum(same, -1.0)) * np.exp(-log_p)
     with np.errstate(divide="ignore"):
-        losses = np.where(gap < _NEAR, -np.log1p(-np.minimum(gap, _NEAR)), log_p - np.logaddexp(-same, common))
+        losses = np.where(
+            gap < _SMALL_GAP, -np.log1p(-np.minimum(gap, _SMALL_GAP)), log_p - np.logaddexp(-same, common)
+        )
     above = losses > 0
     logs = widths[above] + log_eta + log_p[above]
     infinite = np.isinf(losses[above])
@@ -110,8 +114,9 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _S
 
 
 def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses above 0 of the mixture over H against H = 0, large ratios first."""
-    counts, none = _counts(bound, pairs)
+    """Return the losses > 0 of the mixture over H against H = 0 (direction D||D')."""
+    # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
+    counts, none = _log_chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_second(pair) for _, pair in counts])
     losses = _log_mixture(counts, none, columns)
     above = losses > 0
@@ -120,8 +125,8 @@ def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
 
 
 def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses above 0 of H = 0 against the mixture over H, small ratios first."""
-    counts, none = _counts(bound, pairs)
+    """Return the losses > 0 of H = 0 against the mixture over H (direction D'||D)."""
+    counts, none = _log_chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_first(pair.swapped) for _, pair in counts])
     losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
     above, infinite = (losses > 0) & (losses < np.inf), losses == np.inf
@@ -129,8 +134,10 @@ def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
 
 
 def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses above 0 of two mixtures over H, where large ratios of one meet small ratios of the other."""
-    counts, none = _counts(replace(bound, shift=bound.shift // 2), pairs)
+    """Return the losses > 0 of two mixtures over H that move apart (replace-one), the same in both directions."""
+    # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
+    # one mixture rise those of the other fall.
+    counts, none = _log_chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
     columns = [from_second(pair) for _, pair in counts] + [from_first(pair.swapped) for _, pair in counts]
     widths, ratios = side_by_side(columns)
     own = _log_mixture(counts, none, ratios[: len(counts)])
@@ -143,20 +150,21 @@ def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
     return losses[above], (widths + own)[above], infinity_mass
 
 
-def _counts(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[float, Atoms]], float]:
-    """Return ((log Pr[H = h], pair of h) for each h >= 1, log Pr[H = 0])."""
+def _log_chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[float, Atoms]], float]:
+    """Return ([(log Pr[H = h], pair of h) for each h >= 1], log Pr[H = 0])."""
     law = dict(bound.law)
     counts = [(log_fraction(chance), pairs(bound.shift * h)) for h, chance in law.items() if h]
     return counts, log_fraction(law.get(0, Fraction(0)))
 
 
 def _log_mixture(counts: list[tuple[float, Atoms]], none: float, logs: list[Array]) -> Array:
-    """Return the log of sum_h Pr[H = h] Z_h, elementwise, from the logs of the ratios Z_h; -inf where all are."""
+    """Return log sum_h Pr[H = h] Z_h, elementwise, from log Z_h; `none` is log Pr[H = 0], whose ratio is 1."""
     gap, largest = np.zeros(logs[0].shape), np.full(logs[0].shape, -np.inf)
     for (chance, _), log_ratio in zip(counts, logs, strict=True):
         gap += math.exp(chance) * np.expm1(np.minimum(log_ratio, _LARGE))
         np.maximum(largest, log_ratio, out=largest)
-    near = (np.abs(gap) < _NEAR) & (largest < _LARGE)
+    # Near 1 the log of the sum would lose the digits of a small loss: there the mixture of the differences Z_h - 1.
+    near = (np.abs(gap) < _SMALL_GAP) & (largest < _LARGE)
     parts = [chance + log_ratio for (chance, _), log_ratio in zip(counts, logs, strict=True)]
     mixed = log_sum_exp([*parts, np.full(gap.shape, none)])
     return np.where(near, np.log1p(np.where(near, gap, 0.0)), mixed)
@@ -173,9 +181,9 @@ def _log_mixture(counts: list[tuple[float, Atoms]], none: float, logs: list[Arra
 # group is the chain of passes of one unit, in frames that have lost up to k - 1 units.
 
 
-_LARGEST, _ROUNDED = 700.0, 1e-12  # exponent of a float; relative error of a few operations
-_UNITS_OF_A_PAIR = 0.004 * SECOND  # of work: the losses of Laplace noise, some thousands, in both directions
-_MAX_ANSWERS = 2048  # randomized responses whose joint law is exact; more are composed of halves, on fewer losses
+_LARGEST, _ROUNDED = 700.0, 1e-12  # largest exponent of a float; relative margin for the error of a few operations
+_UNITS_OF_A_PAIR = 0.004 * SECOND  # of work: some thousand losses of Laplace noise, in both directions
+_MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; more are composed of halves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +202,7 @@ class ProtectedUnits:
 
 
 def black_box_refusal(mechanism: BlackBox, hierarchy: Hierarchy, protected: ProtectedUnits) -> str:
-    """Return why no bound covers a phase, as "expected X, got Y"; "" where one does.
+    """Return why randomized response is refused (not replace-one, or unit above the records); "" for all else.
 
     Only randomized response is refused: under another adjacency than replace-one, or above the records.
 
@@ -242,7 +250,7 @@ class BlackBoxSteps:
 
     @property
     def phase_bound(self) -> PhaseBound:
-        """The bound of the phase: in clip norms for noise on a sum, otherwise in changed units."""
+        """The bound of the phase: `noise` in clip norms for noise on a sum, otherwise in changed units."""
         if isinstance(self.mechanism, AdditiveNoise):
             return self.noise
         if self.hierarchy.episodes is not None:
@@ -253,11 +261,13 @@ class BlackBoxSteps:
         )
 
     def _bound(self, drawn: Path) -> Bound:
-        """Return the bound of one draw in changed units; randomized response under a poisson draw reveals H."""
+        """Return the bound of one draw in changed units; randomized response under a Poisson draw reveals H."""
         if not isinstance(self.mechanism, RandomizedResponse) or not isinstance(drawn.schemes[-1], Poisson):
             return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
         laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
-        return Average(parts=tuple((chance * p, _known(h)) for chance, law in laws for h, p in law.items() if h))
+        return Average(
+            parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
+        )
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
@@ -273,15 +283,15 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
     unit, group = len(steps.path.counts), steps.group
     if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
         raise shortened_pass_error(steps.hierarchy, unit=unit, group=group)
-    if _holds_all(steps.path) or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
-        return _passes(steps)
+    if _passes_hold_all(steps.path) or (steps.group.size > 1 and steps.noise.steps_of_a_pass > 1):
+        return _pass_releases(steps)
     return repeated_releases(steps.mechanism, steps.phase_bound, steps.number)
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the phase in the directions D||D' and D'||D as if every step, or pass, held all protected units."""
-    if _holds_all(steps.path):
-        return _passes(steps)
+    """Return (D||D', D'||D) of the phase as if every step, or pass, held all protected units."""
+    if _passes_hold_all(steps.path):
+        return _pass_releases(steps)
     phase_bound = steps.phase_bound
     return repeated_releases(
         steps.mechanism, replace(phase_bound, bound=unamplified(phase_bound.bound), revealed=()), steps.number
@@ -289,7 +299,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return steps that are all alike as release trees in the directions D||D' and D'||D.
+    """Return `number` equal steps, or their passes, as release trees (D||D', D'||D); held draws are public.
 
     Draws that are held for several steps, the protected level's own included, are revealed.
 
@@ -302,28 +312,28 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
     if phase_bound.hold > 1:
         bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
     random_draws = tuple((rate, period) for rate, period in revealed if rate < 1)
-    passes, ahead = -(-number // phase_bound.steps_of_a_pass), _curve(mechanism, bound)
+    passes, ahead = -(-number // phase_bound.steps_of_a_pass), _step_loss(mechanism, bound)
     back = ahead.swapped
     return repeat_under_draws(passes, random_draws, 1, lambda _: ahead), repeat_under_draws(
         passes, random_draws, 1, lambda _: back
     )
 
 
-def _curve(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return the loss of one step in the direction D||D', an upper bound; unamplified if that needs too much work."""
+def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
+    """Return an upper bound on the loss of a step (D||D'): `_amplified_step_loss`, or unamplified if too much work."""
     try:
-        return _drawn_curve(mechanism, bound)
+        return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
         changes = unamplified(bound).max_shift
     if isinstance(mechanism, RdpOnly):
         return unamplified_divergences(mechanism, changes)
     if isinstance(mechanism, Laplace | DiscreteGaussian | DiscreteLaplace):
         return mechanism.pair(changes)
-    return _changed_all(mechanism, changes)
+    return _unamplified_atoms(mechanism, changes)
 
 
-def _changed_all(mechanism: RandomizedResponse | ApproximateDp, changes: int) -> Atoms:
-    """Return the loss after k changes by group privacy: k epsilon, and at most k e^((k - 1) epsilon) delta."""
+def _unamplified_atoms(mechanism: RandomizedResponse | ApproximateDp, changes: int) -> Atoms:
+    """Return the loss after k changes by group privacy: epsilon k, delta k e^((k - 1) epsilon), as atoms."""
     pair = mechanism.pair() if isinstance(mechanism, ApproximateDp) else mechanism.pair(1)
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
@@ -333,24 +343,26 @@ def _changed_all(mechanism: RandomizedResponse | ApproximateDp, changes: int) ->
 
 
 @cached_with_cost(128)
-def _drawn_curve(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return the loss of one step in the direction D||D', an upper bound."""
+def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
+    """Return an upper bound on the loss of one step (D||D'): divergences if only they are known, else (K*)."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
-    return step_pair(bound, partial(_changed, mechanism))
+    return step_pair(bound, partial(_pair_after_changes, mechanism))
 
 
 @cached_with_cost(512)
-def _changed(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the pair of a mechanism with known losses after a number of changes >= 0; no change gives loss 0."""
+def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
+    """Return the dominating pair after a number of changes >= 0; no atoms (loss 0) for none."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
         case Laplace() | DiscreteGaussian() | DiscreteLaplace():
             spend(_UNITS_OF_A_PAIR)
             return mechanism.pair(changes)
-        case RandomizedResponse() if changes > _MAX_ANSWERS:
-            return both(_changed(mechanism, changes // 2), _changed(mechanism, changes - changes // 2))
+        case RandomizedResponse() if changes > _MAX_JOINT_RESPONSES:
+            return both(
+                _pair_after_changes(mechanism, changes // 2), _pair_after_changes(mechanism, changes - changes // 2)
+            )
         case RandomizedResponse():
             return mechanism.pair(changes)
         case ApproximateDp():
@@ -359,12 +371,12 @@ def _changed(mechanism: BlackBox, changes: int) -> Atoms:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
 
 
-def _known(changes: int) -> StepBound:
-    """Return the bound of a step that is certain to make this number of changes."""
+def _certain_changes(changes: int) -> StepBound:
+    """Return the bound of a step that makes exactly this number of changes: inclusion 1, nothing missed."""
     return StepBound(inclusion=Fraction(1), shift=changes, missed=(), distances=(), distances_swapped=())
 
 
-def _holds_all(path: Path) -> bool:
+def _passes_hold_all(path: Path) -> bool:
     """Return True if the protected level is shuffled and each pass holds all of its units."""
     return isinstance(path.schemes[-1], Shuffle) and path.rate(len(path.counts)) == 1
 
@@ -383,39 +395,41 @@ def _smallest_frame(path: Path) -> int:
             return 1
 
 
-def _passes(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the passes over a shuffled level in the directions D||D' and D'||D, from the batches that differ."""
+def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
+    """Return the passes over a shuffled level (D||D', D'||D): a chain of the batches that differ, repeated."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
-    bounds, size = _pass_of_one(steps), steps.group.size
-    curves = [_curve(steps.mechanism, bound) for bound in bounds]
+    bounds, size = _single_unit_pass_bounds(steps), steps.group.size
+    curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
     if size > 1:
-        curves = [_of_group(curves, size)]
+        curves = [_pass_loss_of_group(curves, size)]
     ahead = tuple(Repeat(node=Single(curve=curve), count=number) for curve in curves)
     back = tuple(Repeat(node=Single(curve=curve.swapped), count=number) for curve in curves)
     return Chain(nodes=ahead), Chain(nodes=back)
 
 
-def _of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return the loss of one pass for a group, from those of the batches that differ for one of its units."""
+def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
+    """Return the loss of one pass for a group of this size, chained from the batches that differ for one unit."""
     pairs = [curve for curve in curves if isinstance(curve, Atoms)]
     if pairs:
         return chained(reduce(both, pairs), size)
     return chained_divergences([curve for curve in curves if isinstance(curve, RdpCurve)], size)
 
 
-def _pass_of_one(steps: BlackBoxSteps) -> list[Bound]:
-    """Return bounds of the batches of one pass that differ for one unit, in frames without the other members."""
+def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
+    """Return the bounds of the batches of a pass that differ for one unit, in frames without the other members."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
-    if not _holds_all(path):
+    # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
+    # frame that can occur stands for all of them.
+    if not _passes_hold_all(path):
         fewer = min(steps.group.size - 1, max(0, path.counts[-1] - _smallest_frame(path))) if removed else 0
         path = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
         noise = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
         return [replace(steps, path=path, group=Group(), noise=noise).phase_bound.bound]
     if not isinstance(steps.mechanism, AdditiveNoise):
-        return [_known(1)] * (2 if removed else 1)
+        return [_certain_changes(1)] * (2 if removed else 1)
     own, sibling = path.contributions[-1], path.siblings[-1]
     if steps.clip < len(path.counts):
-        return [_known(2)] * (2 if removed else 1)
+        return [_certain_changes(2)] * (2 if removed else 1)
     if removed:
-        return [_known(own + sibling), *([_known(sibling)] if sibling else [])]
-    return [_known(own if steps.adjacency is Adjacency.ZERO_OUT else 2 * own)]
+        return [_certain_changes(own + sibling), *([_certain_changes(sibling)] if sibling else [])]
+    return [_certain_changes(own if steps.adjacency is Adjacency.ZERO_OUT else 2 * own)]

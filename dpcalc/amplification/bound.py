@@ -46,7 +46,7 @@ class StepBound:
 
 
 def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency) -> StepBound:
-    """Return (K) for any unit of the protected level, where all units of a level are of equal size.
+    """Return (K) for any unit of the protected level; raise InputError unless all levels have equal sizes.
 
     Args:
         hierarchy: levels and schemes, equal sizes.
@@ -67,7 +67,7 @@ def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adj
 
 
 def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
-    """Return (K) for the unit at the end of a path; sizes may differ from path to path.
+    """Return (K) for the unit at the end of a path, without replacement and shuffle; sizes may differ by path.
 
     Args:
         path: counts, schemes and largest contributions from the outermost level down to the protected unit; no draw
@@ -97,7 +97,9 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
 
 def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return (s, d_p, d'_p) in clip norms, for a unit at or above the clipping level (p <= c)."""
+    """Return (s, d_p, d'_p) in clip norms for a unit at or above the clipping level (p <= c)."""
+    # Under a fixed draw another unit (a stand-in, `sibling`) is drawn in the place of a missed or removed one; under
+    # the other schemes its place stays empty.
     own, sibling = path.contributions[-1], path.siblings[-1]
     fixed = isinstance(path.schemes[-1], Fixed)
     if adjacency is Adjacency.REPLACE_ONE:
@@ -111,7 +113,7 @@ def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
 
 
 def _ancestor_distance(path: Path, number: int, clip: int) -> int:
-    """Return d_j in clip norms for the ancestor at level j = `number` (from 1): what it and a stand-in can hold."""
+    """Return d_j in clip norms for the ancestor at level j = `number` (from 1), stand-in included; 2 if j > clip."""
     if number > clip:
         return 2
     fixed = isinstance(path.schemes[number - 1], Fixed)
@@ -119,7 +121,7 @@ def _ancestor_distance(path: Path, number: int, clip: int) -> int:
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return d_j - d'_j in clip norms, the same for all ancestors j < p: the unit's own, or 0."""
+    """Return d_j - d'_j in clip norms, one value for all ancestors j < p: the unit's contributions, or 0."""
     if clip < len(path.counts) or adjacency is Adjacency.REPLACE_ONE:
         return 0
     if adjacency is Adjacency.ADD_REMOVE and isinstance(path.schemes[-1], Fixed):

@@ -30,11 +30,11 @@ Placement = int | tuple["Placement", ...]
 Context = tuple[tuple[int, int], ...]
 """(members in a parent, copies of such parents), ascending."""
 
-_FEW_MEMBERS = 64  # of a large group up to which probabilities are exact; beyond, they are rounded up
+_FEW_MEMBERS = 64  # of a large group up to which probabilities are exact fractions; above, rounded up
 _VANISHING = 1200  # bits: a probability below 2^-1200 changes no delta above 1e-300, see sampling/counts
-_MAX_EXACT_PAIRS = 256  # of contexts that are joined exactly; beyond, probabilities are rounded, which is faster
-_BITS = 1600  # of a rounded probability
-_MAX_CONTEXTS = 48  # beyond, contexts are merged: each costs a bound of its own
+_MAX_EXACT_PAIRS = 256  # of contexts joined by exact fractions; above, by rounded whole numbers, which is faster
+_BITS = 1600  # of a rounded probability: its error, 2^-1500 in all, is below 2^-_VANISHING
+_MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bound of its own
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
@@ -62,7 +62,7 @@ def placements(members: int, room: Sequence[int]) -> list[Placement]:
 
 
 def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write a number as a descending sum of at most `parts` numbers, none above `largest`."""
+    """Yield the ways to write a number >= 0 as a descending sum of at most `parts` numbers, none above `largest`."""
     if not number:
         yield ()
     elif parts:
@@ -72,7 +72,7 @@ def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ..
 
 
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> dict[Context, Fraction]:
-    """Return the distribution of the context: {context: probability}.
+    """Return {context: probability}, an upper bound in stochastic order; the context () is that no parent is drawn.
 
     Args:
         placement: of the members.
@@ -88,21 +88,23 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     """
     if isinstance(placement, int):
         return {((placement, 1),): Fraction(1)}
+    # Units with the same placement below are of one kind: only how many of each kind are drawn matters.
     kinds = Counter(placement)
     below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
     parts: list[tuple[Fraction, dict[Context, Fraction]]] = []
-    drawn = list(_drawn(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())))
-    several = [_copied(each, {copies[kind] for copies, _ in drawn}) for kind, each in enumerate(below)]
+    drawn = list(_units_drawn_by_kind(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())))
+    several = [_context_powers(each, {copies[kind] for copies, _ in drawn}) for kind, each in enumerate(below)]
     for copies, chance in drawn:
         law: dict[Context, Fraction] = {(): Fraction(1)}
         for number, each in zip(copies, several, strict=True):
-            law = _together(law, each[number])
+            law = _join_distributions(law, each[number])
         parts.append((chance, law))
-    return _fewer(mixture(parts))
+    return _merge_contexts(mixture(parts))
 
 
-def _copied(single: dict[Context, Fraction], numbers: set[int]) -> dict[int, dict[Context, Fraction]]:
-    """Return {n: distribution of the context of n independent copies of a unit} for some numbers n."""
+def _context_powers(single: dict[Context, Fraction], numbers: set[int]) -> dict[int, dict[Context, Fraction]]:
+    """Return {n: distribution of the contexts of n independent copies of a unit, joined} for each n in `numbers`."""
+    # Repeated squaring, with the powers of one exponent reused for the next larger one.
     squares = [single]
     powers: dict[int, dict[Context, Fraction]] = {}
     law: dict[Context, Fraction] = {(): Fraction(1)}
@@ -111,15 +113,15 @@ def _copied(single: dict[Context, Fraction], numbers: set[int]) -> dict[int, dic
         more, power = number - before, 0
         while more:
             if power == len(squares):
-                squares.append(_together(squares[-1], squares[-1]))
-            law = _together(law, squares[power]) if more % 2 else law
+                squares.append(_join_distributions(squares[-1], squares[-1]))
+            law = _join_distributions(law, squares[power]) if more % 2 else law
             more, power = more // 2, power + 1
         powers[number], before = law, number
     return powers
 
 
-def _fewer(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Merge less likely contexts with neighbours in members drawn: an upper bound; the context () is not merged."""
+def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
+    """Merge all but the 24 likeliest contexts into 24 upper bounds if there are over 48; () is never merged."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -133,6 +135,7 @@ def _fewer(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
     others = [context for context in reached if context not in likely]
     kept = {context: law[context] for context in law if not context or context in likely}
     width = -(-len(others) // (_MAX_CONTEXTS // 2))
+    # Of each number of members a merged context has the most copies of any of them: it holds no less than each.
     for start in range(0, len(others), width):
         merged = others[start : start + width]
         copies: Counter[int] = Counter()
@@ -146,7 +149,7 @@ def _fewer(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
 def outermost_drawn(
     scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units of the group drawn, members drawn, probability); the same pair may come several times.
+    """Yield (outermost units of the group drawn, members drawn, probability); a pair may come several times.
 
     Args:
         scheme: of the outermost level, without replacement.
@@ -154,7 +157,7 @@ def outermost_drawn(
         occupied: for each kind of unit of the group how many there are.
         below: for each kind the distribution of the members drawn from one unit that is drawn.
     """
-    for units, chance in _drawn(scheme, count, occupied):
+    for units, chance in _units_drawn_by_kind(scheme, count, occupied):
         law: CountDistribution = {0: chance}
         for number, each in zip(units, below, strict=True):
             law = convolve_upper(law, convolve_power_upper(each, number))
@@ -162,8 +165,8 @@ def outermost_drawn(
             yield sum(units), members, weight
 
 
-def _together(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the distribution of two contexts drawn independently and joined.
+def _join_distributions(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
+    """Return the distribution of two independent contexts joined; over 256 pairs, rounded with the sum kept.
 
     Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
     missing goes to the likeliest context.
@@ -173,9 +176,9 @@ def _together(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Co
         spend(fraction_units(2 * len(a) * len(b), longest))
         exact: dict[Context, Fraction] = {}
         for x, y in product(a, b):
-            context = _joined(x, y)
+            context = _join_contexts(x, y)
             exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
-        return _fewer(exact)
+        return _merge_contexts(exact)
     spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
     unit = 1 << _BITS
     left, right = (
@@ -183,16 +186,16 @@ def _together(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Co
     )
     whole: dict[Context, int] = {}
     for (x, p), (y, q) in product(left, right):
-        context = _joined(x, y)
+        context = _join_contexts(x, y)
         whole[context] = whole.get(context, 0) + p * q
     joined = {context: Fraction(chance >> _BITS, unit) for context, chance in whole.items() if chance >> _BITS}
     total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
     joined[max(joined, key=joined.__getitem__)] += total - sum(joined.values(), start=Fraction(0))
-    return _fewer(joined)
+    return _merge_contexts(joined)
 
 
-def _joined(x: Context, y: Context) -> Context:
-    """Return the context of two independent draws: the copies of each kind of parent added."""
+def _join_contexts(x: Context, y: Context) -> Context:
+    """Return the context of two independent draws: the copies for each number of members added up."""
     if len(x) <= 1 and len(y) <= 1 and (not x or not y or x[0][0] == y[0][0]):  # one kind: most are like that
         return ((x[0][0], x[0][1] + y[0][1]),) if x and y else x or y
     copies = Counter(dict(x))
@@ -200,8 +203,10 @@ def _joined(x: Context, y: Context) -> Context:
     return tuple(sorted(copies.items()))
 
 
-def _drawn(scheme: Scheme, count: int, occupied: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (number of units of each kind drawn, with repetitions; probability); `occupied` is the units of each kind.
+def _units_drawn_by_kind(
+    scheme: Scheme, count: int, occupied: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """Yield (number of units drawn of each kind, probability); `occupied`: units of each kind. Replacement: bound.
 
     With replacement and several kinds, only the upper bound that every draw hits each kind.
     """
@@ -210,6 +215,7 @@ def _drawn(scheme: Scheme, count: int, occupied: tuple[int, ...]) -> Iterator[tu
         case Fixed(size=size):
             for drawn in product(*ranges):
                 spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
+                # Multivariate hypergeometric, by falling factorials: the order of the draw cancels.
                 present, absent = sum(drawn), sum(occupied) - sum(drawn)
                 ways = prod(map(comb, occupied, drawn)) * perm(size, present) * perm(count - size, absent)
                 if ways:
@@ -230,7 +236,7 @@ def _drawn(scheme: Scheme, count: int, occupied: tuple[int, ...]) -> Iterator[tu
 
 
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
-    """Return the distribution of the number of members in the batch given the context, an upper bound.
+    """Return an upper bound (stochastic order) on the number of members in the batch, given the context.
 
     Args:
         context: of the draws above.
@@ -254,7 +260,7 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
 
 
 def large_group(members: int, drawn: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(probability, distribution of the number of members drawn)] for any placement: an upper bound.
+    """Return one (probability, distribution of members drawn), an upper bound for any placement of the members.
 
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.

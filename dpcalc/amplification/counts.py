@@ -53,7 +53,7 @@ class CountPair:
 
     @property
     def max_shift(self) -> int:
-        """The largest distance in clip norms between a mean of D and the mean of D' (replace-one: of the same H)."""
+        """Largest H times s: the largest distance in clip norms between a mean of D and that of D'."""
         return self.shift * self.law[-1][0]
 
     @property
@@ -73,8 +73,8 @@ class CountPair:
 
 
 Part = StepBound | CountPair
-_UNIT = 2**1600  # denominator of merged probabilities, rounded up; long enough that delta = 1e-300 does not notice
-_MAX_PARTS = 64  # of an average: each part is composed by itself, ten times as many take ten times as long
+_UNIT = 2**1600  # denominator of merged probabilities, rounded up by 1e-481: far below the smallest delta, 1e-300
+_MAX_PARTS = 64  # of an average: each part has its own privacy profile, ten times as many take ten times as long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ Bound = StepBound | CountPair | Average
 
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
-    """Return a bound for a step that is certain to hold as much of what is protected as it can: no amplification.
+    """Return the bound of a step that surely holds the most it can of what is protected: inclusion 1.
 
     Args:
         bound: any one-step bound; of an `Average` the part with the largest `max_shift` counts.
@@ -147,7 +147,7 @@ class Member:
 
     @property
     def shift(self) -> int:
-        """The distance in clip norms between batches of D and D' that differ in this one member."""
+        """Distance in clip norms between batches of D and D' that differ in this member."""
         match self.adjacency:
             case Adjacency.ADD_REMOVE:
                 return self.distance
@@ -158,11 +158,11 @@ class Member:
 
     @property
     def distance(self) -> int:
-        """The distance in clip norms between a batch of D with the member and one that misses it."""
+        """Distance in clip norms between a batch of D with the member and one that misses it: own + stand_in."""
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: Iterable[tuple[Fraction, CountDistribution]]) -> Bound:
-        """Return the one-step bound, an upper bound, for some distribution of H.
+        """Return the one-step bound for a distribution of H: the only part if its probability is 1, else an `Average`.
 
         Args:
             contexts: (probability, distribution of H given it) for each revealed outcome of the draws above;
@@ -175,13 +175,13 @@ class Member:
             (chance * share, bound)
             for chance, law in contexts
             if chance and nonzero_probability(law)
-            for share, bound in self._given(coarsen_upwards(law))
+            for share, bound in self._parts_given_counts(coarsen_upwards(law))
         )
-        parts = _fewer(parts)
+        parts = _merge_parts(parts)
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
 
-    def _given(self, law: CountDistribution) -> list[tuple[Fraction, StepBound | CountPair]]:
-        """Return (share, bound) whose average bounds a step, given the distribution of H; shares sum to 1."""
+    def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, StepBound | CountPair]]:
+        """Return [(share, bound)], shares summing to 1: one `CountPair`, or (K) for each h >= 1 (with a stand-in)."""
         if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
             return [(Fraction(1), _pair(law, self.shift, both_ways=both))]
@@ -189,8 +189,8 @@ class Member:
         return average_over_counts(law, shift=self.shift, distance=self.distance, distance_swapped=distance_swapped)
 
 
-def _fewer(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Merge less likely parts of an average with their neighbours down to about `_MAX_PARTS`: an upper bound.
+def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
+    """Merge parts of (K) beyond about 64 with neighbours: an upper bound. Unchanged with any `CountPair`.
 
     Averages with a `CountPair` are returned as they are. Each merged part takes the largest distances and inclusion of
     its members, with which (K) grows.
@@ -212,7 +212,7 @@ def _fewer(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Pa
         inclusion = min(
             Fraction(1), Fraction(math.nextafter(max(inclusions[id(part.inclusion)] for _, part in merged), 2.0))
         )
-        largest = merged[-1][1]  # of the shifts, and of the distances, which are multiples of it
+        largest = merged[-1][1]  # parts are sorted by shift, and distances are multiples of it
         chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in merged), _UNIT)
         kept.append((chance, replace(largest, inclusion=inclusion, missed=(1 - inclusion,))))
     return tuple(kept)
@@ -221,7 +221,7 @@ def _fewer(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Pa
 def average_over_counts(
     law: CountDistribution, *, shift: int, distance: int, distance_swapped: int
 ) -> list[tuple[Fraction, StepBound | CountPair]]:
-    """Return the parts of the average over h >= 1 of (K), each with shift and distances proportional to h.
+    """Return (Pr[H = h | H >= 1], (K) with shift and distances times h) for each h >= 1, ascending.
 
     Args:
         law: distribution of H, with Pr[H >= 1] > 0.
@@ -265,7 +265,7 @@ RevealedCounts = list[tuple[Fraction, CountDistribution]]
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return the distribution of H, an upper bound in stochastic order, given each revealed outcome of the draws above.
+    """Return [(probability, distribution of H given it)], an upper bound (stochastic order), by public outcome above.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -282,15 +282,15 @@ def revealed_count_distributions(
     try:
         laws = [
             (chance, coarsen_upwards(law))
-            for chance, law in _exact_laws(hierarchy, path, clip=clip, group=group, each=each)
+            for chance, law in _exact_counts(hierarchy, path, clip=clip, group=group, each=each)
         ]
     except WorkExceededError:
-        laws = _rough_laws(hierarchy, path, group, each)
-    return [(chance, _at_most(law, clip)) for chance, law in laws]
+        laws = _rough_counts(hierarchy, path, group, each)
+    return [(chance, _cap_if_batch_is_clipped(law, clip)) for chance, law in laws]
 
 
-def _rough_laws(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return (probability, distribution of H given it), an upper bound that needs little work.
+def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
+    """Return the distributions of H, an upper bound that needs little work; for episodes all members in all tasks.
 
     For episodes, that any member is in any task is revealed, and then all members are taken to be in all tasks: a union
     bound over members and tasks.
@@ -305,14 +305,14 @@ def _rough_laws(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistr
     return [(min(Fraction(1), group.size * chance), {group.size * built.tasks * max_contributions: Fraction(1)})]
 
 
-def _exact_laws(
+def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return (probability, distribution of H given it) by sums over all draws; without placement a union bound."""
+    """Return the distributions of H by sums over all draws; without a placement a union bound over the members."""
     if hierarchy.episodes is not None:
-        laws = _built(hierarchy.episodes, path, clip, group)
+        laws = _episode_counts(hierarchy.episodes, path, clip, group)
     elif group.size > 1 and group.placement is None and any(isinstance(x, WithReplacement) for x in path.schemes):
-        return _rough_laws(hierarchy, path, group, each)  # no better law is proved
+        return _rough_counts(hierarchy, path, group, each)  # no better law is proved
     elif group.size > 1 and group.placement is None:
         eta = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
         laws = large_group(group.size, eta, path.rate(len(path.counts)))
@@ -329,16 +329,16 @@ def _exact_laws(
     return laws
 
 
-def _at_most(law: CountDistribution, clip: int) -> CountDistribution:
-    """Return the distribution of the number of changed clipped vectors: H, or min(H, 1) with clip level 0."""
+def _cap_if_batch_is_clipped(law: CountDistribution, clip: int) -> CountDistribution:
+    """Return the distribution of min(H, 1) for clip level 0 (the batch is one vector), else `law`."""
     if clip:
         return law
     none = law.get(0, Fraction(0))
     return {h: chance for h, chance in ((0, none), (1, 1 - none)) if chance}
 
 
-def _built(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return (probability, distribution of H given it) for episodes, whose tasks are drawn independently."""
+def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
+    """Return the distributions of H for episodes; a record's number of tasks with its class is public."""
     if len(path.counts) == 1:
         in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
         if clip == 1:
@@ -352,7 +352,7 @@ def _built(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCoun
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the one-step bound of a mechanism that counts changed units, one for each protected unit drawn.
+    """Return the one-step bound in changed units, one for each protected unit drawn and each stand-in.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 
@@ -388,13 +388,13 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
 # units that hold members at all.
 
 
-_MAX_UNITS_APART = 2  # draws of more outermost units are bounded as draws of all that hold members, in fewer parts
+_MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more count as all that hold members
 
 
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return the one-step bound of a group with the draws above it hidden; None where no step draws a member.
+    """Return the one-step bound of a group with the draws above it hidden; None if no step draws a member.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -407,7 +407,7 @@ def hidden_group_bound(
 
     Source: docs/theory.md, Theorem 6.4.
     """
-    joint = _joint(path, placement, each)
+    joint = _units_and_members_drawn(path, placement, each)
     inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
     if not inclusion:
         return None
@@ -422,7 +422,7 @@ def hidden_group_bound(
             drawn[key] = drawn.get(key, Fraction(0)) + chance
     parts = []
     for (g, h), chance in sorted(drawn.items()):
-        distances = _distances(path, placement, member, (g, h))
+        distances = _missed_distances(path, placement, member, (g, h))
         bound = StepBound(
             inclusion=inclusion,
             shift=min(h * member.shift, 2 * path.contributions[0] * g),
@@ -434,10 +434,10 @@ def hidden_group_bound(
     return Average(parts=tuple(parts))
 
 
-def _joint(
+def _units_and_members_drawn(
     path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
 ) -> dict[tuple[int, int], Fraction]:
-    """Return the probability of each (outermost units of the group drawn, members or contributions drawn)."""
+    """Return {(outermost units of the group drawn, members or contributions drawn): probability}."""
     joint: dict[tuple[int, int], Fraction] = {}
     kinds = Counter(placement)
     below: list[CountDistribution] = []
@@ -452,8 +452,10 @@ def _joint(
     return joint
 
 
-def _distances(path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]) -> tuple[int, int]:
-    """Return (d_1, d_2) in clip norms for a draw of (outermost units, members)."""
+def _missed_distances(
+    path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
+) -> tuple[int, int]:
+    """Return (d_1, d_2) in clip norms: to a batch without the units g, and with them but other members drawn."""
     (g, h), occupied, contributions = drawn, len(placement), path.contributions[0]
     if isinstance(path.schemes[0], Fixed):
         each = contributions + path.siblings[0]

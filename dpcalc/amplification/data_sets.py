@@ -40,13 +40,14 @@ from dpcalc.work import ELEMENT, TURN, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 
-_MAX_SUMS = 200_000  # of the parts of a protected unit; with more, each part counts as the smallest
-_FEW_BITS = 1100  # of a weight in further sums; far below the smallest float, 2^-1074
-_MAX_INDEPENDENT = 32  # vectors drawn independently; the others are left at 0, which costs less and is still exact
+# Any data set gives a lower bound, so that each limit here costs tightness only, never validity.
+_MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
+_WEIGHT_BITS = 1100  # of a weight in further sums: rounding is below the smallest float, 2^-1074
+_MAX_INDEPENDENT = 32  # vectors drawn independently; the others are left at 0, which is another data set
 
 
 def sign_patterns(unit: int) -> Iterator[tuple[int, ...]]:
-    """Yield every pattern of +1, -1, 0 from level 1 to the protected level; 0: those units contribute nothing."""
+    """Yield every tuple of +1, -1, 0 of length `unit` (level 1 first); 0: units of that level contribute nothing."""
     yield from product((1, -1, 0), repeat=unit)
 
 
@@ -58,7 +59,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return the exact distributions (P, Q) of the sum over one outermost draw, in D and in D', for one sign pattern.
+    """Return the exact (P, Q) of the sum over one outermost draw, in D and D', for one sign pattern.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -83,14 +84,14 @@ def data_set_pair(
     for j in range(lowest, 0, -1):
         again = repeats[j - 1] if repeats else 1
         summed_up *= again
-        each = _each_beside(co_sampled, j, signs[j - 1], summed_up)
-        p, q = (_drawn(co_sampled, j, each, convolve_power(side, again)) for side in inner)
+        each = _sibling_sum(co_sampled, j, signs[j - 1], summed_up)
+        p, q = (_level_sum(co_sampled, j, each, convolve_power(side, again)) for side in inner)
         inner = p, q
     return inner
 
 
-def _each_beside(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the distribution of the sum of `draws` draws from one unit drawn with the protected one at a level.
+def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
+    """Return the distribution of the sum of `draws` draws of one sibling at a level; {0: 1} if hard to compute.
 
     {0: 1} if that sum is random over several draws, or of more than `_MAX_INDEPENDENT` units.
     """
@@ -103,8 +104,8 @@ def _each_beside(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
     return _scale(drop_rare_tail(binomial(vectors, shown)), sign)
 
 
-def _drawn(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return the distribution of the sum drawn at a level, from `inner`, the ancestor's, and `each` other unit's."""
+def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
+    """Return the distribution of the sum drawn at a level: `inner` for the ancestor, `each` for every other unit."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:
@@ -119,16 +120,16 @@ def _drawn(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) ->
         case Fixed(size=size) if contributes:
             return _mix(rate, convolve(convolve_power(each, size - 1), inner), convolve_power(each, size))
         case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
-            others = _compound(_binomial(count - 1, rate), each)
+            others = _capped_compound(_capped_binomial(count - 1, rate), each)
             return _mix(rate, convolve(others, inner), others)
         case _:
             return _mix(rate, inner, {0: Fraction(1)})
 
 
 def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return the distributions in (D, D') of the sum under the drawn parent of the protected units."""
-    path, own = co_sampled.path, _own(co_sampled)
-    count, each = path.counts[-1], _each_beside(co_sampled, len(path.counts), sign)
+    """Return the distributions in (D, D') of the sum drawn from the frame of the protected units."""
+    path, own = co_sampled.path, _own_contributions(co_sampled)
+    count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
             law, left = hypergeometric_lower(count, members, size), min(size, count - members)
@@ -139,7 +140,9 @@ def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members:
         case Poisson(probability=rate):
             law = drop_rare_tail(binomial(members, rate))
             contributes = each.keys() != {0} and count <= _MAX_INDEPENDENT
-            others = _compound(_binomial(count - members, rate), each) if contributes else {0: Fraction(1)}
+            others = {0: Fraction(1)}
+            if contributes:
+                others = _capped_compound(_capped_binomial(count - members, rate), each)
         case _:
             law, others = {members: Fraction(1)}, {0: Fraction(1)}
     in_d, in_d_prime = counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
@@ -149,7 +152,7 @@ def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members:
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return the distributions in (D, D') of a sum of contributions, H of which are those of protected units.
+    """Return the distributions in (D, D') of the sum of a draw with H protected units, each -own (replaced: +own).
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -166,14 +169,15 @@ def counted_pair(
     """
     p: Mixture = {}
     q: Mixture = {}
+    # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
     own_sum, reached = {0: Fraction(1)}, 0
     for h, chance in sorted(law.items()):
-        spend(fraction_units(8, 2 * _FEW_BITS))
-        own_sum, reached = _short(convolve(own_sum, convolve_power(own, h - reached))), h
-        others = _weighted(_short(convolve_power(each, drawn[0] - h)), chance) if drawn[0] else {0: chance}
+        spend(fraction_units(8, 2 * _WEIGHT_BITS))
+        own_sum, reached = _round_weights(convolve(own_sum, convolve_power(own, h - reached))), h
+        others = _times(_round_weights(convolve_power(each, drawn[0] - h)), chance) if drawn[0] else {0: chance}
         match adjacency:
             case Adjacency.ADD_REMOVE:
-                other: Mixture = _weighted(convolve_power(each, drawn[1]), chance)
+                other: Mixture = _times(convolve_power(each, drawn[1]), chance)
             case Adjacency.ZERO_OUT:
                 other = others
             case Adjacency.REPLACE_ONE:
@@ -188,7 +192,7 @@ def counted_pair(
 def episode_pair(
     hierarchy: Hierarchy, sign: int, *, draw: tuple[int, int], adjacency: Adjacency, members: int = 1
 ) -> tuple[Mixture, Mixture]:
-    """Return the exact distributions (P, Q) of the sum of a step that builds its episodes, in D and in D'.
+    """Return the exact (P, Q) of the sum of a step that builds episodes, in D and in D'.
 
     Where a task or the whole batch is clipped, the protected unit turns its vector around.
 
@@ -229,35 +233,31 @@ def episode_pair(
 
 
 def _clipped_above(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return the distributions in (D, D') of the clipped vector of a drawn clipping unit that has members inside.
+    """Return the distributions in (D, D') of the clipped vector of a clipping unit that has members inside.
 
     It is -1 if it holds a record of a member (replaced: +1), else `sign` with any other record, else 0. Zeroed members
     leave the vector of the others.
     """
     count = co_sampled.path.counts[-1]
-    if co_sampled.is_shuffled and not _always_filled(co_sampled):
+    always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
+    if co_sampled.is_shuffled and not always_filled:
         sign = 0  # which other records are in a batch depends on the order
     unseen, empty = _records_drawn(co_sampled, count, members, co_sampled.own_nonempty)
-    with_unit = _vector(-1, sign, unseen, empty)
+    with_unit = _clipped_vector(-1, sign, unseen, empty)
     match adjacency:
         case Adjacency.ADD_REMOVE:
             _, empty = _records_drawn(co_sampled, count - members, 0, Fraction(0))
-            other = _vector(0, sign, Fraction(1), empty)
+            other = _clipped_vector(0, sign, Fraction(1), empty)
         case Adjacency.ZERO_OUT:
             _, empty = _records_drawn(co_sampled, count, members, Fraction(0))
-            other = _vector(0, sign, Fraction(1), empty)
+            other = _clipped_vector(0, sign, Fraction(1), empty)
         case Adjacency.REPLACE_ONE:
-            other = _vector(1, sign, unseen, empty)
+            other = _clipped_vector(1, sign, unseen, empty)
     return with_unit, other
 
 
-def _always_filled(co_sampled: CoSampled) -> bool:
-    """Return True if every draw from a unit at the clipping level holds a record."""
-    return co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
-
-
-def _vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
-    """Return the distribution of a clipped vector: `own`, `sign` if it holds nothing protected, 0 if it is empty."""
+def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
+    """Return {own: Pr[a member is drawn], sign: Pr[only others are], 0: Pr[no record is]}, without zeros."""
     total: Mixture = {}
     for center, weight in ((own, 1 - unseen), (sign, unseen - empty), (0, empty)):
         if weight:
@@ -268,7 +268,7 @@ def _vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
 def _records_drawn(
     co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return the probabilities that a drawn unit at the clipping level holds no record of the members, and none at all.
+    """Return (Pr[no record of a member], Pr[no record at all]) in a drawn unit of the clipping level.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -277,7 +277,7 @@ def _records_drawn(
         own_nonempty: probability that a drawn member holds any drawn record.
     """
     path, unit = co_sampled.path, len(co_sampled.path.counts)
-    unseen, empty = _in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
+    unseen, empty = _records_drawn_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
     for j in range(unit - 1, co_sampled.clip, -1):
         scheme, count, shown = path.schemes[j - 1], path.counts[j - 1], co_sampled.nonempty[j]
         match scheme:
@@ -295,10 +295,10 @@ def _records_drawn(
     return unseen, empty
 
 
-def _in_frame(
+def _records_drawn_in_frame(
     scheme: Scheme, count: int, members: int, own_nonempty: Fraction, shown: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return the probabilities that the draw from one frame holds no record of the members, and no record at all."""
+    """Return (Pr[no record of a member], Pr[no record at all]) in the draw from one frame."""
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
@@ -317,32 +317,30 @@ def _in_frame(
             return unseen, unseen * power(1 - rate * shown, count - members)
 
 
-def _own(co_sampled: CoSampled) -> Mixture:
-    """Return the distribution of the contributions of the drawn protected unit, or of those that are not left at 0."""
+def _own_contributions(co_sampled: CoSampled) -> Mixture:
+    """Return the distribution of a drawn protected unit's contributions; those hard to count are left at 0."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
-    each: Mixture = (
-        {0: 1 - co_sampled.own_nonempty, 1: co_sampled.own_nonempty}
-        if co_sampled.own_nonempty < 1
-        else {1: Fraction(1)}
-    )
-    if isinstance(drawn, Fixed) and co_sampled.own_nonempty == 1:
+    nonempty = co_sampled.own_nonempty
+    each: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
+    if isinstance(drawn, Fixed) and nonempty == 1:
         sums = len(co_sampled.child_contributions) * drawn.size**2 * max(co_sampled.child_contributions, default=0)
         if 0 < sums < _MAX_SUMS:
             return _sum_of_some(co_sampled.child_contributions, drawn.size)
     if co_sampled.own_contributions:
-        return _power(each, co_sampled.own_contributions)
+        return _capped_power(each, co_sampled.own_contributions)
     counts = each
     for level, fewest in reversed(co_sampled.levels_below):
         match level.scheme:
             case Poisson(probability=rate):
-                counts = _compound(_binomial(fewest, rate), counts)
+                counts = _capped_compound(_capped_binomial(fewest, rate), counts)
             case Fixed() | All() | Shuffle(drop_last=True):
-                counts = _power(counts, level.scheme.max_drawn(fewest))
+                counts = _capped_power(counts, level.scheme.max_drawn(fewest))
     return counts
 
 
 def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
-    """Return the distribution of the sum of `size` of the values, drawn without replacement."""
+    """Return the exact distribution of the sum of `size` of the values, drawn without replacement."""
+    # ways[k][t]: number of k-subsets of the values so far with sum t; taken downwards, so that each value is used once.
     ways: list[dict[int, int]] = [{0: 1}, *({} for _ in range(size))]
     for value in values:
         spend(2 * TURN * sum(map(len, ways)))
@@ -352,51 +350,51 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
     return {total: Fraction(number, comb(len(values), size)) for total, number in ways[size].items()}
 
 
-def _binomial(count: int, rate: Fraction) -> Mixture:
-    """Return the distribution of the number of vectors drawn, at most `_MAX_INDEPENDENT` of them not left at 0."""
+def _capped_binomial(count: int, rate: Fraction) -> Mixture:
+    """Return the binomial distribution of at most 32 trials; further vectors are left at 0."""
     return binomial(min(count, _MAX_INDEPENDENT), rate)
 
 
-def _power(a: Mixture, count: int) -> Mixture:
-    """Return the distribution of the sum of `count` independent draws; random ones beyond about 32 values count 0."""
+def _capped_power(a: Mixture, count: int) -> Mixture:
+    """Return the distribution of the sum of `count` independent draws; random draws beyond about 32 values add 0."""
     if len(a) == 1:
         ((value, weight),) = a.items()
         return {value * count: weight}
     total: Mixture = {0: Fraction(1)}
     for _ in range(min(count, max(1, _MAX_INDEPENDENT // len(a)))):
-        total = _short(convolve(total, a))
+        total = _round_weights(convolve(total, a))
     return total
 
 
-def _compound(counts: Mixture, each: Mixture) -> Mixture:
-    """Return the distribution of a sum of a random number of independent terms, as many as the limit allows."""
+def _capped_compound(counts: Mixture, each: Mixture) -> Mixture:
+    """Return the distribution of the sum of N independent draws of `each`, N ~ `counts`, with `_capped_power`."""
     total: Mixture = {}
     for count, weight in counts.items():
         _spend_on(counts)
-        for value, inner in (_power(each, count) if count else {0: Fraction(1)}).items():
+        for value, inner in (_capped_power(each, count) if count else {0: Fraction(1)}).items():
             total[value] = total.get(value, Fraction(0)) + weight * inner
     return total
 
 
-def _short(a: Mixture) -> Mixture:
-    """Round the weights of a distribution to few enough digits for further sums: a lower bound.
+def _round_weights(a: Mixture) -> Mixture:
+    """Return the weights rounded down to 1100 bits if any has over 2200; the smallest center takes the rest.
 
     Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
     """
-    if all(weight.denominator.bit_length() <= 2 * _FEW_BITS for weight in a.values()):
+    if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
         return a
-    short = {center: Fraction(int(weight * (1 << _FEW_BITS)), 1 << _FEW_BITS) for center, weight in a.items()}
+    short = {center: Fraction(int(weight * (1 << _WEIGHT_BITS)), 1 << _WEIGHT_BITS) for center, weight in a.items()}
     short[min(a, key=abs)] += sum(a.values()) - sum(short.values())
     return {center: weight for center, weight in short.items() if weight}
 
 
 def _spend_on(a: Mixture) -> None:
-    """Count a product and a sum for each weight of a distribution against the work limit."""
+    """Charge the work limit with a product and a sum for each weight of a distribution."""
     spend(fraction_units(2 * len(a), 2 * max((weight.denominator.bit_length() for weight in a.values()), default=1)))
 
 
-def _weighted(a: Mixture, chance: Fraction) -> Mixture:
-    """Return a distribution with all weights multiplied by a probability."""
+def _times(a: Mixture, chance: Fraction) -> Mixture:
+    """Return the distribution with all weights multiplied by a probability."""
     return {x: chance * p for x, p in a.items()}
 
 
@@ -410,7 +408,7 @@ def _scale(a: Mixture, factor: int) -> Mixture:
 
 
 def _mix(rate: Fraction, a: Mixture, b: Mixture) -> Mixture:
-    """Return the mixture of `a` with probability `rate` and `b` otherwise."""
+    """Return the mixture of `a` with probability `rate` and `b` otherwise, without zero weights."""
     _spend_on(a)
     _spend_on(b)
     total: Mixture = {x: rate * p for x, p in a.items()}
@@ -425,15 +423,15 @@ def _mix(rate: Fraction, a: Mixture, b: Mixture) -> Mixture:
 # most as much as the data set; the cells are so small that it hardly costs less.
 
 
-_CELLS = 4000  # between the outermost centers; fewer lower the lower bound
-_FAR = 39.0  # deviations beyond which a discrete Gaussian is left out
+_CELLS = 4000  # between the outermost centers: fewer lower the lower bound, time grows in proportion
+_FAR = 39.0  # deviations beyond which a discrete Gaussian is left out: e^(-39^2/2) is below the smallest float
 _MIN_MASS = 1e-300  # of the only loss of two equal distributions
-_KEPT = 1 - 1e-12  # of the masses, so that no round-off makes them too large
-_ROUNDED = 2e-15  # error of a loss, relative to the logarithms of which it is the difference
+_KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them too large: it lowers the bound
+_ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
 
 
 def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
-    """Return a pair with atoms whose profile is nowhere above that of a mechanism's noise around two mixtures.
+    """Return a pair with atoms whose profile is nowhere above that of the noise around two mixtures (lower bound).
 
     Args:
         mechanism: noise on a sum.
@@ -446,8 +444,8 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
     Source: docs/theory.md, Theorem 10.1.
     """
     centers = sorted({*p, *q})
-    spend(len(centers) * (_row_size(mechanism, centers) * 3 * ELEMENT + TURN))
-    rows = {center: _row(mechanism, center, centers) for center in centers}
+    spend(len(centers) * (_number_of_cells(mechanism, centers) * 3 * ELEMENT + TURN))
+    rows = {center: _log_cell_masses(mechanism, center, centers) for center in centers}
     log_p, log_q = (
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
         for mixture in (p, q)
@@ -456,23 +454,23 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
     losses = log_p[both] - log_q[both]
     losses -= _ROUNDED * (1 + np.abs(log_p[both]) + np.abs(log_q[both]))
     values, place = np.unique(losses, return_inverse=True)
-    logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT)
-    alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT
+    logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT_SHARE)
+    alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT_SHARE
     if not values.size:  # accountants look at losses
         return Atoms.of_masses((0.0,), (_MIN_MASS,), infinity_mass=alone)
     return Atoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)
 
 
-def _row_size(mechanism: AdditiveNoise, centers: list[int]) -> float:
-    """Return how many values `_row` computes."""
+def _number_of_cells(mechanism: AdditiveNoise, centers: list[int]) -> float:
+    """Return the number of cells of `_log_cell_masses`, to charge its work."""
     if isinstance(mechanism, Laplace):
         return _CELLS + len(centers)
     tails = 4 * _FAR * mechanism.noise_multiplier if isinstance(mechanism, DiscreteGaussian) else 0.0
     return centers[-1] - centers[0] + tails + 3
 
 
-def _row(mechanism: AdditiveNoise, center: int, centers: list[int]) -> Array:
-    """Return the log probability of each cell under noise around one center."""
+def _log_cell_masses(mechanism: AdditiveNoise, center: int, centers: list[int]) -> Array:
+    """Return the log probability of each cell under noise around `center`; cells span `centers` and both tails."""
     low, high = centers[0], centers[-1]
     match mechanism:
         case Laplace(noise_multiplier=scale):

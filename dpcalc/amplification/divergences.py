@@ -19,16 +19,16 @@ from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.work import TURN, cached_with_cost, spend
 
-_WHOLE = range(2, LARGEST_ORDER + 1)
-_OTHERS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, *(2.0**power for power in range(9, 24)))
+_WHOLE_ORDERS = range(2, LARGEST_ORDER + 1)
+_OTHER_ORDERS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, *(2.0**power for power in range(9, 24)))
 """Orders outside the theorems on draws; there only the average over a revealed draw is a bound."""
-_MAX_CHANGES = 1000  # beyond, only the largest loss bounds a group: the chain takes time proportional to the changes
-_MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, beyond only a few
+_MAX_CHANGES = 1000  # above, only the largest loss bounds a group: the chain takes time proportional to the changes
+_MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, above only a few
 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on the Renyi divergences of a step, the larger of both directions, at several orders.
+    """Return upper bounds on a step's Renyi divergences, the larger of both directions, at several orders.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -39,14 +39,14 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     """
     parts = len(bound.parts) if isinstance(bound, Average) else 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
-    others = mechanism.orders if unamplified(bound).max_shift <= _MAX_FINE_CHANGES else _OTHERS
-    orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE), *others})
-    points = known(_step(mechanism, bound), orders)
-    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_some(points, unamplified(bound).max_shift))
+    others = mechanism.orders if unamplified(bound).max_shift <= _MAX_FINE_CHANGES else _OTHER_ORDERS
+    orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE_ORDERS), *others})
+    points = known(_step_divergence(mechanism, bound), orders)
+    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_require_points(points, unamplified(bound).max_shift))
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on the divergences after a number of changes that is certain, at a few orders, quickly.
+    """Return upper bounds on the divergences after exactly this many changes, at some 45 orders, quickly.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -56,13 +56,14 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
         UnsupportedError: as for `step_divergences`.
     """
     points = known(
-        partial(group_divergence, mechanism.rdp, changes), (*_OTHERS[:6], *map(float, range(2, 33)), *_OTHERS[6:])
+        partial(group_divergence, mechanism.rdp, changes),
+        (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:]),
     )
-    return RdpCurve(name=f"{mechanism!r} after {changes} changes", points=_some(points, changes))
+    return RdpCurve(name=f"{mechanism!r} after {changes} changes", points=_require_points(points, changes))
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on the divergences of some releases together for a group, from those for one of its units.
+    """Return upper bounds on the divergences of releases composed, for a group of `links` units.
 
     Args:
         curves: divergences of each release for one unit.
@@ -75,11 +76,11 @@ def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
     points = known(
         lambda order: group_divergence(lambda at: sum(curve.rdp(at) for curve in curves), links, order), orders
     )
-    return RdpCurve(name=f"{links} links of {curves!r}", points=_some(points, links))
+    return RdpCurve(name=f"{links} links of {curves!r}", points=_require_points(points, links))
 
 
-def _some(points: tuple[tuple[float, float], ...], changes: int) -> tuple[tuple[float, float], ...]:
-    """Return the points (order, divergence), or raise UnsupportedError if there are none."""
+def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tuple[tuple[float, float], ...]:
+    """Return the points unchanged; raise UnsupportedError if there are none."""
     if not points:
         raise UnsupportedError(
             f"mechanism: expected divergences at orders above {changes}, as many units as a step can hold at once, got "
@@ -88,42 +89,46 @@ def _some(points: tuple[tuple[float, float], ...], changes: int) -> tuple[tuple[
     return points
 
 
-def _step(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return the function from an order above 1 to an upper bound on the divergence of the step."""
+def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
+    """Return the function order > 1 -> upper bound on the divergence of the step."""
     match bound:
         case Average(parts=parts):
-            several = [(_rounded_up(chance), _step(mechanism, part)) for chance, part in parts]
-            return lambda order: _mean([(chance, part(order)) for chance, part in several], order)
+            several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
+            return lambda order: _public_mixture_divergence([(chance, part(order)) for chance, part in several], order)
         case StepBound(inclusion=inclusion, shift=shift):
             same = cache(partial(group_divergence, mechanism.rdp, shift))
-            return partial(_drawn, same, _rounded_up(inclusion), fixed_size_upper)
+            return partial(_subsampled_divergence, same, _positive_float(inclusion), fixed_size_upper)
         case CountPair(law=law, inclusion=inclusion):
-            shares = [(_rounded_up(chance / inclusion), h) for h, chance in law if h]
+            shares = [(_positive_float(chance / inclusion), h) for h, chance in law if h]
             mixed = cache(
-                lambda order: _mean([(p, group_divergence(mechanism.rdp, h, order)) for p, h in shares], order)
+                lambda order: _public_mixture_divergence(
+                    [(p, group_divergence(mechanism.rdp, h, order)) for p, h in shares], order
+                )
             )
             signs = isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative" and bound.max_shift == 1
             hidden = partial(poisson_upper, factor=1.0) if signs else poisson_upper
-            return partial(_drawn, mixed, _rounded_up(inclusion), hidden)
+            return partial(_subsampled_divergence, mixed, _positive_float(inclusion), hidden)
 
 
-def _rounded_up(chance: Fraction) -> float:
-    """Return a probability that is not 0, as the smallest float where it is smaller than any."""
+def _positive_float(chance: Fraction) -> float:
+    """Return the probability as a float, at least the smallest positive one."""
     return max(float(chance), math.ulp(0.0))
 
 
-def _drawn(certain: Renyi, rate: float, hidden: Callable[[Renyi, float, int], float], order: float) -> float:
-    """Return the divergence of a step that holds a unit with probability `rate`, from `certain`, that of rate 1."""
+def _subsampled_divergence(
+    certain: Renyi, rate: float, hidden: Callable[[Renyi, float, int], float], order: float
+) -> float:
+    """Return the divergence at rate `rate`, from `certain` (rate 1): the smaller of public draw and `hidden`."""
     if rate == 1:
         return certain(order)
-    revealed = _mean([(rate, certain(order))], order)
-    if order not in _WHOLE or math.isinf(revealed):
+    revealed = _public_mixture_divergence([(rate, certain(order))], order)
+    if order not in _WHOLE_ORDERS or math.isinf(revealed):
         return revealed
     return min(revealed, max(0.0, hidden(certain, rate, int(order))))
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return the divergence of an order after k changes, one after the other; of zCDP, k^2 rho a.
+    """Return the divergence of an order after k changes, one after the other; 0 for none, of zCDP k^2 rho a.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
@@ -144,7 +149,9 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
         return min(max_loss, rdp(order)) if changes == 1 else max_loss
     if changes > _MAX_CHANGES:
         return max_loss
-    steps: list[tuple[float, float]] = []  # of the last change, of the one before, ...
+    # The inequality is unrolled from k changes down to 1, then summed back up; the order of the part with fewer changes
+    # falls towards 1 while that of the last single change stays far above, where the divergence must be known.
+    steps: list[tuple[float, float]] = []  # (factor, divergence) of the last change, of the one before, ...
     for left in range(changes, 1, -1):
         far = left * order
         value = rdp(far)
@@ -158,8 +165,8 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
     return total
 
 
-def _mean(parts: list[tuple[float, float]], order: float) -> float:
-    """Return the divergence of a mixture whose component is public; with the remaining probability nothing is released.
+def _public_mixture_divergence(parts: list[tuple[float, float]], order: float) -> float:
+    """Return the divergence of a mixture with a public component; with the remaining probability no release.
 
     Args:
         parts: (probability, divergence of the order); probabilities sum to at most 1.
@@ -168,6 +175,8 @@ def _mean(parts: list[tuple[float, float]], order: float) -> float:
     top = max((value for _, value in parts), default=0.0)
     if math.isinf(order) or math.isinf(top):
         return top
+    # log(1 - sum p + sum p e^((a - 1) D)): by expm1 where that is near 0, relative to its largest term where it is
+    # large.
     scale = (order - 1) * top
     if scale < 1:
         inside = math.fsum(chance * math.expm1((order - 1) * value) for chance, value in parts)

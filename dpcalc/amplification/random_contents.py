@@ -21,14 +21,14 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
 
-_MAX_COUNTS = 6  # of contributions, where those of a stand-in are random too; 60 would take 100 times as long
-_RARE = Fraction(
+_MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
+_NEGLECTED_CHANCE = Fraction(
     1, 2**60
 )  # probability below which being the only drawn record is neglected: it would lower delta less
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the bound of one draw for one unit, under draws without replacement.
+    """Return the bound of one draw for one unit, without replacement, its contributions random if that helps.
 
     Args:
         hierarchy: levels and schemes.
@@ -43,7 +43,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     unit, fixed = len(path.counts), isinstance(path.schemes[-1], Fixed)
     if clip < unit:
         return _clipped_above(hierarchy, path, bound, clip=clip, adjacency=adjacency)
-    own = _contribution_law(hierarchy, unit, clip, path.contributions[-1])
+    own = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
         return bound
     if unit == 1 and not fixed:
@@ -56,17 +56,17 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     stand_in = {0: Fraction(1)}
     if fixed:
         own = coarsen_upwards_to(own, _MAX_COUNTS)
-        sibling_law = _contribution_law(hierarchy, unit, clip, path.siblings[-1])
+        sibling_law = _affordable_contribution_distribution(hierarchy, unit, clip, path.siblings[-1])
         stand_in = coarsen_upwards_to(sibling_law or {path.siblings[-1]: Fraction(1)}, _MAX_COUNTS)
         if adjacency is Adjacency.ADD_REMOVE:
-            return _removed(bound, own, stand_in, path.contributions[-1])
-    return _in_both_frames(bound, own, stand_in, max_contributions=path.contributions[-1], adjacency=adjacency)
+            return _average_over_own_and_stand_in(bound, own, stand_in, path.contributions[-1])
+    return _average_over_own_counts(bound, own, stand_in, max_contributions=path.contributions[-1], adjacency=adjacency)
 
 
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return the distribution of the contributions of a drawn member of a group, an upper bound in stochastic order.
+    """Return an upper bound (stochastic order) on a drawn member's contributions; None: take the maximum.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -86,14 +86,16 @@ def member_contribution_distribution(
     if isinstance(path.schemes[-1], Fixed) and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
         return None
     if clip >= unit:
-        law = _contribution_law(hierarchy, unit, clip, path.contributions[-1])
+        law = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     else:
-        shown = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
-        law = {0: 1 - shown, 1: shown} if shown < 1 else None
+        nonempty = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
+        law = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else None
     return law if law is not None and nonzero_probability(law) else None
 
 
-def _contribution_law(hierarchy: Hierarchy, unit: int, clip: int, max_contributions: int) -> CountDistribution | None:
+def _affordable_contribution_distribution(
+    hierarchy: Hierarchy, unit: int, clip: int, max_contributions: int
+) -> CountDistribution | None:
     """Return `contribution_distribution`; None also if it needs too much work."""
     try:
         return contribution_distribution(hierarchy, unit=unit, clip=clip, max_contributions=max_contributions)
@@ -101,7 +103,7 @@ def _contribution_law(hierarchy: Hierarchy, unit: int, clip: int, max_contributi
         return None
 
 
-def _in_both_frames(
+def _average_over_own_counts(
     bound: StepBound,
     own: CountDistribution,
     stand_in: CountDistribution,
@@ -109,15 +111,15 @@ def _in_both_frames(
     max_contributions: int,
     adjacency: Adjacency,
 ) -> Average:
-    """Return the average of (K) over the contributions h >= 1 of a unit that no other unit replaces in D'."""
-    shown, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
-    empty = bound.inclusion * (1 - shown)
+    """Return the average of (K) over the contributions h >= 1 of a unit whose frame D' keeps whole."""
+    nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
+    empty = bound.inclusion * (1 - nonempty)
     missed = (*bound.missed[:-1], *(bound.missed[-1] * p for p in stand_in.values()), empty)
     parts = [
         (
-            chance / shown,
+            chance / nonempty,
             StepBound(
-                inclusion=bound.inclusion * shown,
+                inclusion=bound.inclusion * nonempty,
                 shift=2 * h if replaced else h,
                 missed=missed,
                 distances=(*(d - max_contributions + h for d in bound.distances[:-1]), *(h + m for m in stand_in), h),
@@ -134,8 +136,10 @@ def _in_both_frames(
     return Average(parts=tuple(parts))
 
 
-def _removed(bound: StepBound, own: CountDistribution, stand_in: CountDistribution, max_contributions: int) -> Average:
-    """Return the average of (K) over the contributions of a removed unit and of its stand-in, under a fixed draw."""
+def _average_over_own_and_stand_in(
+    bound: StepBound, own: CountDistribution, stand_in: CountDistribution, max_contributions: int
+) -> Average:
+    """Return the average of (K) over the contributions of a removed unit and its stand-in (fixed draw)."""
     missed = (*bound.missed[:-1], *(bound.missed[-1] * p for p in stand_in.values()))
     parts = [
         (
@@ -156,55 +160,57 @@ def _removed(bound: StepBound, own: CountDistribution, stand_in: CountDistributi
 
 
 def _clipped_above(hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the bound of a unit below the clipping level."""
+    """Return the bound of a unit below the clipping level (clip < unit), for one unit."""
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
-        shown = nonzero_probability(law)
-        empty = bound.inclusion * (1 - shown)
+        nonempty = nonzero_probability(law)
+        empty = bound.inclusion * (1 - nonempty)
         missed = (*bound.missed[:-1], bound.missed[-1] + empty)
-        bound = replace(bound, inclusion=bound.inclusion * shown, missed=missed)
+        bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
     alone = Fraction(0)
     if adjacency is Adjacency.ADD_REMOVE and not isinstance(path.schemes[-1], Fixed):
         alone = _chance_of_being_alone(hierarchy, path, clip)
-    if alone < _RARE:
+    if alone < _NEGLECTED_CHANCE:
         return bound if law is None else Average(parts=((Fraction(1), bound),))
-    parts = ((alone, _alone(hierarchy, path, bound, clip)), (1 - alone, bound))
+    parts = ((alone, _bound_when_alone(hierarchy, path, bound, clip)), (1 - alone, bound))
     return Average(parts=tuple((chance, part) for chance, part in parts if chance))
 
 
 def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fraction:
-    """Return a lower bound on the probability that the clipping unit of a drawn unit holds no other drawn record."""
+    """Return a lower bound on the probability that a drawn unit's clipping unit holds no other drawn record."""
     hold = hierarchy.level(len(path.counts)).redraw_every
     alone = Fraction(1)
     for number in range(clip + 1, len(path.counts) + 1):
-        shown = max_nonempty_probability(hierarchy, number, hold=hold)
-        alone *= _none_beside(path.schemes[number - 1], hierarchy.level(number).count, shown)
+        nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
+        alone *= _chance_of_no_other_record(path.schemes[number - 1], hierarchy.level(number).count, nonempty)
     return alone
 
 
-def _none_beside(scheme: Scheme, count: int, shown: Fraction) -> Fraction:
-    """Return a lower bound on the probability that none of the units drawn with a drawn one holds a record."""
+def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -> Fraction:
+    """Return a lower bound on the probability that no unit drawn with a drawn one holds a record; 0 if unknown."""
     match scheme:
         case Poisson(probability=rate):
-            return power(1 - rate * shown, count - 1)
+            return power(1 - rate * nonempty, count - 1)
         case All():
-            return power(1 - shown, count - 1)
+            return power(1 - nonempty, count - 1)
         case Fixed(size=size):
-            return power(1 - shown, size - 1)
+            return power(1 - nonempty, size - 1)
         case _:
             return Fraction(0)
 
 
-def _alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> StepBound:
-    """Return (K) given that no other record is drawn in the clipping unit, for a removed unit that nothing replaces."""
+def _bound_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> StepBound:
+    """Return (K) given that no other record is drawn in the clipping unit, for a removed unit."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[tuple[Fraction, int, int]] = []
+    # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction
+    # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
     for number, (chance, distance) in enumerate(zip(bound.missed, bound.distances, strict=True), start=1):
         if number < clip:
             terms.append((chance, distance, distance - 1))
         elif number < unit and isinstance(path.schemes[number - 1], Fixed):
-            shown = max_nonempty_probability(hierarchy, number, hold=hold)
-            terms += [(chance * shown, 2, 1), (chance * (1 - shown), 1, 0)]
+            nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
+            terms += [(chance * nonempty, 2, 1), (chance * (1 - nonempty), 1, 0)]
         else:
             terms.append((chance, 1, 0))
     missed, distances, swapped = zip(*terms, strict=True)

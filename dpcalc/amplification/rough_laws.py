@@ -25,21 +25,21 @@ from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Scheme, WithReplacement
 
 _CIRCLE = 1 << 14  # points of the transform, about 20 ms
-_MOST_MEAN = _CIRCLE / 16  # copies on average for which counts up to the number of points hold all but a rare tail
+_MAX_MEAN = _CIRCLE / 16  # mean copies up to which nearly all mass lies below the number of points
 _ERROR = 1e-9  # of a probability by transform: exponents up to 1e6 are rounded by 1e-10
-_SLOPES = np.geomspace(1e-9, 60.0, 1200)
-_LARGEST_MOMENT = 1e5
+_SLOPES = np.geomspace(1e-9, 60.0, 1200)  # x of Chernoff's bound; any x is valid, more of them only tighten it
+_LARGEST_MOMENT = 1e5  # log moment above which a slope is not used: its round-off would exceed _ROUNDED
 _VANISHING = 830.0  # e^-830 = 1e-360, see sampling/counts
-_LEAST_EXPONENT = -700.0
-_NO_CHANCE = -1000.0
+_MIN_EXPONENT = -700.0  # below which e^x is taken as a power of 2: floats end at e^-745
+_LOG_OF_ZERO = -1000.0  # stands for log 0 inside the recursion, where -inf would turn into NaN
 _ROUNDED = 1e-9  # relative and absolute, of logarithms of probabilities
-_POINTS, _GROWTH = 48, 1.02  # counts that are told apart, and how far from one to the next that is looked at
+_POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring counts that are examined
 
 
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return (probability, distribution of H given it) with H revealed, an upper bound in stochastic order.
+    """Return [(probability, {count: 1})], an upper bound (stochastic order) on a revealed H, some 48 counts.
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -49,8 +49,8 @@ def rough_count_distributions(
     draws = list(zip(path.schemes, path.counts, strict=True))
     largest = math.prod(scheme.size for scheme, _ in draws if isinstance(scheme, WithReplacement))
     points, log_tails, end = _tails(draws, members, largest)
-    tails = [*map(_fraction, log_tails), Fraction(0)]
-    # What lies between two points is moved up to just before the next one.
+    tails = [*map(_probability_upper, log_tails), Fraction(0)]
+    # Mass between two points is moved up to just before the next one.
     ends = [*(point - 1 for point in points[1:]), end]
     shares = (before - after for before, after in pairwise(tails))
     return [
@@ -60,22 +60,22 @@ def rough_count_distributions(
     ]
 
 
-def _fraction(log: float) -> Fraction:
-    """Return a probability not below e^log, log <= 0."""
-    if log > _LEAST_EXPONENT:
+def _probability_upper(log: float) -> Fraction:
+    """Return a probability of at least e^log, for log <= 0, as a fraction with few digits."""
+    if log > _MIN_EXPONENT:
         return Fraction(min(1.0, math.exp(log) * (1 + _ROUNDED)))
     return Fraction(1, 2 ** int(-log / math.log(2)))
 
 
 def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple[list[int], list[float], int]:
-    """Return (h from 1 up, log of a bound on the probability that any member has at least h copies, the largest h)."""
+    """Return (counts h from 1 up, log bounds on Pr[any member has >= h copies], the largest h that matters)."""
     moments = _log_moment(draws, _SLOPES)
     known = moments < _LARGEST_MOMENT
     slopes, moments = _SLOPES[known], moments[known]
     by_transform = np.ones(2)
-    if largest > 1 and slopes.size and moments[0] < _MOST_MEAN * slopes[0]:
-        by_transform = np.minimum(members * _few_copies(draws), 1.0)
-    points, logs = [1], [min(0.0, math.log(members) + _log_any(draws), math.log(by_transform[1]))]
+    if largest > 1 and slopes.size and moments[0] < _MAX_MEAN * slopes[0]:
+        by_transform = np.minimum(members * _tails_by_transform(draws), 1.0)
+    points, logs = [1], [min(0.0, math.log(members) + _log_chance_of_any_copy(draws), math.log(by_transform[1]))]
     at = 1
     while at < largest:
         at = min(largest, max(at + 1, math.ceil(at * _GROWTH)))
@@ -86,14 +86,15 @@ def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple
             break
         points.append(at)
         logs.append(log)
+    # Small counts are kept one by one: most of the mass is there.
     kept = [i for i in range(len(points)) if i < _POINTS // 2]
     extra = len(points) - len(kept)
     kept += [len(kept) + extra * i // (_POINTS // 2) for i in range(min(extra, _POINTS // 2))]
     return [points[i] for i in kept], [logs[i] for i in kept], max(at, 1)
 
 
-def _log_any(draws: list[tuple[Scheme, int]]) -> float:
-    """Return the log of a bound on the probability that a unit is drawn at all, from its expected copies."""
+def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
+    """Return the log of an upper bound on the probability that a unit is drawn: its expected copies (<= 1 a level)."""
     total = 0.0
     for scheme, count in draws:
         expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
@@ -101,8 +102,8 @@ def _log_any(draws: list[tuple[Scheme, int]]) -> float:
     return total
 
 
-def _few_copies(draws: list[tuple[Scheme, int]]) -> Array:
-    """Return upper bounds on Pr[H >= h] for h from 0 up, by Fourier transform."""
+def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
+    """Return upper bounds on Pr[H >= h] for h = 0 to 16383, by Fourier transform."""
     angles = 2j * np.pi * np.arange(_CIRCLE) / _CIRCLE
     values = np.exp(_log_moment(draws, angles.astype(np.complex128)))
     law = np.fft.fft(values).real / _CIRCLE
@@ -113,11 +114,11 @@ def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type
     """Return log E e^{x H} of one unit, elementwise for real or complex x; any branch of the logarithm."""
     for scheme, count in reversed(draws):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            grown = np.expm1(x)
+            growth = np.expm1(x)
             if isinstance(scheme, WithReplacement):
-                x = scheme.size * np.log1p(grown / count)
+                x = scheme.size * np.log1p(growth / count)
             else:
-                x = np.log1p(float(scheme.rate(count)) * grown)
-        x = np.where(np.isneginf(x.real), _NO_CHANCE, x)
+                x = np.log1p(float(scheme.rate(count)) * growth)
+        x = np.where(np.isneginf(x.real), _LOG_OF_ZERO, x)
         x = np.where(np.isfinite(x), x, np.inf)
     return x

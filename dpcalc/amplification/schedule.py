@@ -41,7 +41,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) of (K) as {center in clip norms: exact weight}, eta at 0 in P and at s in Q.
+    """Return (P, Q) of (K) as {center in clip norms: exact weight}; the unit's weight eta is at 0 in P, at s in Q.
 
     Args:
         bound: the parameters of (K) for one step.
@@ -85,7 +85,7 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
 
 
 def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) of the mixtures over H as {center in clip norms: exact weight}; P lies to the left of Q."""
+    """Return (P, Q) over H as {center in clip norms: weight}: (-sh, 0), or replace-one (-sh/2, sh/2)."""
     if bound.both_ways:
         half = bound.shift // 2
         return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
@@ -123,7 +123,7 @@ class PhaseBound:
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return all steps of a phase of Gaussian noise as release trees in the directions D||D' and D'||D.
+    """Return all steps of a Gaussian phase as release trees (D||D', D'||D); an unfinished pass counts as whole.
 
     Args:
         phase_bound: the one-step bound and its redraw periods.
@@ -151,7 +151,7 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return the release of some steps under nested public draws, in one direction.
+    """Return the release of `length` steps under nested public draws in one direction; last periods cut short.
 
     Args:
         length: number of steps, >= 0.
@@ -165,15 +165,17 @@ def repeat_under_draws(
             Repeat(
                 node=Revealed(node=repeat_under_draws(steps, tuple(inner), hold, curve), rate=float(rate)), count=number
             )
-            for steps, number in _parts(length, period)
+            for steps, number in _split_by_period(length, period)
         ]
     else:
-        nodes = [Repeat(node=Single(curve=curve(steps)), count=number) for steps, number in _parts(length, hold)]
+        nodes = [
+            Repeat(node=Single(curve=curve(steps)), count=number) for steps, number in _split_by_period(length, hold)
+        ]
     return nodes[0] if len(nodes) == 1 else Chain(nodes=tuple(nodes))
 
 
-def _parts(length: int, period: int) -> Iterator[tuple[int, int]]:
-    """Split `length` steps by a period: yield (period, number of whole periods), then (remaining steps, 1) if any."""
+def _split_by_period(length: int, period: int) -> Iterator[tuple[int, int]]:
+    """Yield (period, whole periods), left out if 0 and a remainder follows, then (remaining steps, 1) if any."""
     whole, remaining = divmod(length, period)
     if whole or not remaining:
         yield period, whole
@@ -196,7 +198,7 @@ def _parts(length: int, period: int) -> Iterator[tuple[int, int]]:
 
 
 _MAX_LEFT_OUT = 100  # largest group of which a pass may leave some out: the mixture takes 1 s, for 1,000 members 15 s
-_MAX_SIZE_CHANGE = 1000  # up to which a refusal searches for a batch size to advise; more would only take longer
+_MAX_SIZE_CHANGE = 1000  # distance from the batch size up to which a refusal searches for one to advise
 
 
 def is_shuffled(path: Path) -> bool:
@@ -205,7 +207,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass taken as one draw.
+    """Return the path with each pass as one draw: the innermost fixed-size (drop_last), others `All`.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -220,7 +222,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of a pass, from that of one draw of `pass_as_draw`.
+    """Return the bound of a pass: one Gaussian release if it holds every unit, else the bound of its draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -239,6 +241,9 @@ def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Ad
     last = path.schemes[-1]
     if not isinstance(last, Shuffle) or pass_as_draw(path, group).rate(len(path.counts)) < 1:
         return replace(phase_bound, steps_of_a_pass=length)
+    # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
+    # the sum of their squared distances. `moved` is the distance of the last batch, which a removed unit's stand-in
+    # left.
     own, sibling, moved = path.contributions[-1], path.siblings[-1], path.siblings[-1]
     if clip < len(path.counts):
         own, sibling, moved = 1, 1, 2
@@ -255,7 +260,7 @@ def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Ad
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the number of steps in which each of the protected units takes part at most once, >= 1.
+    """Return the number of steps in which each protected unit takes part at most once, >= 1.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.
@@ -267,7 +272,7 @@ def steps_of_a_pass(path: Path, group: Group) -> int:
 
 
 def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group: Group) -> bool:
-    """Return True if removing what is protected can take a step from a pass over the protected level.
+    """Return True if removing what is protected (add-remove) can take a step from a pass over its level.
 
     Args:
         hierarchy: levels and schemes.
@@ -278,11 +283,11 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
     level = hierarchy.level(unit)
     if adjacency is not Adjacency.ADD_REMOVE or not isinstance(level.scheme, Shuffle):
         return False
-    return hierarchy.loses_steps(unit, level.scheme, _max_in_a_frame(group))
+    return hierarchy.loses_steps(unit, level.scheme, _max_members_per_parent(group))
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return the error for removals that `is_shortened` finds and no bound covers, with the changes that would help.
+    """Return (not raise) the InputError for a shuffle that loses a step, with the changes that would help.
 
     Args:
         hierarchy: levels and schemes.
@@ -292,13 +297,13 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
     Raises:
         TypeError: the protected level is not shuffled.
     """
-    level, removed = hierarchy.level(unit), _max_in_a_frame(group)
+    level, removed = hierarchy.level(unit), _max_members_per_parent(group)
     if not isinstance(level.scheme, Shuffle):
         raise TypeError(f"level {level.name}: expected a shuffle, got {level.scheme.name}")
     counted = f"{level.count:,}" if level.is_equal else f"{level.min_count:,} to {level.count:,}"
     drawn = f"size {level.scheme.size:,}{' and drop_last' if level.scheme.drop_last else ''}"
     units = "1 unit is" if removed == 1 else f"{removed} units are"
-    ways = ["use adjacency zero-out or replace-one", *_other_draws(hierarchy, unit, level.scheme, removed)]
+    ways = ["use adjacency zero-out or replace-one", *_remedies(hierarchy, unit, level.scheme, removed)]
     return InputError(
         f"level {level.name}: expected a shuffle whose passes have as many steps when {units} removed, got {drawn} of "
         f"{counted}, whose passes lose a step, so that all later batches change; "
@@ -306,8 +311,8 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
     )
 
 
-def _other_draws(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield changes of a shuffle, as words, under which a removal takes no step from a pass."""
+def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
+    """Yield changes in words under which a removal takes no step from a pass: drop_last, and the nearest size."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"
@@ -320,11 +325,11 @@ def _other_draws(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int)
             return
 
 
-def _max_in_a_frame(group: Group) -> int:
-    """Return the largest number of members that one unit of the level above holds."""
-    return group.size if group.placement is None else _max_together(group.placement)
+def _max_members_per_parent(group: Group) -> int:
+    """Return the largest number of members under one parent; the group size without a placement."""
+    return group.size if group.placement is None else _max_leaf(group.placement)
 
 
-def _max_together(placement: Placement) -> int:
+def _max_leaf(placement: Placement) -> int:
     """Return the largest number of members in one frame of a placement."""
-    return max(map(_max_together, placement)) if isinstance(placement, tuple) else placement
+    return max(map(_max_leaf, placement)) if isinstance(placement, tuple) else placement

@@ -18,7 +18,7 @@ from dpcalc.sampling.paths import Path, PathTable, path_table, whole_batches
 from dpcalc.sampling.schemes import All, Fixed, Shuffle, WithReplacement
 
 MAX_PATHS = 128  # paths composed one by one; beyond, merged ones stand for neighbours, which is looser
-_IRRELEVANT = 2**62  # in place of what has no influence: at least as large as anything
+_IRRELEVANT = 2**62  # feature value where a feature has no influence: no smaller than any other value
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
@@ -33,20 +33,20 @@ def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[t
         neighbours in size are merged; the cost of a merged path is an upper bound on theirs.
     """
     table = path_table(draws, unit=unit)
-    rows = _maximal(_features(table), limit=MAX_PATHS)
+    rows = _maximal_rows(_features(table), limit=MAX_PATHS)
     if len(rows) > MAX_PATHS:
-        table = _merged(table)
-        rows = _maximal(_features(table), limit=len(table.counts))
+        table = _merge_neighbours(table)
+        rows = _maximal_rows(_features(table), limit=len(table.counts))
     return tuple(table.paths(row) for row in sorted(rows, key=table.rows.__getitem__))
 
 
-def above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
-    """Return a path that is nowhere below any of several, one `Path` a phase; for groups on several paths."""
-    return tuple(_above(phase) for phase in zip(*ways, strict=True))
+def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
+    """Return a path, one `Path` a phase, that costs at least as much as each of several; for groups across paths."""
+    return tuple(_path_above(phase) for phase in zip(*ways, strict=True))
 
 
-def _above(paths: Sequence[Path]) -> Path:
-    """Return a path of one phase that is nowhere below some others.
+def _path_above(paths: Sequence[Path]) -> Path:
+    """Return a path of one phase that is nowhere below some others: smallest frames, largest contributions.
 
     A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     """
@@ -70,11 +70,13 @@ def _above(paths: Sequence[Path]) -> Path:
 
 
 def _features(table: PathTable) -> IntArray:
-    """Return one row for each path whose entries the cost of the path grows with; shape (paths, features)."""
-    return np.stack([column for phase in range(len(table.hierarchies)) for column in _of_phase(table, phase)], axis=1)
+    """Return an array of shape (paths, features); the cost of a path grows with each feature."""
+    return np.stack(
+        [column for phase in range(len(table.hierarchies)) for column in _phase_features(table, phase)], axis=1
+    )
 
 
-def _of_phase(table: PathTable, phase: int) -> Iterator[IntArray]:
+def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
     """Yield the feature columns of one phase, each of length paths."""
     contributions, siblings = table.contributions[phase], table.siblings[phase]
     own = contributions[:, -1]
@@ -98,11 +100,13 @@ def _of_phase(table: PathTable, phase: int) -> Iterator[IntArray]:
             yield np.where(sampled, distance, _IRRELEVANT)
 
 
-def _maximal(rows: IntArray, *, limit: int) -> list[int]:
-    """Return the indices of rows that no other row equals or exceeds everywhere, of equal ones the first.
+def _maximal_rows(rows: IntArray, *, limit: int) -> list[int]:
+    """Return indices of rows that no other row equals or exceeds everywhere (first of equal ones); limit + 1 at most.
 
     Stops when more than `limit` are found.
     """
+    # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
+    # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.
     columns = [column for column in rows.T if column.min() < column.max()]
     weight = sum((column / np.abs(column).max() for column in columns), start=np.zeros(len(rows)))
     kept: list[int] = []
@@ -117,8 +121,8 @@ def _maximal(rows: IntArray, *, limit: int) -> list[int]:
     return kept
 
 
-def _merged(table: PathTable) -> PathTable:
-    """Return a table of merged paths, neighbours in size whose fixed draws take everything at the same levels."""
+def _merge_neighbours(table: PathTable) -> PathTable:
+    """Return a table of about MAX_PATHS rows, each nowhere below the paths it stands for."""
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
     full = [
         table.counts[:, at] <= level.scheme.size

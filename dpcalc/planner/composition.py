@@ -16,7 +16,7 @@ from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.phase import phase_bounds
 from dpcalc.amplification.schedule import PhaseBound, phase_release
 from dpcalc.amplification.tree import Chain, Release, WorstOf, ensemble_refusal, query_release, step_counts
-from dpcalc.amplification.worst_paths import above_all, worst_paths
+from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -87,7 +87,7 @@ def _with_bounds(
     """Return the protected units, with exact distributions of counts as long as the allowance of work lasts."""
     ways = worst_paths(draws, unit=unit)
     if group_size > 1:
-        ways = (above_all(ways),)
+        ways = (path_above_all(ways),)
     return tuple(
         ProtectedUnit(
             place=_place(draws[0][0], paths[0]) if group_size == 1 else group.words,

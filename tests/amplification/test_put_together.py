@@ -39,7 +39,7 @@ def test_contexts_put_together_are_an_upper_bound(number):
     """In every increasing event at least as likely: some copies of some kinds, or a weighted sum of them, at least."""
     rng = np.random.default_rng([1, number])
     law = random_contexts(rng, number)
-    fewer = contexts._fewer(law)
+    fewer = contexts._merge_contexts(law)
     assert sum(fewer.values()) == 1
     assert fewer[()] == law[()]
     assert len(fewer) <= contexts._MAX_CONTEXTS + 1
@@ -84,7 +84,7 @@ def test_bounds_put_together_are_an_upper_bound(number):
     """(K) grows with the inclusion and with every distance: in every event "at least so much of each" more likely."""
     rng = np.random.default_rng([2, number])
     parts = random_parts(rng, number)
-    fewer = counts._fewer(parts)
+    fewer = counts._merge_parts(parts)
     assert len(fewer) <= counts._MAX_PARTS + 1
     assert 0 <= sum(chance for chance, _ in fewer) - sum(chance for chance, _ in parts) < Fraction(1, 2**1500)
     likeliest = sorted(parts, key=lambda part: -part[0])
@@ -108,4 +108,4 @@ def test_mixtures_over_counts_stay_as_they_are():
     rng = np.random.default_rng(3)
     pair = CountPair(law=((0, Fraction(1, 2)), (1, Fraction(1, 2))), shift=1, both_ways=False)
     parts = (*random_parts(rng, 200), (Fraction(1, 2), pair))
-    assert counts._fewer(parts) == parts
+    assert counts._merge_parts(parts) == parts

@@ -349,7 +349,7 @@ def test_changes_of_a_group_in_closed_form_are_above_the_chain():
     for epsilon, delta in ((0.5, 0.0), (0.1, 1e-4), (2.0, 1e-9)):
         mechanism = ApproximateDp(epsilon=epsilon, delta=delta)
         for changes in (2, 3, 7):
-            bound, chain = black_box_steps._changed_all(mechanism, changes), chained(mechanism.pair(), changes)
+            bound, chain = black_box_steps._unamplified_atoms(mechanism, changes), chained(mechanism.pair(), changes)
             for at in (0.0, 0.05, 0.3, 1.0, 3.0, 10.0):
                 assert bound.delta(at) >= chain.delta(at) * (1 - 1e-9)
 
@@ -398,7 +398,7 @@ def test_drawn_laws_fall_back_without_losing_the_clipping_level(monkeypatch):
     """A batch that is clipped as one vector changes by one vector, however many members it holds."""
     plan = plan_of({**PLANS[1], "mechanism": {"noise_multiplier": 5.0, "clip": "batch"}})
     sharp = guarantee(plan).epsilon
-    monkeypatch.setattr(revealed_count_distributions, "_exact_laws", lambda *_, **__: work_exceeded())
+    monkeypatch.setattr(revealed_count_distributions, "_exact_counts", lambda *_, **__: work_exceeded())
     planner_releases._alternatives.cache_clear()
     rough = guarantee(plan).epsilon
     planner_releases._alternatives.cache_clear()
