@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from dpcalc.accountants.result import AccountantResult
 from dpcalc.arrays import Array
-from dpcalc.losses.moments import Curve, LogMoments, log_moments, rarest, segment_ends, total_infinity_mass, widest_span
+from dpcalc.losses.moments import (
+    Curve,
+    LogMoments,
+    log_moments,
+    min_component_probability,
+    segment_ends,
+    total_infinity_mass,
+    widest_span,
+)
 from dpcalc.losses.rdp_curve import RdpCurve
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
@@ -153,7 +161,7 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
     if truncated_mass:
         return _best_epsilon(counts, delta, truncated_mass, _LARGEST_ORDER)
     share = NEGLIGIBLE * delta / segment_ends(counts.items())
-    if rarest(counts.items()) >= share:
+    if min_component_probability(counts.items()) >= share:
         best = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER)
         if best.max_order < _LARGEST_PLAIN_ORDER or any(isinstance(curve, RdpCurve) for curve in counts):
             return best

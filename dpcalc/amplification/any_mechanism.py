@@ -32,7 +32,7 @@ from dpcalc.amplification.tree import Chain, Release, Repeat, Single
 from dpcalc.arrays import Array
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms, both, chained, from_first, from_second, glued, side_by_side, with_public_draw
+from dpcalc.losses.atoms import Atoms, chained, composed, from_first, from_second, glued, side_by_side, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
@@ -360,7 +360,7 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
             spend(_UNITS_OF_A_PAIR)
             return mechanism.pair(changes)
         case RandomizedResponse() if changes > _MAX_JOINT_RESPONSES:
-            return both(
+            return composed(
                 _pair_after_changes(mechanism, changes // 2), _pair_after_changes(mechanism, changes - changes // 2)
             )
         case RandomizedResponse():
@@ -411,7 +411,7 @@ def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | Rd
     """Return the loss of one pass for a group of this size, chained from the batches that differ for one unit."""
     pairs = [curve for curve in curves if isinstance(curve, Atoms)]
     if pairs:
-        return chained(reduce(both, pairs), size)
+        return chained(reduce(composed, pairs), size)
     return chained_divergences([curve for curve in curves if isinstance(curve, RdpCurve)], size)
 
 

@@ -14,7 +14,7 @@ from functools import cache, partial
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
 from dpcalc.errors import UnsupportedError
-from dpcalc.losses.rdp_curve import LARGEST_ORDER, RdpCurve, Renyi, fixed_size_upper, known, poisson_upper
+from dpcalc.losses.rdp_curve import LARGEST_ORDER, RdpCurve, Renyi, finite_points, fixed_size_upper, poisson_upper
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.work import TURN, cached_with_cost, spend
@@ -41,7 +41,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
     others = mechanism.orders if unamplified(bound).max_shift <= _MAX_FINE_CHANGES else _OTHER_ORDERS
     orders = mechanism.orders if bound.inclusion == 1 else sorted({*map(float, _WHOLE_ORDERS), *others})
-    points = known(_step_divergence(mechanism, bound), orders)
+    points = finite_points(_step_divergence(mechanism, bound), orders)
     return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_require_points(points, unamplified(bound).max_shift))
 
 
@@ -55,7 +55,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
     Raises:
         UnsupportedError: as for `step_divergences`.
     """
-    points = known(
+    points = finite_points(
         partial(group_divergence, mechanism.rdp, changes),
         (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:]),
     )
@@ -73,7 +73,7 @@ def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
         UnsupportedError: as for `step_divergences`.
     """
     orders = sorted({order for curve in curves for order, _ in curve.points})
-    points = known(
+    points = finite_points(
         lambda order: group_divergence(lambda at: sum(curve.rdp(at) for curve in curves), links, order), orders
     )
     return RdpCurve(name=f"{links} links of {curves!r}", points=_require_points(points, links))

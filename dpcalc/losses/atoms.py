@@ -19,9 +19,9 @@ from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.numerics.special import log1m_exp, log_cumsum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, spend
 
-_ROUNDOFF = 1e-15  # relative, for each loss
+_ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed
 _ROUNDED = 8e-16  # relative error of a loss that was computed by a few operations
-_BEYOND = 1e-9  # by how much masses may exceed 1: more is no round-off, not even of thousands of losses
+_MAX_EXCESS = 1e-9  # by which masses may exceed 1: more is an error of the input, not round-off of thousands of losses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Atoms(PrivacyProfile):
         infinity_mass: float = 0.0,
         other_infinite: float | None = None,
     ) -> "Atoms":
-        """Return the pair with these P masses.
+        """Return the pair with these P masses; raise InputError for a mass <= 0, or masses over 1 in P or Q.
 
         Args:
             losses: different finite values, increasing.
@@ -74,12 +74,12 @@ class Atoms(PrivacyProfile):
         )
 
     def __post_init__(self) -> None:
-        """Raise InputError for masses that exceed 1 in P or in Q, or that are not positive."""
+        """Raise InputError for log masses that are not finite, infinity_mass < 0, or over 1 in P or Q."""
         losses, logs = np.array(self.losses), np.array(self.log_masses)
         total = float(np.exp(logs).sum()) + self.infinity_mass
         other = float(np.exp(np.minimum(logs - losses, 1.0)).sum())
         largest = max((abs(loss) for loss in self.losses[:1] + self.losses[-1:]), default=0.0)
-        limit = 1 + _BEYOND + 10 * _ROUNDED * largest
+        limit = 1 + _MAX_EXCESS + 10 * _ROUNDED * largest
         if not np.isfinite(logs).all() or self.infinity_mass < 0 or max(total, other + self.zero_loss_mass) > limit:
             raise InputError(f"losses: expected masses > 0 of two distributions, got {total} and {other} in all")
 
@@ -95,21 +95,21 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def masses(self) -> tuple[float, ...]:
-        """P mass of each loss, 0 where it is smaller than any float."""
+        """P mass of each loss; 0 if smaller than any float."""
         return tuple(map(math.exp, self.log_masses))
 
     @cached_property
     def zero_loss_mass(self) -> float:
-        """P mass with loss 0 that is not among the masses given."""
-        return max(0.0, 1 - _sum(self.masses) - self.infinity_mass)
+        """P mass with loss 0 beyond the listed masses: what is missing to 1, never negative."""
+        return max(0.0, 1 - _sum_accurately(self.masses) - self.infinity_mass)
 
     @cached_property
     def only_other(self) -> float:
-        """Q mass where P has none."""
+        """Q mass where P has none: `other_infinite`, or if that is None the Q mass missing to 1."""
         if self.other_infinite is not None:
             return self.other_infinite
         covered = map(math.exp, (np.array(self.log_masses) - np.array(self.losses)).tolist())
-        return max(0.0, 1 - _sum(covered) - self.zero_loss_mass)
+        return max(0.0, 1 - _sum_accurately(covered) - self.zero_loss_mass)
 
     @cached_property
     def swapped(self) -> "Atoms":
@@ -123,11 +123,13 @@ class Atoms(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return the profile at any real epsilon, in [0, 1]: an upper bound to about 1e-15 per loss.
+        """Return an upper bound on the profile at any real epsilon, in [0, 1], good to about 1e-15 per loss.
 
         Between two losses it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
         smaller by as much as they may be too small.
         """
+        # Losses ascend, so that a search finds the first one above epsilon; `_tails` holds the sums from there on,
+        # which makes a call logarithmic in the number of losses.
         epsilon -= _ROUNDED * abs(epsilon)
         total, first = self.infinity_mass, bisect_right(self.losses, epsilon)
         if first < len(self.losses):
@@ -139,13 +141,13 @@ class Atoms(PrivacyProfile):
         return min(1.0, max(0.0, total))
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up, or `inf`."""
+        """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up; inf if delta < infinity_mass."""
         smallest = super().epsilon(delta)
         return min(smallest, max(0.0, *self.losses[-1:]) * (1 + _ROUNDED)) if smallest < math.inf else smallest
 
     @cached_property
     def _tails(self) -> list[tuple[float, float]]:
-        """For each loss l: the sums over the losses x >= l of mass e^(l - x) and of mass (1 - e^(l - x)).
+        """For each loss l, (sum of mass e^(l - x), sum of mass (1 - e^(l - x))) over the losses x >= l.
 
         From the largest loss down, so that only what is not negative is added.
         """
@@ -160,7 +162,7 @@ class Atoms(PrivacyProfile):
 
 
 def of_profile(delta: Callable[[float], float], losses: Array, infinity_mass: float) -> Atoms:
-    """Return the pair whose profile is piecewise linear in e^epsilon between the values of a profile at some losses.
+    """Return the pair whose profile joins the values of a profile at `losses` by chords in e^epsilon (upper bound).
 
     A profile is convex in e^epsilon, so its chords lie above it (Doroshenko et al. 2022, 2207.04380v3, section 4). The
     loss must be at least the first point wherever P has mass; losses above the last point are called infinite.
@@ -177,6 +179,8 @@ def of_profile(delta: Callable[[float], float], losses: Array, infinity_mass: fl
     values = [1.0, *(delta(loss) for loss in log_x[1:-1]), max(delta(log_x[-1]), infinity_mass)]
     values = list(accumulate(values, min))  # no profile rises
     x = [math.exp(x_log) for x_log in log_x]
+    # Lower convex hull: a profile is convex in e^epsilon, so that values above it are round-off or slack. The masses of
+    # the pair are the changes of slope at the corners.
     hull: list[int] = []
     for at in range(len(x)):
         while len(hull) > 1 and _is_above(x, values, hull[-2], hull[-1], at):
@@ -189,7 +193,7 @@ def of_profile(delta: Callable[[float], float], losses: Array, infinity_mass: fl
 
 
 def _is_above(x: list[float], values: list[float], i: int, j: int, k: int) -> bool:
-    """Return True if the point j lies on or above the chord from i to k."""
+    """Return True if point j lies on or above the chord from point i to point k."""
     return (values[j] - values[i]) * (x[k] - x[i]) >= (values[k] - values[i]) * (x[j] - x[i])
 
 
@@ -203,46 +207,46 @@ Column = tuple[Array, Array]
 """(logs of masses that sum to 1, the loss of each, falling from `inf` to `-inf`)."""
 
 MAX_LOSSES = 4001  # of a pair; more cost time in proportion, fewer make the bound looser
-_FACTORS = 501  # losses of each pair that is composed with another one
+_FACTORS = 501  # losses of each factor of a composition: 250,000 products, 4 MB
 _LOG_HALF = math.log(0.5)
 _LOG_MIN = math.log(1e-300)
-_TOLERATED = 1e-10  # of masses beyond 1: round-off, and what is spent on it
+_TOLERATED_EXCESS = 1e-10  # of masses over 1 that is round-off and its margins; a larger one is a corner to bridge
 _MIN_POSITIVE = 5e-324  # the smallest positive float
 _UNIT = 2.0**-52  # relative spacing of floats
 
 
 def from_first(pair: Atoms) -> Column:
-    """Return P of a pair (P, Q) as a column: (log P masses, losses), from the largest loss down."""
-    losses, logs = _with_rest(pair)
-    return np.append(_log(pair.infinity_mass), logs[::-1]), np.append(np.inf, losses[::-1])
+    """Return P of a pair (P, Q) as a column (log P masses, losses), from loss inf down."""
+    losses, logs = _with_zero_loss(pair)
+    return np.append(_log_or_minus_inf(pair.infinity_mass), logs[::-1]), np.append(np.inf, losses[::-1])
 
 
 def from_second(pair: Atoms) -> Column:
-    """Return Q of a pair (P, Q) as a column: (log Q masses, losses), from the largest loss down."""
-    losses, logs = _with_rest(pair)
-    return np.append((logs - losses)[::-1], _log(pair.only_other)), np.append(losses[::-1], -np.inf)
+    """Return Q of a pair (P, Q) as a column (log Q masses, losses), from the largest loss down to -inf."""
+    losses, logs = _with_zero_loss(pair)
+    return np.append((logs - losses)[::-1], _log_or_minus_inf(pair.only_other)), np.append(losses[::-1], -np.inf)
 
 
-def _with_rest(pair: Atoms) -> Column:
-    """Return (losses, log P masses), increasing, with the mass of loss 0 inserted."""
+def _with_zero_loss(pair: Atoms) -> Column:
+    """Return (losses, log P masses), increasing, with loss 0 and its mass inserted."""
     losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
     at = int(np.searchsorted(losses, 0.0))
-    return np.insert(losses, at, 0.0), np.insert(logs, at, _log(pair.zero_loss_mass))
+    return np.insert(losses, at, 0.0), np.insert(logs, at, _log_or_minus_inf(pair.zero_loss_mass))
 
 
-def _sum(masses: Iterable[float]) -> float:
-    """Return a sum of probabilities, with an error far below what `delta` allows for each loss."""
+def _sum_accurately(masses: Iterable[float]) -> float:
+    """Return the sum of probabilities as a float, added in extended precision."""
     # math.fsum takes a microsecond a term where the terms range over all exponents: seconds for dozens of phases.
     return float(np.array(tuple(masses)).astype(np.longdouble).sum())
 
 
-def _log(mass: float) -> float:
+def _log_or_minus_inf(mass: float) -> float:
     """Return the natural logarithm; -inf for 0."""
     return math.log(mass) if mass > 0 else -math.inf
 
 
 def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
-    """Couple columns comonotonically: return (log mass of each common cell, the loss of every column in each cell).
+    """Couple columns comonotonically: return (log mass of each common cell, [loss of each column in each cell]).
 
     Ends of cells are measured from the nearer side, so that rare losses keep their digits at both.
 
@@ -252,12 +256,16 @@ def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
     Source: docs/theory.md, Theorem 8.1.
     """
     spend(10 * ELEMENT * len(columns) * sum(logs.size for logs, _ in columns))
+    # Cells end where any column changes its loss. Both tails may hold masses far below 1e-16: in the upper half ends
+    # are distances from the top, in the lower half from the bottom.
     above = [log_cumsum_exp(logs) for logs, _ in columns]
     below = [np.append(log_cumsum_exp(logs[:0:-1])[::-1], -np.inf) for logs, _ in columns]
     upper = np.unique(np.concatenate([a[a <= _LOG_HALF] for a in above]))
     lower = np.unique(np.concatenate([b[a > _LOG_HALF] for a, b in zip(above, below, strict=True)]))[::-1]
     middle = 1.0 - (math.exp(upper[-1]) if upper.size else 0.0) - math.exp(lower[0])
-    widths = np.concatenate([_differences(np.append(-np.inf, upper)), [_log(middle)], _differences(lower[::-1])[::-1]])
+    widths = np.concatenate(
+        [_log_differences(np.append(-np.inf, upper)), [_log_or_minus_inf(middle)], _log_differences(lower[::-1])[::-1]]
+    )
     aligned = []
     for a, b, (_, losses) in zip(above, below, columns, strict=True):
         at = np.append(np.searchsorted(a, upper, side="left"), np.searchsorted(-b, -lower, side="left"))
@@ -265,15 +273,15 @@ def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
     return widths[widths > -np.inf], aligned
 
 
-def _differences(logs: Array) -> Array:
-    """Return the logs of the differences of neighbouring e^x, x ascending, shape (n - 1,)."""
+def _log_differences(logs: Array) -> Array:
+    """Return log(e^x[i+1] - e^x[i]) for ascending x, shape (n - 1,); -inf for equal neighbours."""
     low, high = logs[:-1], logs[1:]
     gaps = np.subtract(high, low, out=np.zeros(high.shape), where=high > -np.inf)
     return np.asarray(high + log1m_exp(gaps), dtype=np.float64)
 
 
-def _outwards(losses: Array, logs: Array) -> Column:
-    """Return (losses, log masses) raised by their round-off, an upper bound both ways.
+def _raise_by_roundoff(losses: Array, logs: Array) -> Column:
+    """Return (losses, log masses) moved outwards by their round-off, an upper bound in both directions.
 
     A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass above
     the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses above 0
@@ -286,7 +294,7 @@ def _outwards(losses: Array, logs: Array) -> Column:
 
 
 def of_cells(losses: Array, logs: Array, alone: tuple[float, float], *, max_losses: int = MAX_LOSSES) -> Atoms:
-    """Return a pair from P masses at some losses, in any order, some of them equal: an upper bound, both ways.
+    """Return a pair from P masses at losses in any order, equal ones added, thinned to `max_losses`: an upper bound.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -301,10 +309,10 @@ def of_cells(losses: Array, logs: Array, alone: tuple[float, float], *, max_loss
     values, place = np.unique(losses[kept], return_inverse=True)
     total = log_sum_exp_by_index(place, logs[kept], size=values.size)
     if values.size > max_losses:
-        values, total = _thinned(values, total, max_losses)
+        values, total = _thin(values, total, max_losses)
     everything = min(1.0, infinity_mass + from_cells)
     if not values.size:  # accountants look at losses
-        values, total = np.zeros(1), np.array([max(_log(1 - everything), _LOG_MIN)])
+        values, total = np.zeros(1), np.array([max(_log_or_minus_inf(1 - everything), _LOG_MIN)])
     return Atoms(
         losses=tuple(values.tolist()),
         log_masses=tuple(total.tolist()),
@@ -313,8 +321,8 @@ def of_cells(losses: Array, logs: Array, alone: tuple[float, float], *, max_loss
     )
 
 
-def _thinned(losses: Array, logs: Array, max_losses: int) -> Column:
-    """Return at most `max_losses` losses: each other one is split over its two neighbours, keeping P and Q mass.
+def _thin(losses: Array, logs: Array, max_losses: int) -> Column:
+    """Return `max_losses` of the losses; each other is split over its neighbours, keeping P and Q mass (upper bound).
 
     That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
     """
@@ -330,7 +338,7 @@ def _thinned(losses: Array, logs: Array, max_losses: int) -> Column:
 
 
 def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
-    """Return the pair with the losses above 0 of one bound on a profile and the losses below 0 of another.
+    """Return the pair with losses > 0 of one bound on a profile and losses < 0 of another: an upper bound.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -342,17 +350,19 @@ def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
 
     Source: docs/theory.md, Theorem 2.6.
     """
-    losses, logs = _outwards(np.append(below[1], above[1]), np.append(below[0] + below[1], above[0]))
+    losses, logs = _raise_by_roundoff(np.append(below[1], above[1]), np.append(below[0] + below[1], above[0]))
     order = np.argsort(losses)
     losses, logs = losses[order], logs[order]
     excess = float(np.exp(logs).sum()) + alone[0] - 1
-    if excess > _TOLERATED:
-        losses, logs = _bridged(losses, logs, excess, int(np.searchsorted(losses, 0.0)))
+    if excess > _TOLERATED_EXCESS:
+        losses, logs = _bridge_corner(losses, logs, excess, int(np.searchsorted(losses, 0.0)))
     return of_cells(losses, logs, alone)
 
 
-def _bridged(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return the losses around index `zero` merged into two, with `excess` less P and Q mass."""
+def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
+    """Return the losses around index `zero` merged into two with `excess` less P and Q mass (a chord)."""
+    # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
+    # the corner; the range doubles until both masses are positive.
     reach = 1
     while True:
         first, last = max(0, zero - reach), min(losses.size - 1, zero + reach - 1)
@@ -368,41 +378,43 @@ def _bridged(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Arra
 
 
 def with_public_draw(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of several pairs whose component is public; with the remaining probability the loss is 0.
+    """Return the mixture of pairs whose component is public; with the remaining probability the loss is 0.
 
     Args:
         parts: (probability, pair); probabilities sum to at most 1.
     """
     losses = np.concatenate([np.array(pair.losses, dtype=np.float64) for _, pair in parts])
-    logs = np.concatenate([_log(chance) + np.array(pair.log_masses, dtype=np.float64) for chance, pair in parts])
+    logs = np.concatenate(
+        [_log_or_minus_inf(chance) + np.array(pair.log_masses, dtype=np.float64) for chance, pair in parts]
+    )
     alone = math.fsum(chance * pair.infinity_mass for chance, pair in parts)
     return of_cells(losses, logs, (alone, math.fsum(chance * pair.only_other for chance, pair in parts)))
 
 
-def both(a: Atoms, b: Atoms) -> Atoms:
-    """Return the composition of two releases, an upper bound: losses add up.
+def composed(a: Atoms, b: Atoms) -> Atoms:
+    """Return the composition of two independent releases, thinned to 501 losses each: an upper bound.
 
     Args:
         a: the first release.
         b: the second, independent of it.
     """
-    (first, p), (second, q) = (_with_rest(_fewer(pair)) for pair in (a, b))
+    (first, p), (second, q) = (_with_zero_loss(_thin_for_product(pair)) for pair in (a, b))
     alone = (
         a.infinity_mass + b.infinity_mass - a.infinity_mass * b.infinity_mass,
         a.only_other + b.only_other - a.only_other * b.only_other,
     )
     losses, logs = np.add.outer(first, second).ravel(), np.add.outer(p, q).ravel()
-    return of_cells(*_outwards(losses, logs), alone)
+    return of_cells(*_raise_by_roundoff(losses, logs), alone)
 
 
-def _fewer(pair: Atoms) -> Atoms:
-    """Return a pair with at most `_FACTORS` losses, an upper bound, whose product with another one fits in memory."""
+def _thin_for_product(pair: Atoms) -> Atoms:
+    """Return the pair with at most 501 losses, an upper bound."""
     losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
     return of_cells(losses, logs, (pair.infinity_mass, pair.only_other), max_losses=_FACTORS)
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
-    """Return a bound on (P_0, P_k) where every (P_i, P_{i+1}) is bounded by one pair: the privacy of a group.
+    """Return a bound on (P_0, P_k) if `pair` bounds every (P_i, P_{i+1}): group privacy; loss 0 for k = 0.
 
     The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
 
@@ -421,5 +433,5 @@ def chained(pair: Atoms, links: int) -> Atoms:
         in_both = outer > -np.inf
         logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
         missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
-        chain = of_cells(*_outwards(losses, logs), (pair.infinity_mass, chain.only_other + missed))
+        chain = of_cells(*_raise_by_roundoff(losses, logs), (pair.infinity_mass, chain.only_other + missed))
     return chain

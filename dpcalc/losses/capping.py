@@ -21,9 +21,9 @@ from dpcalc.losses.profile import half_line_end
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import normal_log_cdf
 
-_FAR = 40.0  # deviations from the centers; the mass beyond is smaller than any float
-_LARGEST = 700.0  # exponent of a float
-_ROUNDED = 1e-11  # relative error of a probability and of a loss, with room to spare
+_FAR = 40.0  # deviations from the centers beyond which a normal variable has less mass than any float
+_LARGEST = 700.0  # largest exponent of a float
+_ROUNDED = 1e-11  # relative error of a probability and of a loss, ten times what special.py promises
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Return the loss of one step, or of each step under a public draw, with its values above a limit capped.
+    """Return the loss with values above a limit capped; unchanged if known by RDP, or no segment can be capped.
 
     Args:
         curve: one step in one direction; one known by RDP is returned as it is.
@@ -101,7 +101,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
     if isinstance(curve, RevealedSubsample):
         counts = tuple((capped(step, limit, cap, min_mass=min_mass), count) for step, count in curve.counts)
         return replace(curve, counts=counts)
-    pieces = [_split(segment, limit, min_mass) for segment in curve.segments]
+    pieces = [_split_off_tail(segment, limit, min_mass) for segment in curve.segments]
     gathered = [cap(p, log_q, limit) for _, p, log_q in pieces if p]
     if not gathered:
         return curve
@@ -118,8 +118,8 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
     )
 
 
-def _split(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
-    """Return (segment without losses above the limit, their P mass, log of their Q mass); 0.0 for both if unchanged."""
+def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
+    """Return (segment without losses > limit, their P mass, log of their Q mass); (segment, 0, 0) if not split."""
     is_right = _is_right_tail(segment.pair, limit)
     if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
         return segment, 0.0, 0.0
@@ -134,11 +134,13 @@ def _split(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, fl
     remaining = (
         replace(segment, high=min(segment.high, -end)) if is_right else replace(segment, low=max(segment.low, end))
     )
-    return replace(remaining, max_loss=limit), p, math.log(segment.weight) + _log_below(pair, end)
+    return replace(remaining, max_loss=limit), p, math.log(segment.weight) + _log_q_below(pair, end)
 
 
 def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
-    """Return True if losses above the limit lie at the right end, False if at the left; None if neither is sure."""
+    """Return True if losses > limit lie at the right end, False if at the left; None if neither is certain."""
+    # By Karlin's theorem P - e^limit Q has at most as many sign changes along the line as its weights have. A weight
+    # that is 0 up to round-off leaves the number of changes unknown.
     growth = math.expm1(min(limit, _LARGEST))
     gaps = [d - q * growth for d, q in zip(pair.differences, pair.weights_q, strict=True)]
     if any(abs(gap) < 1e-12 * q * growth for gap, q in zip(gaps, pair.weights_q, strict=True)):
@@ -148,7 +150,7 @@ def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
     return changes[0] if len(changes) == 1 else None
 
 
-def _log_below(pair: MixturePair, y: float) -> float:
+def _log_q_below(pair: MixturePair, y: float) -> float:
     """Return log Q(-inf, y)."""
     parts = [
         math.log(weight) + normal_log_cdf((y - center) / pair.deviation)

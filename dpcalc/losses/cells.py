@@ -17,13 +17,13 @@ from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.work import ELEMENT, spend
 
 NODES = 3  # Gauss-Legendre nodes between neighbouring edges
-NEGLIGIBLE = 1e-20  # tilted mass, by the deviation, of what is left out
-ROUND = 16  # copies composed before a lattice is widened
-_TILTED = 0.25  # tilt times the width of a cell, at most: the nodes err by 1e-10 then
+NEGLIGIBLE = 1e-20  # tilted mass per deviation that is left out: 100 times that is booked as lost
+ROUND = 16  # copies composed before a lattice is widened: fewer round more often, more make longer transforms
+_TILTED = 0.25  # tilt times the width of a cell, at most: three nodes sum e^(t loss) to 1e-10 then
 _NEAR_POINTS = 1 << 14  # lattice points on either side of 0 before the lattice may be wider
 _MAX_CELLS = 200_000  # of a piece; more are refused with exit code 3
 _MAX_NODES = 3 << 20  # of a step: 25 MB an array, of which about ten are alive at once
-_MAX_DOUBLINGS = 13  # between the two lattices of a step
+_MAX_DOUBLINGS = 13  # between the two lattices of a step; the wide one may not be wider than the losses that it holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Cells:
 
     @property
     def spacing(self) -> float:
-        """Distance of neighbouring lattice points."""
+        """Distance of neighbouring lattice points, 2^level."""
         return math.ldexp(1.0, self.level)
 
 
@@ -101,7 +101,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Return the cells of one step, fine enough for a budget.
+    """Return the cells of one step, so fine that rounding costs less than aim.budget; raise if too many.
 
     Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells
     the sum is least for widths proportional to (density * slope^2)^(-1/3).
@@ -124,7 +124,7 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     if NODES * sum(edges.size for edges in rough) > _MAX_NODES:
         raise TooLargeError(f"privacy loss cells: expected at most {_MAX_NODES} nodes, needs more; try --method rdp")
     nodes = [_tilted_nodes(piece.segment, edges, aim) for piece, edges in zip(pieces, rough, strict=True)]
-    level, gap = _levels([*nodes, (atoms.mass, atoms.loss)], aim)
+    level, gap = _choose_lattices([*nodes, (atoms.mass, atoms.loss)], aim)
     spacing, wide, border = math.ldexp(1.0, level), 1 << gap, _NEAR_POINTS
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
     ends += [np.floor(atoms.loss / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit)]
@@ -161,7 +161,7 @@ class _Atoms:
 
 
 def _atoms(curve: LossCurve, aim: Resolution) -> _Atoms:
-    """Return the single values of a loss whose tilted mass is not negligible."""
+    """Return the single values of a loss whose tilted mass is above NEGLIGIBLE."""
     loss, log_mass = (np.array(values) for values in curve.atoms)
     mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
     used = mass > NEGLIGIBLE
@@ -169,7 +169,7 @@ def _atoms(curve: LossCurve, aim: Resolution) -> _Atoms:
 
 
 def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
-    """Return the monotone pieces of a segment where the tilted density is not negligible."""
+    """Return the pieces of a segment with monotone loss, cut to where the tilted density counts; [] if nowhere."""
     pair = segment.pair
     low, high = reach(segment, aim.tilt, aim.truncated_mass)
     if low >= high:
@@ -190,7 +190,7 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     weight = np.cbrt(density * slope**2)
     widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * scales(pair, y))
     widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
-    bounds = [0, *_turns(loss), y.size - 1]
+    bounds = [0, *_turning_points(loss), y.size - 1]
     return [
         _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1], widest[i : j + 1])
         for i, j in pairwise(bounds)
@@ -198,7 +198,7 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     ]
 
 
-def _turns(loss: Array) -> list[int]:
+def _turning_points(loss: Array) -> list[int]:
     """Return the indices at which a sampled loss changes direction by more than round-off."""
     steps = np.diff(loss)
     real = np.flatnonzero(np.abs(steps) > 1e-14 * max(float(np.ptp(loss)), 1e-300))
@@ -208,7 +208,7 @@ def _turns(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return edges in y: `per_area` cells per unit of weight, none wider than `piece.widest`."""
+    """Return cell edges in y: `per_area` cells per unit of weight, none wider than `piece.widest`; 200,000 at most."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -216,8 +216,8 @@ def _edges(piece: _Piece, per_area: float) -> Array:
     return np.interp(np.linspace(0, below[-1], max(2, math.ceil(below[-1])) + 1), below, piece.y)
 
 
-def _levels(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return (level of the widest affordable lattice, doublings of its spacing beyond the border).
+def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
+    """Return (level of the widest lattice that half the budget allows, doublings of its spacing for large losses).
 
     Rounding up to it costs less than half the budget. Beyond the border the lattice is as wide as a small part of the
     budget allows, when in every round each of the ROUND losses that meet such a loss is rounded like it.
@@ -255,14 +255,16 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 
 
 def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> tuple[Array, Array, float]:
-    """Return (tilted masses, losses) at the nodes of a piece's cells, cut also at some losses, and the overshoot."""
-    inner, overshoot = _inverse(piece, losses)
+    """Return (tilted masses, losses) at the nodes of a piece's cells, also cut at `losses`, and the largest miss."""
+    inner, overshoot = _points_with_losses(piece, losses)
     mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
     return np.maximum(mass, 1e-300), loss, overshoot
 
 
-def _inverse(piece: _Piece, losses: Array) -> tuple[Array, float]:
-    """Return the points where the loss takes the given values, as far as the piece has them, and the largest miss."""
+def _points_with_losses(piece: _Piece, losses: Array) -> tuple[Array, float]:
+    """Return the points of a piece at which its loss takes the values `losses`, and the largest miss of any."""
+    # Newton's method with the slope of the sampled table, kept inside the table's interval: the loss is monotone on a
+    # piece, and four steps leave a miss that is round-off. The miss is returned and counted against the bound.
     order = slice(None) if piece.loss[-1] > piece.loss[0] else slice(None, None, -1)
     table_y, table_loss = piece.y[order], np.maximum.accumulate(piece.loss[order])
     goals = losses[(losses > table_loss[0]) & (losses < table_loss[-1])]

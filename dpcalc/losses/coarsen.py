@@ -31,7 +31,7 @@ _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than 
 
 
 def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
-    """Return a loss on a lattice 2 ** doublings as wide.
+    """Return the loss on a lattice 2 ** doublings as wide, rounded by `rounding`; unchanged for 0.
 
     Args:
         pmf: a loss on a lattice.
@@ -59,16 +59,16 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 
 
 def _sums_of_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Array]:
-    """Return what a rounding needs of each wide cell: masses at its lower end, masses inside moved there, shares."""
+    """Return per wide cell: (mass at its lower end, mass inside moved there, part of that for the upper end)."""
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)
     padded = np.pad(pmf.mass, (head, -(head + pmf.mass.size) % block)).reshape(-1, block)
-    at_low, share = _moved(pmf, np.arange(block, dtype=np.float64), doublings)
+    at_low, share = _move_to_lower_end(pmf, np.arange(block, dtype=np.float64), doublings)
     return padded[:, 0], (padded[:, 1:] * at_low[1:]).sum(axis=1), (padded * share).sum(axis=1)
 
 
 def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Array]:
-    """Return the same for cells wider than the whole lattice, which may be wider than any array.
+    """Return the sums of `_sums_of_cells` for cells wider than the whole lattice, of which two are met.
 
     A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
     """
@@ -77,7 +77,7 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Arra
     sums = []
     for offset, mass in ((float(first), pmf.mass[: min(border, pmf.mass.size)]), (0.0, pmf.mass[border:])):
         if mass.size:
-            at_low, share = _moved(pmf, offset + np.arange(mass.size, dtype=np.float64), doublings)
+            at_low, share = _move_to_lower_end(pmf, offset + np.arange(mass.size, dtype=np.float64), doublings)
             is_aligned = offset == 0
             aligned = mass[:1].sum() if is_aligned else mass[:0].sum()
             sums.append((aligned, (mass * at_low)[int(is_aligned) :].sum(), (mass * share).sum()))
@@ -85,8 +85,8 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Arra
     return aligned, inside, shares
 
 
-def _moved(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return what a tilted mass becomes at its cell's lower end, and the part of that for the upper end.
+def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
+    """Return factors on a tilted mass: what it is at its cell's lower end, and the part for the upper end.
 
     Args:
         pmf: the loss.
@@ -118,7 +118,7 @@ def coarsen_pessimistic(aligned: Array, mass: Array, share: Array, tilt: float, 
 
 
 def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
-    """Return the lowered chords of the profile, or merged atoms where these would need negative masses: a lower bound.
+    """Return the lowered chords of the profile, a lower bound; merged atoms if chords had negative masses.
 
     Args:
         aligned: tilted masses at the lower ends of the wide cells, shape (n,).
@@ -135,7 +135,7 @@ def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, s
     above = -np.log1p(lifted * math.expm1(-spacing))  # merged loss less the cell's lower end
     above = np.minimum(above, spacing)
     chords = coarsen_pessimistic(aligned, mass, share, tilt, spacing)
-    points = _lowered(chords, share * -np.expm1(above - spacing), tilt, spacing)
+    points = _lower_chords(chords, share * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
         return points
     masses = np.stack([aligned, mass * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
@@ -146,14 +146,16 @@ def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, s
     return sum_by_index(np.array(places) + 1, np.array(merged), size=mass.size + 2).astype(mass.dtype)
 
 
-def _lowered(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
-    """Return the masses of the chords when each lattice point sinks by the larger gap of its two cells."""
+def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
+    """Return the masses of the chords after each lattice point sinks by the larger gap of its two cells."""
+    # Lowering point j by g_j changes the profile's slopes on both sides: in masses, that is a second difference with
+    # the weights of a lattice in e^epsilon.
     swell = math.exp(tilt * spacing)
     sunk = np.zeros(points.size - 1, dtype=points.dtype)  # at the lattice points from the first cell's lower end on
     sunk[:-1] = gap
     sunk[1:] = np.maximum(sunk[1:], gap * swell)
     points = points[1:].copy()
-    last = _ends_at_zero(points, tilt, spacing, sunk)
+    last = _cut_where_zero(points, tilt, spacing, sunk)
     points[0] += sunk[0]  # the chord from epsilon = -inf
     points[:-1] -= (sunk[1:] / swell - sunk[:-1]) * (math.exp(-spacing) / -math.expm1(-spacing))
     points[1:] -= (sunk[1:] - sunk[:-1] * swell) / math.expm1(-spacing)
@@ -161,8 +163,8 @@ def _lowered(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
     return np.concatenate([[0.0], points])
 
 
-def _ends_at_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> int:
-    """Change `sunk` so that the lowered profile ends at 0, not below; return the lattice point from which it is 0.
+def _cut_where_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> int:
+    """Change `sunk` in place so that the lowered profile ends at 0; return the index from which it is 0.
 
     Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the
     chord before that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
@@ -180,7 +182,7 @@ def _ends_at_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> in
 
 
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
-    """Merge atoms in groups whose merged loss is a lattice point: a lower bound.
+    """Merge atoms into groups whose merged loss is a lattice point: return (lattice indices, masses), a lower bound.
 
     Merging is post-processing, and an atom may be split at random. A sweep from one end groups what it meets before a
     lattice point with as much of what lies beyond it as keeps both the P and the Q mass. Atoms without a partner near
@@ -199,10 +201,10 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
         return [], []
     spend(3 * TURN * mass.size)
     top, bottom = mass[loss > loss[-1] - spacing].sum(), mass[loss < loss[0] + spacing].sum()
-    return _swept(_Atoms(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
+    return _sweep(_Atoms(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
 
 
-def _swept(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
+def _sweep(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
     """Return (lattice indices, tilted masses) of one sweep over the atoms, which it uses up."""
     mass, loss, tilt, end = atoms.mass, atoms.loss, atoms.tilt, atoms.end
     places: list[int] = []
@@ -215,8 +217,9 @@ def _swept(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
         while i != last and (distance := goal - loss[i]) * end >= 0:
             moved = mass[i] * math.exp(tilt * distance)
             total += moved
-            missing += end * moved * _growth(distance)
+            missing += end * moved * _expm1_or_inf(distance)
             i += end
+        # Merging is worth its cost as long as it is below that of rounding what is missing down by one spacing.
         limit = 1.0 if end < 0 else min(1.0, spacing * total / missing - 1) if missing else 0.0
         more, gained, i = atoms.brought_mass(i, goal, missing, limit)
         if end > 0 and gained < missing:  # what they do not suffice for is rounded down
@@ -239,7 +242,7 @@ class _Atoms:
     end: int
 
     def brought_mass(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
-        """Merge atoms from index i on into a group: return (their tilted mass at its lattice point, gain, next index).
+        """Merge atoms from index i on into a group: return (tilted mass at its lattice point, gain, next index).
 
         Atoms so far off that merging them costs more than it saves by rounding less down are left alone: in shares of
         the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times its mass.
@@ -266,8 +269,8 @@ class _Atoms:
         return total, gained, i
 
 
-def _growth(distance: float) -> float:
-    """Return e^distance - 1; inf where no float is as large."""
+def _expm1_or_inf(distance: float) -> float:
+    """Return e^distance - 1; inf above 700."""
     return math.expm1(distance) if distance < 700 else math.inf
 
 
@@ -326,17 +329,17 @@ class SplitPmf:
         return self.bulk.log_norm
 
     def to_longdouble(self) -> "SplitPmf":
-        """Return the measure with the bulk in extended precision, where the machine has it."""
+        """Return the measure with the bulk (not the jumps) in extended precision."""
         return SplitPmf(bulk=self.bulk.to_longdouble(), jumps=self.jumps)
 
     def normalized(self) -> "SplitPmf":
-        """Return the measure with masses that sum to 1; log_norm keeps the factor."""
+        """Return the measure with masses that sum to 1 over both parts; log_norm keeps the factor."""
         total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
         return SplitPmf(bulk=self.bulk.over(total), jumps=self.jumps.over(total))
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return self-compositions of a split loss, one for each count.
+    """Return the self-compositions of a split loss, one for each count; the bulk's part rounded by `rounding`.
 
     Args:
         split: one loss on two lattices.

@@ -11,14 +11,14 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
 from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, inflation, split_powers
-from dpcalc.losses.pmf import LossPmf, added, compose, powers, refined, trimmed
+from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
 
-_MAX_REFINED = 1 << 19  # entries a loss may have after it was put on a finer lattice
+_MAX_REFINED = 1 << 19  # entries of a loss after it was put on a finer lattice: 4 MB, and transforms of that length
 
 Loss = LossPmf | SplitPmf
-_DEARER = 4.0  # times the budget that rounding down may cost
-_MANY = 1 << 18  # entries that leave no room for finer ones
-_NOTHING = 1e-15  # a bulk of which so little is left has no window: it goes with the jumps
+_OPTIMISTIC_FACTOR = 4.0  # times the budget that rounding down may cost: it costs more than rounding up
+_MAX_FINE_ENTRIES = 1 << 18  # entries above which a lattice is widened even if that costs more than the budget
+_VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no window of its own and joins the jumps
 
 
 def merged(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
@@ -31,12 +31,12 @@ def merged(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf
         rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
     """
     fine, wide = sorted((a, b), key=lambda part: part.level)
-    fine = _within(fine, 1, budget, wide.level - fine.level, rounding)
-    return trimmed(compose(*_on_one_lattice(fine, wide, rounding)))
+    fine = _coarsen_within_budget(fine, 1, budget, wide.level - fine.level, rounding)
+    return trim(compose(*_on_one_lattice(fine, wide, rounding)))
 
 
 def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of different losses, those on the finest lattices first, with a wider lattice after each.
+    """Return the composition of different losses, the finest lattices first, with a wider lattice after each sum.
 
     Args:
         parts: not empty.
@@ -45,6 +45,8 @@ def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
     """
     if len(parts) == 1:
         return parts[0]
+    # Like Huffman's tree: the two finest lattices are summed first, so that no loss is put on a much finer lattice than
+    # its own. The budget is shared by the levels of the tree.
     levels = [part.level for part in parts]
     depth = math.ceil(math.log2(len(parts))) + max(levels) - min(levels) + 1  # of the tree of sums
     share = budget / (len(parts) * depth)
@@ -53,16 +55,16 @@ def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
     for number in range(len(parts), 2 * len(parts) - 1):
         (_, few, _, a), (_, more, _, b) = heapq.heappop(waiting), heapq.heappop(waiting)
         count = few + more
-        total = _widened_alone(trimmed(compose(*_on_one_lattice(a, b, rounding))), 1, count * share, rounding)
+        total = _widen_pmf(trim(compose(*_on_one_lattice(a, b, rounding))), 1, count * share, rounding)
         heapq.heappush(waiting, (total.level, count, number, total))
     return waiting[0][3]
 
 
 def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
-    """Return both on the finer lattice (free), or as near to it as memory allows; a's must not be wider than b's."""
+    """Return both losses on a's finer lattice, or as near to it as memory allows; a.level <= b.level."""
     gap = b.level - a.level
-    free = min(gap, _halvings(b))
-    return coarsened(a, gap - free, rounding).normalized(), refined(b, free).normalized()
+    free = min(gap, _affordable_halvings(b))
+    return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
 
 
 def power(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
@@ -74,78 +76,85 @@ def power(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
         budget: how much the log of the tilted mass may change in all, about.
         rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
     """
+    # `count` in base 16, the lowest digit first: loss^16 replaces the loss, loss^digit is set aside and composed last.
     digits: LossPmf | None = None
     rounds = max(1, math.ceil(math.log(count, ROUND)))
     while count >= 4 * ROUND:
         count, digit = divmod(count, ROUND)
         powered, *extra = _powers(loss, (ROUND, digit) if digit else (ROUND,), rounding)
         for part in extra:
-            alone = _joined(part, budget / rounds, rounding)
+            alone = _to_single_lattice(part, budget / rounds, rounding)
             digits = alone if digits is None else merged(digits, alone, budget / rounds, rounding)
-        loss = _widened(powered, count, budget / rounds, rounding)
-    loss = _joined(_powers(loss, (count,), rounding)[0] if count > 1 else loss, budget / rounds, rounding)
+        loss = _widen(powered, count, budget / rounds, rounding)
+    loss = _to_single_lattice(_powers(loss, (count,), rounding)[0] if count > 1 else loss, budget / rounds, rounding)
     return loss if digits is None else merged(digits, loss, budget / rounds, rounding)
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
-    """Return self-compositions of a loss on one lattice or two, one for each count."""
-    if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _NOTHING:
-        return _powers(added(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding)
+    """Return the self-compositions of a loss, one for each count; a split loss with a vanished bulk is joined first."""
+    if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
+        return _powers(
+            add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
+        )
     if isinstance(loss, SplitPmf):
         return [
-            SplitPmf(bulk=trimmed(power.bulk), jumps=trimmed(power.jumps))
-            for power in split_powers(loss, counts, rounding)
+            SplitPmf(bulk=trim(power.bulk), jumps=trim(power.jumps)) for power in split_powers(loss, counts, rounding)
         ]
-    return [trimmed(power) for power in powers(loss, counts)]
+    return [trim(power) for power in powers(loss, counts)]
 
 
-def _joined(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
-    """Return a loss on one lattice, as wide as the bulk allows for a budget, or as memory asks for the jumps."""
+def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
+    """Return a split loss on one lattice, within a budget and memory; a LossPmf unchanged."""
     if isinstance(loss, LossPmf):
         return loss
-    bulk = _within(loss.bulk, 1, budget, loss.gap, rounding)
-    free = min(loss.jumps.level - bulk.level, _halvings(loss.jumps))
+    bulk = _coarsen_within_budget(loss.bulk, 1, budget, loss.gap, rounding)
+    free = min(loss.jumps.level - bulk.level, _affordable_halvings(loss.jumps))
     wide = coarsened(bulk, loss.jumps.level - free - bulk.level, rounding)
-    return added(wide, refined(loss.jumps, free)).normalized()
+    return add_measures(wide, refine(loss.jumps, free)).normalized()
 
 
-def _halvings(loss: LossPmf) -> int:
-    """Return how often the spacing may be halved before the entries are too many."""
+def _affordable_halvings(loss: LossPmf) -> int:
+    """Return how often the spacing can be halved with at most 2^19 entries."""
     return max(0, math.floor(math.log2(_MAX_REFINED / loss.mass.size)))
 
 
-def _widened(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Return a loss on the widest lattice that costs less than `budget` in the log of the composed tilted mass.
+def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
+    """Return the loss on the widest lattice whose rounding costs less than `budget` after `copies` compositions.
 
     The bulk of a split loss is widened until it meets the lattice of the jumps.
     """
     if isinstance(loss, LossPmf):
-        return _widened_alone(loss, copies, budget, rounding)
-    wide = _within(loss.bulk, copies, budget, loss.gap, rounding)
+        return _widen_pmf(loss, copies, budget, rounding)
+    wide = _coarsen_within_budget(loss.bulk, copies, budget, loss.gap, rounding)
     if wide.level == loss.jumps.level:
-        return _widened_alone(added(wide, loss.jumps), copies, budget, rounding)
+        return _widen_pmf(add_measures(wide, loss.jumps), copies, budget, rounding)
     return SplitPmf(bulk=wide, jumps=loss.jumps).normalized()
 
 
-def _widened_alone(loss: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Return a loss on one lattice, on the widest one that costs less than `budget`."""
-    return _within(loss, copies, budget, 60, rounding).normalized()
+def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:
+    """Return a loss on one lattice, normalized, on the widest lattice that costs less than `budget`."""
+    return _coarsen_within_budget(loss, copies, budget, 60, rounding).normalized()
 
 
-def _within(loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding) -> LossPmf:
-    """Return a loss on the widest lattice that keeps to a budget, or to memory."""
-    doublings, mass = _doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
+def _coarsen_within_budget(
+    loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
+) -> LossPmf:
+    """Return the loss coarsened by at most `max_doublings`, as far as a budget allows or memory demands."""
+    doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
-        if copies * (mass - float(wide.mass.sum())) < _DEARER * budget * mass or 2 * wide.mass.size > _MANY:
+        if (
+            copies * (mass - float(wide.mass.sum())) < _OPTIMISTIC_FACTOR * budget * mass
+            or 2 * wide.mass.size > _MAX_FINE_ENTRIES
+        ):
             return wide
         doublings -= 1
     return loss
 
 
-def _doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how often the spacing can be doubled for a budget."""
-    for doublings, residues in enumerate(_residues(loss.mass, max_doublings)):
+def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
+    """Return how often the spacing can be doubled so that rounding up `copies` copies costs at most the budget."""
+    for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size
         if loss.tilt * loss.spacing * block > 1:  # what was lost or rounded would swell with the tilt
             return doublings
@@ -154,8 +163,8 @@ def _doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) ->
     return min(max_doublings, loss.mass.size.bit_length() - 1)
 
 
-def _residues(mass: Array, max_doublings: int) -> list[Array]:
-    """Return the mass by position modulo 2, 4, ..., at most 2 ** max_doublings and the number of entries."""
+def _mass_by_residue(mass: Array, max_doublings: int) -> list[Array]:
+    """Return the mass summed by lattice position modulo 2, 4, 8, ...; [] if no doubling is possible."""
     largest = 1 << min(max_doublings, mass.size.bit_length() - 1)
     if largest == 1:
         return []

@@ -20,13 +20,13 @@ from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sum_by_index
 from dpcalc.work import ELEMENT, spend
 
-_ATOM = 1e-9  # tilted mass at 0 that counts
-_HALF = 0.5
-_LARGEST = 600.0  # exponent of a tilted mass
+_ATOM = 1e-9  # tilted mass at 0 above which the lattice stays at 0, where it is exact
+_HALF = 0.5  # |ratio - 1| above which log1p would have lost its digits
+_LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice, an upper bound: each cell is split over the lattice points between which it lies.
+    """Return one step on a lattice or two, an upper bound: each cell is split over its two lattice points.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -51,7 +51,7 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice, a lower bound: cells and then atoms are merged until they meet the lattice."""
+    """Return one step on a lattice or two, a lower bound: cells, then atoms, merged onto lattice points."""
     spend(8 * ELEMENT * cut.mass.size)
     top = cut.loss.max(axis=1)[:, None]
     plain = cut.mass * np.exp(-cut.tilt * (cut.loss - top))  # P masses times e^{t top - log_norm}
@@ -59,7 +59,7 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
     low = cut.loss.min(axis=1)
     loss = low - np.log1p((plain * np.expm1(low[:, None] - cut.loss)).sum(axis=1) / total)
     mass = total * np.exp(cut.tilt * (loss - top[:, 0]))
-    cut, mass, loss, origin = _laid(cut, np.append(mass, cut.zero_loss_mass), np.append(loss, 0.0))
+    cut, mass, loss, origin = _choose_origin(cut, np.append(mass, cut.zero_loss_mass), np.append(loss, 0.0))
     order = np.argsort(loss)
     mass, loss = mass[order], loss[order] - origin
     loss[np.abs(loss) <= 4 * UNIT_ROUNDOFF * abs(origin)] = 0.0
@@ -73,24 +73,26 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
     return _on_lattices(cut, np.array(places, dtype=np.int64), np.array(points), origin)
 
 
-def _laid(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
-    """Return (cells, masses, losses, origin): the loss through which the lattice is laid, so that it is not rounded.
+def _choose_origin(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
+    """Return (cells, masses, losses, origin): the lattice is shifted to the merged loss of the heaviest cell.
 
     It is the merged loss of the heaviest cell of the lattice, whose mass is put there. Where jumps have a wider
     lattice, the bulk is an atom on it: there the merged loss of the heaviest wide cell, unless 0 itself is an atom.
     """
+    # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
+    # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
     place = np.rint(loss / math.ldexp(cut.spacing, cut.gap if split else 0)).astype(np.int64)
     sums = sum_by_index(place - place.min(), mass, size=int(np.ptp(place)) + 1)
     inside = place == place.min() + int(np.argmax(sums))
-    zero_loss_mass, origin = _merged(mass[inside], loss[inside], cut.tilt)
+    zero_loss_mass, origin = _merge_atoms(mass[inside], loss[inside], cut.tilt)
     if split:
         return replace(cut, zero_loss_mass=0.0), mass, loss, origin
     return replace(cut, zero_loss_mass=zero_loss_mass), mass[~inside], loss[~inside], origin
 
 
-def _merged(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
-    """Return (tilted mass, loss) of some atoms merged into one; not all masses are 0."""
+def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
+    """Return (tilted mass, loss) of atoms merged into one, keeping P and Q mass; not all masses are 0."""
     mass, loss = mass[mass > 0], loss[mass > 0]  # the reference must have mass: far below the others, all would vanish
     reference = float(loss.min())
     plain = mass * np.exp(tilt * (reference - loss))
@@ -104,21 +106,21 @@ def _merged(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return masses at lattice indices, with the atom at 0, on one lattice without holes or on two."""
+    """Return masses at lattice indices, with the atom at 0, as a LossPmf, or SplitPmf if some are beyond the border."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True
         places, cut = places >> cut.gap, replace(cut, level=cut.level + cut.gap)
-    bulk = _dense(cut, places[near], points[near], origin)
+    bulk = _fill_lattice(cut, places[near], points[near], origin)
     bulk.mass[-bulk.start] += cut.zero_loss_mass
     if near.all():
         return bulk.normalized()
-    jumps = _dense(cut, places[~near] >> cut.gap, points[~near], origin)
+    jumps = _fill_lattice(cut, places[~near] >> cut.gap, points[~near], origin)
     return SplitPmf(bulk=bulk, jumps=replace(jumps, level=cut.level + cut.gap)).normalized()
 
 
-def _dense(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Return masses at lattice indices, perhaps none, on a lattice without holes that holds the index 0."""
+def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
+    """Return a LossPmf over these indices (maybe none) and index 0, zeros between; at most 2^22 entries."""
     first = int(places.min(initial=0))
     size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:

@@ -1,4 +1,4 @@
-"""Sets of the line where the loss of two mixtures exceeds an epsilon: any such set gives a lower bound on delta."""
+"""Sets of the line where the loss of two mixtures exceeds epsilon: any such set gives a lower bound on delta."""
 
 import math
 
@@ -10,15 +10,15 @@ from dpcalc.losses.pair import MixturePair
 from dpcalc.numerics.special import normal_log_cdf
 
 PER_DEVIATION = 4
-"""Points in a standard deviation: fewer would miss short stretches, more only take longer."""
-_FAR = 40  # deviations from each center that are looked at; beyond, a normal variable has no mass that counts
+"""Points in a standard deviation: fewer would miss short intervals, more only take longer."""
+_FAR = 40  # deviations from each center that are searched; a normal variable has no mass there that a float holds
 _MAX_WORK = 20_000_000  # points times centers: 2 s
-_BISECTIONS = 60
-_LARGEST = 1e100  # a distance in deviations whose square is a float
+_BISECTIONS = 60  # of an interval's end: down to the spacing of floats. An end that is off only loosens the bound
+_LARGEST = 1e100  # distance in deviations whose square still is a float
 
 
 def points_around(pair: MixturePair) -> Array | None:
-    """Return increasing points around all centers of a pair; None if there would be too many.
+    """Return increasing points, 4 a deviation, within 40 deviations of the centers; None if there would be too many.
 
     Points are multiples of a fixed width, so that centers which lie close together share them.
     """
@@ -32,7 +32,7 @@ def points_around(pair: MixturePair) -> Array | None:
 
 
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
-    """Return summands of P(E) - e^epsilon Q(E) for a set E that is about {loss > epsilon}: a lower bound on delta.
+    """Return summands of P(E) - e^epsilon Q(E), E close to {loss > epsilon}: their sum is a lower bound on delta.
 
     Each term is good to a few units in the last place of its exponents.
 
@@ -55,7 +55,7 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
 
 
 def _tails(low: float, high: float) -> list[tuple[int, float]]:
-    """Return (sign, log mass) of the two tails whose difference is the mass of an interval, on the smaller side."""
+    """Return [(sign, log mass)] of two normal tails whose difference is N(0, 1) on [low, high], on the smaller side."""
     if low > 0:
         low, high = -high, -low
     ends = [(1, math.inf if high == math.inf else high), (-1, low)]
@@ -63,7 +63,7 @@ def _tails(low: float, high: float) -> list[tuple[int, float]]:
 
 
 def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
-    """Return intervals (low, high) of the line in which the loss is above epsilon, about."""
+    """Return intervals (low, high) in which the loss is above epsilon, ends found by bisection (not certified)."""
     points = points_around(pair)
     if points is None:
         return []

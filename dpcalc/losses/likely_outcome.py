@@ -21,13 +21,13 @@ BothWays = tuple[Array, Array]
 
 MIN_MASS = 1e-280
 """Smaller probabilities are raised to this one, so that its powers stay floats."""
-_ROUNDOFF = 4e-15
+_ROUNDOFF = 4e-15  # relative error of an exponential and a few products
 _UPPER_SHARES = np.array([0.0, 0.12, 0.25, 0.37, 0.5, 0.6, 0.7, 0.8, 0.88, 0.94, 0.98, 1.0])  # of q, in the upper tail
-_LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # down to which log share of the largest q, how fine
+_LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the largest q down to which, spacing)
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return upper bounds on K(z) = log E[e^{zL}] of (epsilon, 0)-DP steps.
+    """Return upper bounds on K(z) = log E[e^{zL}] of (epsilon, 0)-DP steps with a likely outcome.
 
     The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
     an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome reaches
@@ -50,7 +50,7 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
     limit = 1 / (1 + np.exp(epsilon))
     inside = np.clip(q, MIN_MASS, limit)[:, None]
     ahead, back = (
-        np.maximum(*(_two_losses(inside, z, loss, swapped=swapped) for loss in (epsilon, -epsilon)))
+        np.maximum(*(_log_moment_of_two_losses(inside, z, loss, swapped=swapped) for loss in (epsilon, -epsilon)))
         for swapped in (0, 1)
     )
     is_unbounded = (q >= limit)[:, None]
@@ -60,8 +60,8 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
     )
 
 
-def _two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return the log of (M) if all other outcomes have one loss; q is their mass in Q if swapped is 1, in P if 0."""
+def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
+    """Return log (M) if all other outcomes have this loss; q is their mass in Q if swapped is 1, in P if 0."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
     log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
@@ -70,7 +70,7 @@ def _two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return upper bounds on K(z) = log E[e^{zL}] of steps that are made from N(shift, 1) or N(0, 1).
+    """Return upper bounds on K(z) = log E[e^{zL}] of Gaussian steps with a likely outcome, for both directions.
 
     (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
     which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
@@ -83,14 +83,18 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     Returns:
         K for both directions, shape (n, m) each, at most z (z + 1) shift^2 / 2: the Gaussian step itself.
     """
-    places, at = _rounded_up(q)
+    places, at = _round_up_to_lattice(q)
     full = orders * (orders + 1) * shift**2 / 2
-    ahead, back = (_two_tails(places, orders, shift, means=means) for means in ((shift, shift), (0.0, 0.0)))
+    ahead, back = (
+        _log_moment_of_two_tails(places, orders, shift, means=means) for means in ((shift, shift), (0.0, 0.0))
+    )
     return np.minimum(ahead, full)[at], np.minimum(back, full)[at]
 
 
-def _two_tails(q: Array, orders: Array, shift: float, *, means: tuple[float, float]) -> Array:
-    """Return the log of (M), shape (q, orders); both tails are measured around the mean of D."""
+def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, means: tuple[float, float]) -> Array:
+    """Return log (M) for upper and lower tails, shape (q, orders): the largest over the splits of q."""
+    # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
+    # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
     masses = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
     upper, lower = means[0] - normal_quantile_array(masses[:, 0]), means[1] + normal_quantile_array(masses[:, 1])
@@ -110,15 +114,15 @@ def _two_tails(q: Array, orders: Array, shift: float, *, means: tuple[float, flo
 
 
 def _log_sum(raised: Array, other: Array, slack: Array, *, blur: Array | float) -> Array:
-    """Return the log of (e^raised + e^other), at least 1, rounded up by the errors blur and slack."""
+    """Return log(e^raised + e^other), rounded up by the errors `blur` (relative) and `slack` (absolute)."""
     top = np.maximum(raised, other)
     with np.errstate(over="ignore"):
         near = np.log1p(np.exp(raised) * (1 + blur) + np.expm1(other) + slack)
     return np.where(top < 1, near, np.logaddexp(raised, other) + slack + blur)
 
 
-def _rounded_up(q: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return distinct probabilities, rounded up (to round-off) from those given, and the index among them of each q."""
+def _round_up_to_lattice(q: Array) -> tuple[Array, NDArray[np.int64]]:
+    """Return (distinct probabilities, each q rounded up to one; the index among them for each q)."""
     log_q = np.log(np.clip(q, MIN_MASS, 1.0))
     log_ratio = log_q - log_q.max()
     rounded = np.full(q.shape, _LATTICE[-1][0])

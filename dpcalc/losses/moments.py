@@ -18,7 +18,7 @@ from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.work import ELEMENT, spend
 
-_LARGE = 30.0  # a log moment beyond which e^K is all that counts
+_LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; below, by expm1 and log1p
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class RevealedSubsampleMoments:
     parts: tuple[tuple[LogMoments, int], ...]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return K(z) and K'(z), as `LossMoments.cumulants`."""
+        """Return (K(z), K'(z)) at orders z > 0, each of the shape of `orders`."""
         value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
         for moments, count in self.parts:
             cumulant, cumulant_slope = moments.cumulants(orders)
@@ -81,7 +81,7 @@ class RevealedSubsampleMoments:
         return mixed, slope * np.exp(math.log(self.rate) + value - mixed)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return the variance and the fourth cumulant of the tilted loss, neglecting the skewness of the steps."""
+        """Return (variance, fourth cumulant) of the loss tilted by e^{order L}; the steps' skewness is neglected."""
         at = np.array([order])
         mean = sum(count * float(moments.cumulants(at)[1][0]) for moments, count in self.parts)
         inside = sum(count * float(moments.cumulants(at)[0][0]) for moments, count in self.parts)
@@ -123,10 +123,10 @@ class RevealedSubsampleMoments:
 _MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3
 _MANY_CENTERS = 256  # of a mixture; upper bounds have fewer, so that only the lower bound of a data set is given up
 _MAX_DENSITIES = 1 << 24  # of components at nodes, about 2 s
-_GAP = 4  # rough points without mass between places that are integrated on their own
-_ROUND_OFF = 1e-15
-_SMALL = 0.5
-_TINY = 1e-300
+_GAP = 4  # rough points without mass between ranges that are integrated separately
+_ROUND_OFF = 1e-15  # of a sum of masses: a smaller difference is no mass
+_SMALL = 0.5  # |x| below which e^x - 1 - x is summed as a series
+_MIN_MOMENT = 1e-300  # so that a moment has a logarithm
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
 # Log of the Kullback-Leibler divergence of a step below which its moments matter at no number of steps.
 _LOG_MIN_DIVERGENCE = -230.0
@@ -137,26 +137,22 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return the number of truncation points of a composition: two for each segment and step.
-
-    Steps without segments count 1.
-    """
-    return sum(count * _ends(curve) for curve, count in counts)
-
-
-def _ends(curve: Curve) -> int:
-    """Return the number of truncation points of one step, at least 1."""
-    match curve:
-        case RevealedSubsample():
-            return segment_ends(curve.counts)
-        case RdpCurve():
-            return 1
-        case _:
-            return max(1, 2 * len(curve.segments))
+    """Return the number of truncation points of a composition: two a segment and step; 1 for a step without."""
+    total = 0
+    for curve, count in counts:
+        match curve:
+            case RevealedSubsample():
+                ends = segment_ends(curve.counts)
+            case RdpCurve():
+                ends = 1
+            case _:
+                ends = max(1, 2 * len(curve.segments))
+        total += count * ends
+    return total
 
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the probability that any loss of a composition is infinite; losses known by RDP alone count as finite."""
+    """Return the probability that any loss of a composition is infinite; losses known by RDP count as finite."""
     log_finite = 0.0
     for curve, count in counts:
         match curve:
@@ -172,7 +168,7 @@ def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return an upper bound on the sum of the finite losses of a composition; infinite where none is known."""
+    """Return an upper bound on the sum of the finite losses of a composition; inf for any known by RDP only."""
     total = 0.0
     for curve, count in counts:
         match curve:
@@ -186,24 +182,20 @@ def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
     return total * (1 + 1e-12)
 
 
-def rarest(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the smallest probability of a segment times a component of P among the steps; 1 without segments."""
+def min_component_probability(counts: Iterable[tuple[Curve, int]]) -> float:
+    """Return the smallest (segment weight * component weight of P) among the steps; 1 without segments."""
     smallest = 1.0
     for curve, _ in counts:
         if isinstance(curve, RevealedSubsample):
-            smallest = min(smallest, rarest(curve.counts))
+            smallest = min(smallest, min_component_probability(curve.counts))
         elif not isinstance(curve, RdpCurve):
-            smallest = min(
-                [
-                    smallest,
-                    *(segment.weight * min(w for w in segment.pair.weights_p if w) for segment in curve.segments),
-                ]
-            )
+            weights = (segment.weight * min(w for w in segment.pair.weights_p if w) for segment in curve.segments)
+            smallest = min([smallest, *weights])
     return smallest
 
 
 def widest_span(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the largest distance of two centers of a step, in standard deviations of its noise; 0 without segments."""
+    """Return the largest distance of two centers of a step, in standard deviations; 0 without segments."""
     largest = 0.0
     for curve, _ in counts:
         if isinstance(curve, RevealedSubsample):
@@ -214,7 +206,7 @@ def widest_span(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 @dataclass(frozen=True)
-class _Sorted:
+class _SortedNodes:
     """Quadrature nodes in order of increasing |loss|, with sums that serve every order z; arrays of shape (n,).
 
     Attributes:
@@ -234,18 +226,18 @@ class _Sorted:
     remainder: Array
 
     @classmethod
-    def of(cls, log_mass: Array, loss: Array) -> "_Sorted":
-        """Return the nodes, given in order of increasing |loss|.
+    def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
+        """Return the nodes, which must come in order of increasing |loss|.
 
         Args: log of the P mass and privacy loss of each node, shape (n,) each.
         """
         size, mass = np.abs(loss), np.exp(log_mass)
-        back = _grown(-loss, mass, np.exp(log_mass - loss))
+        back = _mass_times_expm1(-loss, mass, np.exp(log_mass - loss))
         back_from = np.append(np.cumsum(back[::-1])[::-1], 0.0)
         return cls(log_mass, loss, size, mass, back_from, _exp_remainder(-loss[: np.searchsorted(size, _SMALL)]))
 
     def sums(self, z: float) -> tuple[float, float, float, float]:
-        """Return t >= 0 and, all divided by e^t, E[e^{zL}], E[L e^{zL}] and E[(e^{zL} - 1) + z (e^{-L} - 1)]."""
+        """Return t >= 0 and, each divided by e^t: E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)]."""
         raised = self.log_mass + z * self.loss
         top = float(raised.max(initial=0.0))
         tilted = np.exp(raised - top)
@@ -285,7 +277,7 @@ class LossMoments:
         return int(self.loss.size)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return K(z) and K'(z).
+        """Return (K(z), K'(z)) at orders 0 < z <= max_order, good to about 1e-12 relative.
 
         Args:
             orders: z, shape (m,), 0 < z <= max_order.
@@ -296,11 +288,11 @@ class LossMoments:
         spend(1.5 * ELEMENT * (orders.size + 6) * (self.size + 200))
         # By the size of the loss: for each order the nodes that need a series, or e^x - 1, are then the first ones.
         by_size = np.argsort(np.abs(self.loss), kind="stable")
-        nodes = _Sorted.of(self.log_mass[by_size], self.loss[by_size])
+        nodes = _SortedNodes.of(self.log_mass[by_size], self.loss[by_size])
         sums = np.array([nodes.sums(float(z)) for z in orders]).reshape(-1, 4).T
         top, total, weighted, grown = sums
         excess = grown - np.exp(-top) * (self.infinity_mass + orders * (self.infinity_mass - self.only_other))
-        moment = np.maximum(np.exp(-top) + excess, total + _TINY)  # next to all mass may be infinite
+        moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
         rough = (top > 0) | (moment < _SMALL)
         log_moment = np.where(rough, np.log(moment) + top, np.log1p(np.maximum(excess, -_SMALL)))
         return log_moment, weighted / moment
@@ -315,7 +307,7 @@ class LossMoments:
         return variance, float((weights * gap**4).sum()) - 3 * variance**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Return K(z) at z = real + i k step, k = 0, ..., count - 1.
+        """Return K(z) at z = real + i k step, k = 0, ..., count - 1, on any branch of the logarithm.
 
         Args:
             real: in (0, max_order].
@@ -330,7 +322,10 @@ class LossMoments:
         kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + top
         loss, log_mass, raised = self.loss[kept], self.log_mass[kept], raised[kept]
         tilted, mass, other = (np.exp(x - top) for x in (raised, log_mass, log_mass - loss))
-        straight, back = float(_grown(real * loss, mass, tilted).sum()), float(_grown(-loss, mass, other).sum())
+        straight, back = (
+            float(_mass_times_expm1(real * loss, mass, tilted).sum()),
+            float(_mass_times_expm1(-loss, mass, other).sum()),
+        )
         angle = step * loss
         turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
         turned = np.zeros(turn.shape, dtype=np.complex128)
@@ -345,14 +340,14 @@ class LossMoments:
         return np.asarray(np.log(math.exp(-top) * (1 - missing) + moment) + top, dtype=np.complex128)
 
 
-def _grown(exponent: Array, mass: Array, raised: Array) -> Array:
+def _mass_times_expm1(exponent: Array, mass: Array, raised: Array) -> Array:
     """Return mass (e^exponent - 1) elementwise without cancellation, given raised = mass e^exponent."""
     result: Array = np.where(np.abs(exponent) < 1, mass * np.expm1(np.clip(exponent, -1, 1)), raised - mass)
     return result
 
 
 def _exp_remainder(x: Array) -> Array:
-    """Return e^x - 1 - x by its series, |x| < 0.5; shape of `x`."""
+    """Return e^x - 1 - x by its series, for |x| < 0.5; shape of `x`."""
     total = 1 + x / 16
     for k in range(15, 2, -1):
         total *= x / k
@@ -362,7 +357,7 @@ def _exp_remainder(x: Array) -> Array:
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of any loss an accountant composes.
+    """Return the log moments of any loss an accountant composes; one known by RDP is returned itself.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.
@@ -384,7 +379,7 @@ def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, 
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return Gauss-Legendre nodes of every segment of a loss, for orders up to `max_order`.
+    """Return Gauss-Legendre nodes of every segment, and the atoms, of a loss, for orders up to `max_order`.
 
     Args:
         curve: one step, one direction.
@@ -406,7 +401,7 @@ def loss_moments(
 
 
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) of the nodes of one segment, shape (n,) each."""
+    """Return (log P mass, loss) of the quadrature nodes of one segment, shape (n,) each; n = 0 if nothing counts."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
@@ -430,7 +425,9 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
     total = sum(float(part.sum()) for part in parts)
     if total > _MAX_PANELS / 4:
         parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
-    edges = [_refined(segment, subdivided(run, part), frequency) for run, part in zip(runs, parts, strict=True)]
+    edges = [
+        _refine_for_frequency(segment, subdivided(run, part), frequency) for run, part in zip(runs, parts, strict=True)
+    ]
     panels = [gauss_legendre_panels(part, order=8) for part in edges]
     y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
     if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
@@ -442,15 +439,15 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return about the log of the Kullback-Leibler divergence of a segment, at most 0."""
+    """Return an estimate of the log of a segment's Kullback-Leibler divergence, between -230 and 0."""
     # Far losses only enter with 1: the smaller estimate is the safe one.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
     return min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
 
 
-def _refined(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Return panel edges cut further, so that e^{i frequency L} turns by at most 4 in a panel of 8 nodes."""
+def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
+    """Return panel edges cut so that e^{i frequency L} turns by at most 4 radians a panel; unchanged for 0."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -487,13 +484,13 @@ def reach(
         return high, high
     if truncated_mass and segment.max_loss > 0:
         mass = truncated_mass / segment.weight
-        low = max(low, _cut(segment, pair.lower_quantile(mass), low))
-        high = min(high, _cut(segment, -pair.mirrored.lower_quantile(mass), high))
+        low = max(low, _tail_cut(segment, pair.lower_quantile(mass), low))
+        high = min(high, _tail_cut(segment, -pair.mirrored.lower_quantile(mass), high))
     return low, min(high, segment.high)
 
 
-def _cut(segment: Segment, quantile: float, end: float) -> float:
-    """Return the point at which a tail is cut: the quantile if the loss is positive there, otherwise `end`."""
+def _tail_cut(segment: Segment, quantile: float, end: float) -> float:
+    """Return where a lower tail is cut: at the quantile if the loss is > 0 there, otherwise at `end`."""
     if quantile >= segment.high:
         return end
     _, loss = segment.log_density_and_loss(np.array([quantile]))

@@ -12,7 +12,7 @@ from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
-_CALL = 100  # elements of an array that take as long as the calls for them
+_CALL = 100  # array elements that take as long as one call of numpy, for estimates of work
 _MAX_EXPONENTS = 1 << 22  # of components at points held at once: 32 MB an array, of which there are a few
 
 
@@ -66,7 +66,7 @@ class MixturePair(LossCurve):
 
     @classmethod
     def of(cls, p: dict[int, Fraction], q: dict[int, Fraction], *, deviation: float) -> "MixturePair":
-        """Return the pair with exact weights given by center.
+        """Return the pair with exact weights {center: weight}; raise InputError unless they sum to 1 and sigma > 0.
 
         Args:
             p: {center: weight of N(center)} of P; zero weights are dropped.
@@ -121,7 +121,7 @@ class MixturePair(LossCurve):
 
     @property
     def max_loss(self) -> float:
-        """Upper bound on the loss: log of the largest p_i / q_i; infinite where some q_i is 0."""
+        """Upper bound on the loss: log of the largest p_i / q_i; infinite if some q_i is 0 where p_i is not."""
         pairs = zip(self.weights_p, self.weights_q, strict=True)
         ratio = max((p / q if q else math.inf) for p, q in pairs if p)
         return math.log(ratio) if ratio < math.inf else math.inf
@@ -136,7 +136,7 @@ class MixturePair(LossCurve):
         return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return the log density of P and the privacy loss at some points.
+        """Return (log P(y), log P(y)/Q(y)) at points y of any shape, without cancellation where P and Q nearly agree.
 
         Args:
             y: points, any shape.
@@ -148,6 +148,8 @@ class MixturePair(LossCurve):
             halves = [self.log_density_and_loss(half) for half in np.array_split(y.ravel(), 2)]
             log_p, loss = (np.concatenate([half[i] for half in halves]).reshape(y.shape) for i in (0, 1))
             return log_p, loss
+        # log P/Q is the difference of two logarithms, which cancels where P and Q nearly agree. There P/Q - 1 is summed
+        # from the exact differences of weights, relative to Q, and log1p keeps all of its digits.
         spend(3 * ELEMENT * (y.size + _CALL) * len(self.centers))
         exponents = [(c * y - c * c / 2) / self.deviation**2 for c in self.centers]
         log_p, _ = _scaled_sum(exponents, self.weights_p)
@@ -162,7 +164,7 @@ class MixturePair(LossCurve):
 
 
 def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return (log sum_i w_i e^{x_i}, max_i x_i over positive weights), elementwise."""
+    """Return (log sum_i w_i e^{x_i}, max of the x_i with w_i > 0), elementwise."""
     used = [(w, e) for w, e in zip(weights, exponents, strict=True) if w]
     top = used[0][1]
     for _, exponent in used[1:]:
@@ -173,7 +175,7 @@ def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Arr
 
 @cached_with_cost(256)
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
-    """Return `MixturePair.lower_quantile` by bisection; kept, because quadratures of one pair ask for it repeatedly."""
+    """Return `MixturePair.lower_quantile`, by 60 bisections within 40 deviations of the centers; cached."""
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
     spend(60 * TURN * len(pair.centers))
@@ -202,7 +204,7 @@ class Segment:
     low: float = -math.inf
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return the log of the weighted density of P, and the privacy loss; as `MixturePair.log_density_and_loss`."""
+        """Return (log of weight * P density, privacy loss) at points y of any shape."""
         log_p, loss = self.pair.log_density_and_loss(y)
         return (log_p, loss) if self.weight == 1 else (log_p + math.log(self.weight), loss)
 
@@ -210,14 +212,14 @@ class Segment:
 # Grids on the line on which a mixture is smooth between neighbouring points
 
 
-_LOG_PRESENT = math.log(1e-13)  # share of a density below which a component is not felt
+_LOG_PRESENT = math.log(1e-13)  # log share of a density below which a component does not affect its smoothness
 _NEAR_DEVIATIONS = 50.0  # deviations from a center within which rough points are half a deviation apart
-_MAX_ROUGH = 100_000  # equally spaced rough points; beyond, they are spread with the distance from the centers
-_MAX_POINTS = 1 << 20  # 100 MB in all; runs with less noise than that allows are bounded by moments
+_MAX_ROUGH = 100_000  # equally spaced rough points; above, they spread with the distance from the centers
+_MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need more are bounded by moments
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return increasing points from low to high, close enough to find where densities matter.
+    """Return increasing points from low to high, at most half a deviation apart near the centers, wider far away.
 
     They are at most half a deviation apart. Where that would be too many, they are so near the centers, and further
     away at most a hundredth of the distance from the nearest center apart.
@@ -245,7 +247,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return the length on which P and Q change between neighbouring points.
+    """Return, for each interval between points, the length on which P and Q change; at most the deviation.
 
     The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
     components that are felt there; between two points those felt at either.
@@ -284,7 +286,7 @@ def scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
 
 
 def subdivided(y: Array, parts: Array) -> Array:
-    """Return the points with each interval cut into equal parts.
+    """Return the points with interval i cut into parts[i] equal parts; raise ConvergenceError above 2^20 points.
 
     Args:
         y: increasing, shape (n + 1,).

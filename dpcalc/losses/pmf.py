@@ -31,8 +31,8 @@ from dpcalc.numerics.convolution import (
 )
 from dpcalc.work import ELEMENT, spend
 
-_LOG_TAIL = math.log(1e-16)
-MOST_ENTRIES = 1 << 22
+_LOG_TAIL = math.log(1e-16)  # tilted mass left out at either end of a window: below round-off, and counted as lost
+MOST_ENTRIES = 1 << 22  # of a lattice: 34 MB an array, four at once; a transform takes a second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,16 +61,16 @@ class LossPmf:
 
     @property
     def spacing(self) -> float:
-        """Distance of neighbouring losses."""
+        """Distance of neighbouring losses, 2^level."""
         return math.ldexp(1.0, self.level)
 
     @property
     def losses(self) -> Array:
-        """The loss of each entry."""
+        """The loss of each entry, shape (n,)."""
         return self.origin + np.arange(self.start, self.start + self.mass.size, dtype=np.float64) * self.spacing
 
     def to_longdouble(self) -> "LossPmf":
-        """Return the measure in extended precision, where the machine has it."""
+        """Return the measure with masses in extended precision, if the machine has it."""
         return replace(self, mass=self.mass.astype(np.longdouble))
 
     def normalized(self) -> "LossPmf":
@@ -78,7 +78,7 @@ class LossPmf:
         return self.over(float(self.mass.sum()))
 
     def over(self, total: float) -> "LossPmf":
-        """Return the measure with entries divided by a factor, which log_norm keeps."""
+        """Return the measure with entries, `lost` and `noise` divided by `total`, which log_norm keeps."""
         return replace(
             self,
             mass=self.mass / total,
@@ -89,7 +89,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return self-compositions of one loss, one for each count, from one transform.
+    """Return the self-compositions of one loss, one for each count, from one transform; raise TooLargeError above 2^22.
 
     Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
 
@@ -101,10 +101,10 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
         TooLargeError: if the lattice would not fit in memory.
     """
     windows = [_window(pmf, count) for count in counts]
-    size = _size(windows)
+    size = _transform_size(windows)
     results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
     return [
-        _power(pmf, count, low, result, float(noise))
+        _from_cyclic_image(pmf, count, low, result, float(noise))
         for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)
     ]
 
@@ -117,19 +117,19 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
         jumps: the other part, whose precision is used.
         counts: how many copies, each >= 1.
     """
-    whole = added(bulk, jumps)
+    whole = add_measures(bulk, jumps)
     windows = [_window(whole, count) for count in counts]
-    size = _size(windows)
+    size = _transform_size(windows)
     common = bulk.mass.astype(jumps.mass.dtype)
     results, noises = cyclic_power_increments((common, bulk.start), (jumps.mass, jumps.start), counts, size=size)
     return [
-        _power(whole, count, low, result, float(noise))
+        _from_cyclic_image(whole, count, low, result, float(noise))
         for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)
     ]
 
 
-def added(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the sum (not the composition) of two measures on one lattice with one norm.
+def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
+    """Return the sum (not the composition) of two measures on one lattice with one log_norm.
 
     Args:
         a: one measure.
@@ -143,8 +143,8 @@ def added(a: LossPmf, b: LossPmf) -> LossPmf:
     return replace(a, start=start, mass=mass, lost=a.lost + b.lost, noise=a.noise + b.noise + rounded)
 
 
-def _size(windows: list[tuple[int, int]]) -> int:
-    """Return a transform size that holds every window, or raise TooLargeError."""
+def _transform_size(windows: list[tuple[int, int]]) -> int:
+    """Return an FFT size that holds every window (low, high); raise TooLargeError above MOST_ENTRIES."""
     size = fast_fft_size(max(high - low + 1 for low, high in windows))
     if size > MOST_ENTRIES:
         raise TooLargeError(
@@ -153,8 +153,8 @@ def _size(windows: list[tuple[int, int]]) -> int:
     return size
 
 
-def _power(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
-    """Return a composed measure from its cyclic image, the window's first index and the new round-off."""
+def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
+    """Return the composed measure from its cyclic image, rolled to start at lattice index `low`."""
     total = float(pmf.mass.sum())
     return replace(
         pmf,
@@ -168,10 +168,12 @@ def _power(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> L
 
 
 def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
-    """Return lattice indices outside which the `count`-fold sum has tilted mass below 1e-16 at either end.
+    """Return lattice indices (low, high) outside which the `count`-fold sum has tilted mass below 1e-16 at either end.
 
     Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     """
+    # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
+    # bins first, each taken at its end towards the tail that is bounded.
     spend(3 * ELEMENT * pmf.mass.size)
     index = np.arange(pmf.mass.size)
     total = float(pmf.mass.sum())
@@ -196,7 +198,7 @@ def _log_sum(exponents: Array) -> Array:
 
 
 def compose(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the sum of two independent losses on one lattice.
+    """Return the composition of two independent losses of equal level and tilt: masses convolved, errors added.
 
     Args:
         a: one loss.
@@ -215,8 +217,8 @@ def compose(a: LossPmf, b: LossPmf) -> LossPmf:
     )
 
 
-def refined(pmf: LossPmf, doublings: int) -> LossPmf:
-    """Return the measure on a finer lattice, without loss.
+def refine(pmf: LossPmf, doublings: int) -> LossPmf:
+    """Return the measure on a lattice with spacing halved `doublings` times, exactly: zeros between its entries.
 
     Args:
         pmf: a loss on a lattice.
@@ -229,8 +231,8 @@ def refined(pmf: LossPmf, doublings: int) -> LossPmf:
     return replace(pmf, level=pmf.level - doublings, start=pmf.start << doublings, mass=mass)
 
 
-def trimmed(pmf: LossPmf) -> LossPmf:
-    """Return the measure without the ends that hold less than a tilted mass of 1e-15; `lost` grows by the cut mass."""
+def trim(pmf: LossPmf) -> LossPmf:
+    """Return the measure without ends of tilted mass below 1e-15 each; `lost` grows by the cut mass."""
     below = np.cumsum(pmf.mass)
     total = float(below[-1])
     first = int(np.searchsorted(below, 1e-15 * total))
@@ -240,7 +242,7 @@ def trimmed(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return the loss with probability `rate`, else 0: 0 is moved to the lattice point above (sign +1) or below (-1).
+    """Return the loss with probability `rate`, else 0, moved to the lattice point above (sign 1) or below (-1).
 
     Args:
         pmf: a tilted loss.

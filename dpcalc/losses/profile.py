@@ -27,7 +27,7 @@ class PrivacyProfile(LossCurve, Protocol):
         ...
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up by a relative 1e-12, or `inf`."""
+        """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up by 1e-12 relative; or inf."""
         if delta < self.infinity_mass:
             return math.inf
         if self.delta(0.0) <= delta:
@@ -70,7 +70,7 @@ class GluedProfile(PrivacyProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """Losses > 0 of the own pair and losses < 0 of the swapped other; the remaining mass has loss 0."""
+        """The losses > 0 of `own` and the losses < 0 of the swapped `other`."""
         edge = self.shift / 2
         return (
             Segment(pair=self.own, high=edge, max_loss=self.own.max_loss),
@@ -79,17 +79,17 @@ class GluedProfile(PrivacyProfile):
 
     @cached_property
     def unassigned(self) -> float:
-        """P mass on neither half: 0 for one pair and its swap, below 0 where the halves have more than all mass."""
+        """P mass on neither half; below 0 if the halves have more than all mass."""
         edge = self.shift / 2
         return 1 - self.own.mass_below(edge) - self.other.swapped.mass_below(edge)
 
     @property
     def zero_loss_mass(self) -> float:
-        """P mass with loss 0."""
+        """P mass with loss 0: `unassigned`, never negative."""
         return max(0.0, self.unassigned)
 
     def delta(self, epsilon: float) -> float:
-        """Return the profile at any real epsilon: an upper bound, in [0, 1]."""
+        """Return an upper bound on the profile at any real epsilon, in [0, 1]."""
         if epsilon < 0:
             other = half_line_delta(self.other, self.shift / 2, -epsilon)
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other)
@@ -97,7 +97,7 @@ class GluedProfile(PrivacyProfile):
 
 
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return H_{e^epsilon}(P||Q) = P(y < t) - e^epsilon Q(y < t) at the root t of the loss, epsilon >= 0, in [0, 1].
+    """Return H_{e^epsilon}(P||Q) = P(y < t) - e^epsilon Q(y < t) at the root t of loss = epsilon >= 0, in [0, 1].
 
     Written with the differences of weights, so that the common part costs no digits; for (K) that is
     eta [Phi(t) - e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j).
@@ -113,7 +113,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return the summands of `half_line_delta`, each good to a few units in the last place of its exponents.
+    """Return the summands of `half_line_delta`, each good to a few ulps of its exponents; [] above the largest loss.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -133,14 +133,14 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the point y < high at which the loss falls to epsilon, or just before; -inf if it is never as large.
+    """Return the point y < high at which the loss falls to epsilon, rounded down; -inf if it is never as large.
 
     Args:
         pair: with a loss that falls below `high`.
         high: a point where the loss is at most 0, up to round-off; returned for epsilon 0 if it is not.
         epsilon: >= 0.
     """
-    if _loss(pair, high) >= epsilon:  # 0 to round-off
+    if _loss(pair, high) >= epsilon:  # only for epsilon 0, where the loss at `high` is 0 up to round-off
         return high
     step = pair.deviation
     low = high - step
@@ -154,6 +154,7 @@ def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
 
 def _loss(pair: MixturePair, y: float) -> float:
     """Return log P(y)/Q(y) at one point, in plain floats."""
+    # Exponents are relative to the largest of Q; P/Q - 1 from exact differences of weights where it is small.
     exponents = [(c * y - c * c / 2) / pair.deviation**2 for c in pair.centers]
     top = max(e for e, q in zip(exponents, pair.weights_q, strict=True) if q)
     q_sum = sum(q * math.exp(min(e - top, 700.0)) for e, q in zip(exponents, pair.weights_q, strict=True))
@@ -219,7 +220,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments of every profile, weighted."""
+        """The segments of every profile, their weights multiplied by the profile's."""
         return tuple(
             Segment(pair=segment.pair, high=segment.high, max_loss=segment.max_loss, weight=weight * segment.weight)
             for weight, profile in zip(self.weights, self.profiles, strict=True)
@@ -228,7 +229,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def unassigned(self) -> float:
-        """P mass that no profile assigns a loss; below 0 where the profiles have more than all mass together."""
+        """P mass to which no profile assigns a loss; below 0 if the profiles together have more than all."""
         # A part may have more than all of its mass, the average less. Only the average bounds a step, so only its mass
         # at 0 must not be negative; keeping it from being negative in each part cost up to a quarter of epsilon.
         inside = (
@@ -252,13 +253,13 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def infinity_mass(self) -> float:
-        """P mass where Q has none."""
+        """P mass where Q has none: the weighted sum."""
         return math.fsum(
             weight * profile.infinity_mass for weight, profile in zip(self.weights, self.profiles, strict=True)
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return the profile at any real epsilon: an upper bound, in [0, 1]."""
+        """Return the weighted sum of the profiles at any real epsilon, an upper bound in [0, 1]."""
         nothing_drawn = max(0.0, 1 - math.fsum(self.weights)) * max(0.0, -math.expm1(epsilon))
         parts = (weight * profile.delta(epsilon) for weight, profile in zip(self.weights, self.profiles, strict=True))
         return nothing_drawn + math.fsum(parts)

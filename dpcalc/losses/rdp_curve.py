@@ -21,7 +21,7 @@ from dpcalc.errors import InputError, UnsupportedError
 Renyi = Callable[[float], float]
 """rdp(a) of a mechanism: an upper bound on its Renyi divergence of order a > 1, in nats; `inf` where none is known."""
 
-LARGEST_ORDER = 256  # of a bound that sums over whole orders
+LARGEST_ORDER = 256  # of a bound that sums over whole orders: its time grows with the square
 MANY_ORDERS = (
     *(1 + float(z) for z in np.geomspace(1e-3, 0.97, 100)),
     *map(float, range(2, LARGEST_ORDER)),
@@ -29,9 +29,9 @@ MANY_ORDERS = (
 )
 """So close that chords between them cost less than 1e-3 of what a curve adds to epsilon."""
 UNKNOWN = 1e100
-"""Divergences from here on say nothing."""
-_BEYOND = 1e200
-_FACTOR = 3.0  # of the Poisson bound where the signs of odd moments are not known
+"""Divergences from here on count as unknown."""
+_BEYOND = 1e200  # log moment above the last order: finite, so that differences are not NaN
+_FACTOR = 3.0  # of the Poisson bound if the signs of odd moments are not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class RdpCurve:
 
     @cached_property
     def _hull(self) -> tuple[Array, Array]:
-        """(z, K) of the corners of the lower convex hull, shape (n,) each."""
+        """(z, K) of the corners of the lower convex hull, (0, 0) first, shape (n,) each."""
         corners = [(0.0, 0.0)]
         for order, value in self.points:
             new = (order - 1, (order - 1) * value)
@@ -82,13 +82,13 @@ class RdpCurve:
         return self._hull[0][1:]
 
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the divergence of an order above 1; `inf` beyond the last one."""
+        """Return an upper bound on the divergence of an order > 1, by the hull; inf above the last order."""
         if order > self.points[-1][0]:
             return math.inf
         return float(self.cumulants(np.array([order - 1]))[0][0]) / (order - 1)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K') on the hull, of the shape of `orders`; beyond the last order 1e200, too large to matter."""
+        """Return (K, K') on the hull, of the shape of `orders`; 1e200 and 1e250 above the last order."""
         places, heights = self._hull
         right = np.clip(np.searchsorted(places, orders), 1, len(places) - 1)
         left = right - 1
@@ -98,7 +98,7 @@ class RdpCurve:
         return np.where(is_unknown, _BEYOND, value), np.where(is_unknown, _BEYOND**1.25, slope)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Refuse: the loss distribution is unknown.
+        """Raise UnsupportedError: the loss distribution is unknown.
 
         Raises:
             UnsupportedError: always.
@@ -106,7 +106,7 @@ class RdpCurve:
         raise UnsupportedError(f"{self.name}: expected a loss distribution, got Renyi divergences at {order}; use rdp")
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Refuse: the loss distribution is unknown.
+        """Raise UnsupportedError: the loss distribution is unknown.
 
         Args:
             real: real part of the orders.
@@ -121,13 +121,13 @@ class RdpCurve:
 
 
 def _is_below(left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]) -> bool:
-    """Return True if a point (z, K) is below the chord of its neighbours."""
+    """Return True if the point (z, K) `middle` is strictly below the chord from `left` to `right`."""
     rise = (right[1] - left[1]) / (right[0] - left[0])
     return middle[1] < left[1] + rise * (middle[0] - left[0])
 
 
-def known(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """Return (order, divergence) at those of the given orders at which the divergence is finite.
+def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, float], ...]:
+    """Return (order, divergence) at those of the orders at which the divergence is finite.
 
     Args:
         rdp: from an order to an upper bound on the divergence, `inf` where none is known.
@@ -138,7 +138,7 @@ def known(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, float], ...
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
-    """Return an upper bound on the divergence for batches of a fixed size, replace-one.
+    """Return an upper bound on the divergence of an order >= 2 for batches of a fixed size, replace-one.
 
     Args:
         rdp: of the mechanism on the batch, replace-one; rdp(inf) is its pure epsilon, `inf` if there is none.
@@ -163,7 +163,7 @@ def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
-    """Return a lower bound on the divergence for batches of a fixed size, replace-one.
+    """Return a lower bound on the divergence of an order >= 2 for batches of a fixed size, replace-one.
 
     It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
 
@@ -182,7 +182,7 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
-    """Return an upper bound on the divergence for Poisson draws, add-remove.
+    """Return an upper bound on the divergence of an order >= 2 for Poisson draws, add-remove.
 
     Args:
         rdp: of the mechanism on the batch, add-remove.
@@ -210,10 +210,10 @@ def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTO
 
 
 def _log_comb(n: int, k: int) -> float:
-    """Return the log of a binomial coefficient."""
+    """Return the log of the binomial coefficient C(n, k)."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _log_expm1(x: float) -> float:
-    """Return log(e^x - 1); -inf for 0."""
+    """Return log(e^x - 1); -inf for x <= 0."""
     return x + math.log(-math.expm1(-x)) if x > 0 else -math.inf

@@ -26,9 +26,9 @@ from dpcalc.losses.rdp_curve import (
     LARGEST_ORDER,
     RdpCurve,
     Renyi,
+    finite_points,
     fixed_size_lower,
     fixed_size_upper,
-    known,
     poisson_upper,
 )
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_rdp
@@ -415,7 +415,7 @@ def general_rdp_row(plan: Plan) -> Row | None:
     if not upper:
         return None
     best = upper[-1]
-    points = known(lambda order: best.step(int(order)), range(2, LARGEST_ORDER + 1))
+    points = finite_points(lambda order: best.step(int(order)), range(2, LARGEST_ORDER + 1))
     if not points:
         return None
     curve = RdpCurve(name=f"{best.name} of {plan.phases!r}, {plan.adjacency}", points=points)

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcalc.losses.discretize import _merged
+from dpcalc.losses.discretize import _merge_atoms
 
 EPSILON = 1e-14
 
@@ -29,11 +29,11 @@ def test_a_loss_without_mass_changes_nothing(seed):
     mass, loss, tilt = random_cell(np.random.default_rng([2, seed]))
     loss += 800 - loss.min()
     found = check(np.append(mass, 0.0), np.append(loss, 0.0), tilt)
-    assert found == _merged(mass, loss, tilt)
+    assert found == _merge_atoms(mass, loss, tilt)
 
 
 def check(mass, loss, tilt):
-    merged_mass, merged = _merged(mass, loss, tilt)
+    merged_mass, merged = _merge_atoms(mass, loss, tilt)
     with mpmath.workdps(60):
         atoms = [(mpmath.mpf(float(m)), mpmath.mpf(float(x))) for m, x in zip(mass, loss, strict=True)]
         t = mpmath.mpf(tilt)

@@ -13,7 +13,7 @@ from dpcalc.amplification.any_mechanism import step_pair
 from dpcalc.amplification.counts import CountPair
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.losses.moments import loss_moments
-from dpcalc.losses.rdp_curve import RdpCurve, fixed_size_lower, fixed_size_upper, known, poisson_upper
+from dpcalc.losses.rdp_curve import RdpCurve, finite_points, fixed_size_lower, fixed_size_upper, poisson_upper
 from dpcalc.mechanisms.additive import laplace_pair, laplace_rdp
 from dpcalc.mechanisms.black_box import pure_dp_rdp
 
@@ -118,7 +118,7 @@ def test_amplification_is_of_second_order_in_the_rate():
 
 def test_a_curve_is_composed_and_converted_like_any_loss():
     rho = 0.01
-    curve = RdpCurve(name="zcdp", points=known(lambda a: rho * a, range(2, 257)))
+    curve = RdpCurve(name="zcdp", points=finite_points(lambda a: rho * a, range(2, 257)))
     best = best_epsilon({curve: 10}, delta=1e-6)
     exact = min(10 * rho * a + math.log1p(-1 / a) - math.log(1e-6 * a) / (a - 1) for a in np.linspace(1.5, 60, 5000))
     assert exact <= best.value <= exact * 1.001
@@ -127,7 +127,7 @@ def test_a_curve_is_composed_and_converted_like_any_loss():
 
 
 def test_a_truncated_curve_knows_its_end():
-    curve = RdpCurve(name="truncated", points=known(lambda a: 0.1 * a if a < 5 else math.inf, range(2, 257)))
+    curve = RdpCurve(name="truncated", points=finite_points(lambda a: 0.1 * a if a < 5 else math.inf, range(2, 257)))
     assert curve.size == 3
     value, _ = curve.cumulants(np.array([3.0, 3.1]))
     assert value[0] == pytest.approx(1.2)
@@ -177,5 +177,5 @@ def test_curves_are_above_the_divergences_they_are_made_from(weights, orders, or
     def exact(a):
         return max(0.0, math.log((p**a * q ** (1 - a)).sum()) / (a - 1))
 
-    curve = RdpCurve(name="points", points=known(exact, sorted(orders)))
+    curve = RdpCurve(name="points", points=finite_points(exact, sorted(orders)))
     assert curve.rdp(order) >= exact(order) * (1 - 1e-9) - 1e-12

@@ -17,7 +17,7 @@ from dpcalc.amplification.counts import Average, CountPair
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms, both, chained, of_cells, of_profile
+from dpcalc.losses.atoms import Atoms, chained, composed, of_cells, of_profile
 from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.profile import GluedProfile
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair, laplace_rdp
@@ -286,7 +286,7 @@ def test_a_chain_of_pairs():
 @pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.1, 1.9), (3.0, 1.0)])
 def test_the_1_norm_splits_the_loss(first, second):
     """Two coordinates of Laplace noise cost no more than one that differs by as much."""
-    pair = both(laplace_pair(first), laplace_pair(second))
+    pair = composed(laplace_pair(first), laplace_pair(second))
     for epsilon in np.linspace(-1, first + second, 60):
         assert pair.delta(epsilon) <= laplace_pair(first + second).delta(epsilon) * (1 + 1e-6) + 1e-5 * first * second
 
@@ -296,11 +296,13 @@ def test_many_answers_are_one_after_the_other(categories):
     response = RandomizedResponse(truth_probability=0.6, categories=categories)
     for epsilon in EPSILONS:
         found = response.pair(3).delta(epsilon)
-        assert found == pytest.approx(both(response.pair(), both(response.pair(), response.pair())).delta(epsilon))
+        assert found == pytest.approx(
+            composed(response.pair(), composed(response.pair(), response.pair())).delta(epsilon)
+        )
 
 
 def test_two_releases_in_one():
-    pair = both(RandomizedResponse(truth_probability=0.7).pair(), ApproximateDp(epsilon=1.0, delta=0.01).pair())
+    pair = composed(RandomizedResponse(truth_probability=0.7).pair(), ApproximateDp(epsilon=1.0, delta=0.01).pair())
     p, q = ([a * b for a in one for b in other] for one, other in PRODUCT)
     for epsilon in EPSILONS:
         exact = sum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
@@ -341,7 +343,7 @@ def test_round_off_is_no_loss_that_tells_all(name, mechanism):
     bound = bounds_of_draws()[name]
     pair = step_pair(bound, lambda changes: mechanism.pair(changes) if changes else NOTHING)
     largest = 4 / mechanism.noise_multiplier  # of as many changes; no draw tells more
-    for one in (pair, pair.swapped, pair.swapped.swapped, both(pair, pair).swapped, chained(pair, 2).swapped):
+    for one in (pair, pair.swapped, pair.swapped.swapped, composed(pair, pair).swapped, chained(pair, 2).swapped):
         assert one.infinity_mass == 0
         assert one.delta(2 * largest + 1e-9) == 0
     for delta in (1e-12, 1e-18, 1e-30):
@@ -352,7 +354,7 @@ def test_round_off_is_no_loss_that_tells_all(name, mechanism):
 def test_what_tells_all_does_so_both_ways():
     pair = ApproximateDp(epsilon=0.5, delta=1e-4).pair()
     assert pair.swapped.infinity_mass == pair.infinity_mass == 1e-4
-    assert both(pair, pair).swapped.infinity_mass == pytest.approx(2e-4 - 1e-8, rel=1e-12)
+    assert composed(pair, pair).swapped.infinity_mass == pytest.approx(2e-4 - 1e-8, rel=1e-12)
     for links in (1, 2, 3):
         delta = 1e-4 * math.expm1(0.5 * links) / math.expm1(0.5)  # of a group
         ahead = chained(pair, links)
