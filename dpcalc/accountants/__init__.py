@@ -29,7 +29,7 @@ __all__ = ["ACCOUNTANTS", "Accountant", "AccountantResult", "worst_direction"]
 
 
 def worst_direction(alternatives: WorstOf, accountant: Accountant, *, delta: float) -> tuple[AccountantResult, str]:
-    """Return the largest upper bound on epsilon over all protected units and both directions, by one accountant.
+    """Return (result with the largest epsilon, its name) over protected units and directions, by one accountant.
 
     Args:
         alternatives: releases by name.
@@ -52,14 +52,15 @@ def worst_direction(alternatives: WorstOf, accountant: Accountant, *, delta: flo
 
 
 def _ceilings(accountant: Accountant, delta: float) -> tuple[Ceiling, Ceiling | None]:
-    """Return (a cheap upper bound on a release's epsilon, a sharper and dearer one or None) to rule out candidates."""
+    """Return (cheap upper bound on a release's epsilon, sharper one or None); (infinity, None) unless pld or auto."""
     if accountant not in {pld, auto}:
         return lambda _: math.inf, None
 
-    def cheap(counts: StepCounts) -> float:
+    def cheap_ceiling(counts: StepCounts) -> float:
+        """Return the closed form where one applies, else `trimmed_epsilon`; 0 for no steps."""
         if not counts:
             return 0.0
         exact = closed_form_epsilon(counts, delta=delta, sign=1)
         return trimmed_epsilon(counts, delta=delta).value if exact is None else exact
 
-    return cheap, partial(rough_epsilon_upper, delta=delta)
+    return cheap_ceiling, partial(rough_epsilon_upper, delta=delta)

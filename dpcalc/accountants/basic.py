@@ -18,7 +18,7 @@ from dpcalc.losses.profile import PrivacyProfile
 
 
 def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the sum of the steps' epsilons, delta spread evenly over the steps.
+    """Return the sum of the steps' epsilons at delta / (number of steps) each.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -39,7 +39,7 @@ def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def step_epsilon(curve: Curve, delta: float) -> float:
-    """Return the epsilon >= 0 with which one step is (epsilon, delta)-DP in both directions.
+    """Return the larger of a step's epsilons in both directions; raise UnsupportedError without a privacy profile.
 
     Args:
         curve: loss of one step.
@@ -58,7 +58,8 @@ def step_epsilon(curve: Curve, delta: float) -> float:
 
 # Advanced (strong) composition with exact per-step profiles (docs/theory.md, Theorem 3.2).
 
-_FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]  # of delta, from 0.84 down to 1e-9
+# Fractions of delta that are tried, from 0.84 down to 1e-9. Any is valid, so that the scan costs tightness only.
+_FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
@@ -79,7 +80,8 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """
     steps = sum(counts.values())
 
-    def composed(fraction: float) -> float:
+    def epsilon_with(fraction: float) -> float:
+        """Return the theorem's epsilon if this fraction of delta is its delta' and the rest is the steps'."""
         share = delta * (1 - fraction) / steps
         squares, drift = 0.0, 0.0
         for curve, count in counts.items():
@@ -88,16 +90,16 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
             drift += count * epsilon * math.expm1(epsilon) if epsilon < 700 else math.inf
         return math.sqrt(2 * math.log(1 / (delta * fraction)) * squares) + drift
 
-    best = best_fraction(composed)
-    return AccountantResult(epsilon=composed(best), note=f"delta' = {best * delta:.3g}")
+    best = best_fraction(epsilon_with)
+    return AccountantResult(epsilon=epsilon_with(best), note=f"delta' = {best * delta:.3g}")
 
 
-def best_fraction(composed: Callable[[float], float]) -> float:
-    """Return the fraction of delta in (0, 1) with the smallest `composed` value, by a scan; any fraction is valid."""
-    coarse = min(_FRACTIONS[::8], key=composed)
-    fine = min((f for f in _FRACTIONS if coarse / 5 < f < 5 * coarse), key=composed)
+def best_fraction(epsilon_with: Callable[[float], float]) -> float:
+    """Return the fraction of delta in (0, 1) with about the smallest `epsilon_with`, by a scan of about 50."""
+    coarse = min(_FRACTIONS[::8], key=epsilon_with)
+    fine = min((f for f in _FRACTIONS if coarse / 5 < f < 5 * coarse), key=epsilon_with)
     low, high = fine / 2**0.25, min(fine * 2**0.25, 0.999)
-    return min((low + (high - low) * k / 16 for k in range(17)), key=composed)
+    return min((low + (high - low) * k / 16 for k in range(17)), key=epsilon_with)
 
 
 # Optimal composition: the smallest epsilon that the guarantees (epsilon_0, delta_0) of the steps can prove.
@@ -116,7 +118,7 @@ def best_fraction(composed: Callable[[float], float]) -> float:
 
 
 _DEPTH = 40.0  # -log of the mass that sums leave out, relative to delta or 1: e^-40 is below float64's round-off
-_ROUNDOFF = 2.0**-53
+_ROUNDOFF = 2.0**-53  # of one float operation, relative
 _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the square root of the steps
 
 
@@ -141,7 +143,8 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """
     steps = sum(counts.values())
 
-    def composed(fraction: float) -> float:
+    def epsilon_with(fraction: float) -> float:
+        """Return the composition's epsilon with this fraction of log(1 - delta) and the rest for the steps."""
         share = -math.expm1((1 - fraction) * math.log1p(-delta) / steps)
         delta_composition = -math.expm1(fraction * math.log1p(-delta))
         one_step = [(step_epsilon(curve, share), count) for curve, count in counts.items()]
@@ -151,9 +154,9 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
             else different_steps(one_step, delta=delta_composition)
         )
 
-    best = min(best_fraction(composed), 0.0, key=composed)
+    best = min(best_fraction(epsilon_with), 0.0, key=epsilon_with)
     theorem = "exact" if len(counts) == 1 else "steps differ: closed form"
-    return AccountantResult(epsilon=composed(best), note=f"{theorem}, {best:.2g} of delta for the composition")
+    return AccountantResult(epsilon=epsilon_with(best), note=f"{theorem}, {best:.2g} of delta for the composition")
 
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
@@ -185,7 +188,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         raise ConvergenceError(f"optimal: expected at most {_MAX_STEPS:.0e} equal steps, got {count}; try --method pld")
     if epsilon in {0.0, math.inf} or delta == 0:
         return count * epsilon
-    first, log_p = _false_answers(epsilon, count, math.log(delta))
+    first, log_p = _log_false_answer_masses(epsilon, count, math.log(delta))
     places = np.arange(first + 1, first + 1 + log_p.size)  # i
     turn = 2 * epsilon * (places - 1 - first)  # keeps the sum for B in range
     below = np.logaddexp.accumulate(log_p)
@@ -202,7 +205,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
 
 
 def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
-    """Return an epsilon of a composition of (epsilon_l, 0)-DP steps up to delta: the smallest of three closed forms.
+    """Return an upper bound on epsilon of (epsilon_l, 0)-DP steps at delta: the smallest of three closed forms.
 
     Args:
         one_step: (epsilon_l, how often), epsilon_l >= 0.
@@ -223,13 +226,14 @@ def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float
     return min(plain, drift + math.sqrt(2 * squares * log_room))
 
 
-def _false_answers(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
-    """Return (first l, log P(l) from there on) for all l but those that together have less than e^-40 of delta or of 1.
+def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
+    """Return (first l, array of log P(l) from there on), without tails below e^-40 of delta (low) or of 1 (high).
 
     From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
     Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
     e^(-t^2 / (2m + 2t/3)).
     """
+    # The mass left out on the side of few false answers (large losses) is small against delta, on the other against 1.
     mean = count / (1 + math.exp(min(epsilon, 700.0)))
     first = max(0, math.floor(mean - math.sqrt(2 * mean * (_DEPTH - log_delta))))
     last = min(count, math.ceil(mean + _DEPTH / 3 + math.sqrt((_DEPTH / 3) ** 2 + 2 * _DEPTH * mean)))

@@ -22,8 +22,8 @@ from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.work import ELEMENT, spend
 
-_RECUT = 3  # times a step is cut finer
-_MUCH = 10.0  # times the budget that rounding down may cost
+_MAX_RECUTS = 3  # times a step is cut finer, each with a 16th of the budget
+_MAX_LOSS_OF_MASS = 10.0  # times the budget that rounding down may cost before the step is cut finer
 ComposedLoss = tuple[LossPmf, float]  # a tilted loss, and its slack
 Step = tuple[Curve, LogMoments, int]  # its log moments, and how often it occurs
 
@@ -67,19 +67,19 @@ class CompositionSettings:
 
 
 def as_float64(loss: Loss) -> Loss:
-    """Return a loss unchanged: its numbers are float64."""
+    """Return the loss unchanged: its numbers are float64."""
     return loss
 
 
 def as_longdouble(loss: Loss) -> Loss:
-    """Return a loss with its numbers in extended precision; float64 on machines without it."""
+    """Return the loss with its numbers in extended precision; float64 on machines without it."""
     return loss.to_longdouble()
 
 
 def composed_loss(
     counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return the tilted loss of the whole run on one grid, once for each rounding direction.
+    """Return [(tilted loss of the run on one grid, log slack)], one for each rounding direction.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -96,11 +96,13 @@ def composed_loss(
         UnsupportedError: only Renyi divergences are known of a step.
     """
     parts = zip(counts.items(), moments.parts, strict=True)
-    return _composed([(curve, log_moments, count) for (curve, count), (log_moments, _) in parts], settings, sides)
+    return _compose_steps([(curve, log_moments, count) for (curve, count), (log_moments, _) in parts], settings, sides)
 
 
-def _composed(steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]) -> list[ComposedLoss]:
-    """Return (tilted loss, log slack) of some steps composed, for each rounding direction; raises for an empty list."""
+def _compose_steps(
+    steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
+) -> list[ComposedLoss]:
+    """Return [(tilted loss, log slack)] of the steps composed, by rounding direction; raise for no steps."""
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
     share = 2 if len(steps) == 1 else 4  # the rest is for the sum of the steps
@@ -120,7 +122,7 @@ def _composed(steps: list[Step], settings: CompositionSettings, sides: tuple[Bou
 def _first_discretizations(
     step: Step, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return (one step on its first grid, its log slack) for each rounding direction; refuses Renyi curves."""
+    """Return [(step on its first grid, log slack)] by rounding direction; raise UnsupportedError for an RdpCurve."""
     curve, moments, copies = step
     tilt = settings.tilt
     if isinstance(curve, RdpCurve):
@@ -138,10 +140,10 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (one step on a grid, its log slack), cut finer while rounding down loses much more than the budget."""
+    """Return (step on a grid, log slack), cut finer up to 3 times while rounding down loses too much mass."""
     first = side.discretize(cut)
-    for _ in range(_RECUT):
-        if aim.copies * (aim.log_norm - first.log_norm) < _MUCH * aim.budget:
+    for _ in range(_MAX_RECUTS):
+        if aim.copies * (aim.log_norm - first.log_norm) < _MAX_LOSS_OF_MASS * aim.budget:
             break
         aim = replace(aim, budget=aim.budget / 16)
         try:
@@ -155,7 +157,7 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
 def _revealed_steps(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return (composed loss, log slack) of steps under one revealed draw, loss 0 without it, for each direction.
+    """Return [(composed loss of steps under one public draw, log slack)]; loss 0 where it misses.
 
     The errors of the steps count with the tilted probability that the draw takes the unit.
     """
@@ -167,7 +169,7 @@ def _revealed_steps(
     drawn = min(1.0, max(curve.rate * exp(min(inside - log_norm, 700.0)), 1e-300))
     parts = zip(curve.counts, moments.parts, strict=True)
     steps = [(step, log_moments, count) for (step, count), (log_moments, _) in parts]
-    composed = _composed(steps, replace(settings, budget=settings.budget / drawn), sides)
+    composed = _compose_steps(steps, replace(settings, budget=settings.budget / drawn), sides)
     return [
         (with_public_draw(pmf, curve.rate, log_norm, side.sign).normalized(), slack * drawn)
         for side, (pmf, slack) in zip(sides, composed, strict=True)
@@ -184,8 +186,8 @@ def _log_slack(cut: Cells, tilt: float, side: BoundSide) -> float:
 # Reading epsilon and delta from a composed loss, with all errors on one side (docs/theory.md, Theorem 9.4).
 
 
-_BEFORE = 30  # doublings of the spacing, from the lowest loss down
-LARGE = 300.0  # exponent beyond which even the least error, times e^LARGE, is far above 1
+_EXTRA_POINTS = 30  # losses without mass below the lowest one, at doubling distances, where epsilon may lie too
+LARGE = 300.0  # exponent above which even the smallest error, times e^LARGE, is far above 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +208,7 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the epsilon >= 0 at which delta(epsilon), with all errors on one side, falls to `delta`.
+    """Return the bound on the epsilon >= 0 where delta(epsilon), all errors on one side, falls to `delta`.
 
     Between two grid points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
 
@@ -225,9 +227,10 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
         spend(ELEMENT * (losses.size - k))
         return float((plain[k + 1 :] * -np.expm1(losses[k] - losses[k + 1 :])).sum()) + float(error[k])
 
+    # delta falls with the loss: a search from a rough index, by doubling steps, then by halving, evaluates few sums.
     if delta_at(losses.size - 1) > delta:
         return _bound_without_detail(math.inf if side is UPPER else 0.0)
-    above = below = _rough_crossing_index(losses, plain, error, delta, _BEFORE + int(np.argmax(pmf.mass)))
+    above = below = _rough_crossing_index(losses, plain, error, delta, _EXTRA_POINTS + int(np.argmax(pmf.mass)))
     step = 1
     while below < losses.size - 1 and delta_at(below) > delta:
         above, below, step = below, min(losses.size - 1, below + step), 2 * step
@@ -258,12 +261,13 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
 
 
 def _bound_without_detail(epsilon: float) -> EpsilonBound:
-    """Return a bound that no crossing stands behind: 0, infinity or the end of the grid."""
+    """Return an EpsilonBound that was not read between grid points: infinite steepness, excess 1."""
     return EpsilonBound(epsilon=epsilon, steepness=math.inf, roundoff=0.0, excess=1.0)
 
 
 def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: float, start: int) -> int:
-    """Return about the last index with delta(its loss) > delta, by running sums; `start` where there is none."""
+    """Return about the last index where delta(loss) > delta, by running sums; `start` if there is none."""
+    # The discounted sums are taken in blocks of e^LARGE, relative to the block's first loss: no exponent overflows.
     above = np.cumsum(plain[::-1])[::-1] - plain
     discounted = np.zeros(losses.size)  # at each loss the sum of what lies above it, times e^(loss - its own)
     end, mass_above = losses.size, 0.0
@@ -279,7 +283,7 @@ def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: floa
 
 
 def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) -> float:
-    """Return the hockey-stick divergence of a composed loss at an epsilon, with all errors on one side.
+    """Return a bound on the hockey-stick divergence at an epsilon; LOWER may be negative, UPPER above 1.
 
     Args:
         composed: (tilted loss, log slack).
@@ -295,7 +299,7 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 
 
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
-    """Return (losses, their P masses, error of the divergence at each loss) of a tilted loss, without its tilt.
+    """Return (losses, P masses, error of delta at each loss) of a tilted loss, 30 massless losses prepended.
 
     Args:
         pmf: the tilted loss.
@@ -306,16 +310,16 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
         Three arrays of one shape; they begin with some losses without mass, below the first one of the grid.
     """
     spend(12 * ELEMENT * pmf.mass.size)
-    before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_BEFORE - 1, -1, -1)
+    before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_EXTRA_POINTS - 1, -1, -1)
     losses = np.concatenate([before, pmf.losses])
     scale = np.exp(np.minimum(pmf.log_norm + side.sign * slack - pmf.tilt * losses, LARGE))
-    return losses, np.pad(pmf.mass, (_BEFORE, 0)) * scale, side.sign * divergence_error(pmf) * scale
+    return losses, np.pad(pmf.mass, (_EXTRA_POINTS, 0)) * scale, side.sign * divergence_error(pmf) * scale
 
 
 def divergence_error(pmf: LossPmf) -> float:
     """Return a bound on the lost and rounded part of sum_l mass(l) e^{-t(l - epsilon)} (1 - e^{epsilon - l})_+.
 
-    The weights are at most w(t) (conversion.log_peak); the square of their 2-norm is at most
+    The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most
     1 / (2t (2t + 1) (t + 1) spacing) + 2 w(t)^2.
     """
     t = pmf.tilt

@@ -25,17 +25,17 @@ from dpcalc.numerics.special import mills_ratio, normal_cdf, normal_log_cdf
 
 _UNIT = 2.0**-53  # unit round-off
 _CERTAIN = 30.0  # deviations beyond which a normal variable has a mass below e^-450
-_LEAST = 1e-300
-_NOTHING = -720.0  # log of a probability that is called less than 1e-300, with room for round-off
+_MIN_DELTA = 1e-300  # smallest delta that is printed; a smaller one is called this (upper) or 0 (lower)
+_LOG_VANISHING = -720.0  # log of a probability below _MIN_DELTA by far more than its round-off
 _LOG_ROOT = math.log(math.sqrt(2 * math.pi))
-_WORST = 1e-6  # largest round-off as a share of delta; above it the composition on a grid takes over
+_MAX_ROUNDOFF = 1e-6  # round-off as a share of delta above which the composition on a grid takes over
 _PER_LOSS = 4e-15  # share of delta by which a profile of finitely many losses may be read too high, for each of them
-_UNDERFLOWN = 1e-307  # a smaller number has lost digits
-_SHORT = 1e-11  # relative distance that keeps a lower end below the width of the bracket it was read from
+_UNDERFLOWN = 1e-307  # a smaller float has lost digits
+_LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper end was read
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return an upper or lower bound on epsilon by the first closed form that applies; None where none does.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) by the first closed form that applies, or None.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -50,7 +50,7 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int)
 
 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return an upper or lower bound on epsilon if every step is a Gaussian without sampling, else None.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) if all steps are unsampled Gaussians, else None.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -60,16 +60,16 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
     Returns:
         epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
     """
-    mu = _gaussian_distance(counts)
+    mu = _composed_gaussian_mu(counts)
     bracket = None if mu is None else _epsilon_bracket(mu, delta, sign)
     if mu is None or bracket is None:
         return None
     epsilon = bracket[sign > 0]
-    return epsilon if not epsilon or gaussian_log_delta(mu, epsilon)[1] < _WORST else None
+    return epsilon if not epsilon or gaussian_log_delta(mu, epsilon)[1] < _MAX_ROUNDOFF else None
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (left, right) end of a bracket of the epsilon >= 0 at which N(0, 1) against N(mu, 1) has this delta.
+    """Return (left, right) around the epsilon >= 0 of N(0, 1) against N(mu, 1); (0, 0) if it is 0, or None.
 
     With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at epsilon
     0 is no larger; None where floats do not hold the profile.
@@ -78,7 +78,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
     def excess(epsilon: float) -> float:
         log_value, error = gaussian_log_delta(mu, epsilon)
-        return log_value + math.log1p(sign * min(error, _WORST)) - log_delta
+        return log_value + math.log1p(sign * min(error, _MAX_ROUNDOFF)) - log_delta
 
     far = mu * mu / 2 + mu * math.sqrt(-2 * log_delta) * (1 + 1e-9)  # there delta is at most half of e^(-a^2 / 2)
     if not 0 < far < math.inf or excess(far) > 0:
@@ -87,7 +87,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
 
 def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return an upper or lower bound on delta if every step is a Gaussian without sampling, else None.
+    """Return a bound on delta (sign 1: upper, -1: lower) if all steps are unsampled Gaussians, else None.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -97,22 +97,22 @@ def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) ->
     Returns:
         delta in [0, 1]; None for other steps, or where round-off matters.
     """
-    mu = _gaussian_distance(counts)
+    mu = _composed_gaussian_mu(counts)
     if not mu:
         return None
-    if normal_log_cdf(mu / 2 - epsilon / mu) < _NOTHING:  # delta is less than this probability
-        return _LEAST if sign > 0 else 0.0
+    if normal_log_cdf(mu / 2 - epsilon / mu) < _LOG_VANISHING:  # delta is less than this probability
+        return _MIN_DELTA if sign > 0 else 0.0
     log_delta, error = gaussian_log_delta(mu, epsilon)
-    if error > _WORST:
+    if error > _MAX_ROUNDOFF:
         return None
     return min(1.0, max(0.0, math.exp(log_delta) * (1 + sign * error) + sign * _UNDERFLOWN))
 
 
-def _gaussian_distance(counts: Mapping[Curve, int]) -> float | None:
-    """Return mu of the one Gaussian step that all steps compose to; None unless all are Gaussians without sampling."""
+def _composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
+    """Return the mu of the one Gaussian step that all compose to; None unless all are unsampled Gaussians."""
     squares = []
     for curve, count in counts.items():
-        distance = _distance(curve)
+        distance = _gaussian_step_mu(curve)
         if distance is None:
             return None
         squares.append(count * distance**2)
@@ -120,7 +120,7 @@ def _gaussian_distance(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return an upper or lower bound on epsilon of a single step from its profile; None for several steps.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) of a single step from its profile, else None.
 
     Args:
         counts: one direction.
@@ -137,15 +137,15 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
         return None
     match curve:
         case Atoms():
-            return _one_step_of_atoms(curve, delta, sign)
+            return _one_step_epsilon_of_atoms(curve, delta, sign)
         case GluedProfile():
-            return _one_step_of_mixtures(curve, delta, sign)
+            return _one_step_epsilon_of_mixtures(curve, delta, sign)
         case _:
             return None
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return an upper or lower bound on delta of one step under Gaussian noise, without a grid; None for several steps.
+    """Return a bound on delta (sign 1: upper, -1: lower) of a single Gaussian step without a grid, else None.
 
     Args:
         counts: one direction.
@@ -166,35 +166,35 @@ def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) ->
             terms = set_terms(curve, epsilon)
         case _:
             return None
-    value, error = math.fsum(terms), 2 * _error_of(terms, epsilon)
-    if terms and error > _WORST * value:
+    value, error = math.fsum(terms), 2 * _roundoff_of_sum(terms, epsilon)
+    if terms and error > _MAX_ROUNDOFF * value:
         return None
     return min(1.0, max(0.0, value + sign * error))
 
 
-def _error_of(terms: list[float], epsilon: float) -> float:
-    """Return a bound on the round-off of a sum of probabilities."""
+def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
+    """Return a bound on the round-off of a sum of probabilities e^x, with |x| ulps each."""
     error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
     return error + _UNDERFLOWN * len(terms)
 
 
-def _one_step_of_atoms(curve: Atoms, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one step with finitely many losses; None for a lower bound if it is infinite."""
+def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, sign: int) -> float | None:
+    """Return a bound on epsilon of one step with finitely many losses; None if a lower one is infinite."""
     if sign > 0:
         return curve.epsilon(delta)
     epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
-    return epsilon * (1 - _SHORT) if epsilon < math.inf else None
+    return epsilon * (1 - _LOWER_MARGIN) if epsilon < math.inf else None
 
 
-def _one_step_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one step (K) under Gaussian noise; None where round-off matters."""
+def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float | None:
+    """Return a bound on epsilon of one step (K); None if round-off exceeds 1e-6 of delta."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
-    error = _error_of(terms, epsilon)
-    if error > _WORST * delta:
+    error = _roundoff_of_sum(terms, epsilon)
+    if error > _MAX_ROUNDOFF * delta:
         return None
     epsilon = curve.epsilon(delta - sign * 2 * error)
-    return epsilon if sign > 0 else epsilon * (1 - _SHORT)
+    return epsilon if sign > 0 else epsilon * (1 - _LOWER_MARGIN)
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:  # noqa: ARG001  both ends
@@ -210,13 +210,13 @@ def zero_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> flo
         if not isinstance(curve, GluedProfile | Atoms):
             return None
         total += count * curve.delta(0.0)
-    return 0.0 if total <= delta * (1 - _WORST) else None
+    return 0.0 if total <= delta * (1 - _MAX_ROUNDOFF) else None
 
 
-def _distance(curve: Curve) -> float | None:
-    """Return the distance of the centers in noise deviations if each side of the step is one Gaussian; else None."""
+def _gaussian_step_mu(curve: Curve) -> float | None:
+    """Return the distance of the centers in deviations if each side of the step is one Gaussian, else None."""
     if isinstance(curve, GluedProfile):
-        ahead, back = _distance(curve.own), _distance(curve.other)
+        ahead, back = _gaussian_step_mu(curve.own), _gaussian_step_mu(curve.other)
         return ahead if ahead == back else None
     if not isinstance(curve, MixturePair) or max(curve.weights_p) != 1 or max(curve.weights_q) != 1:
         return None
@@ -225,7 +225,7 @@ def _distance(curve: Curve) -> float | None:
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
-    """Return (log delta of one Gaussian step at an epsilon, bound on the relative rounding error of delta).
+    """Return (log delta of one Gaussian step at an epsilon, bound on delta's relative rounding error).
 
     With a = mu/2 - epsilon/mu the normal density phi has e^epsilon phi(a - mu) = phi(a), so that
     delta = phi(a) (R(-a) - R(mu - a)) with Mills' ratio R: no term underflows, however small delta is. A rounded a is
@@ -240,7 +240,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
         return normal_log_cdf(a), 8 * _UNIT
     near, far = mills_ratio(-a), mills_ratio(mu - a)
     error = 16 * _UNIT * (far * (mu * mu / 2 + epsilon + 1) + mu + near * (1 + a * a))
-    difference = max(near - far, _LEAST)
+    difference = max(near - far, _MIN_DELTA)
     return -a * a / 2 - _LOG_ROOT + math.log(difference), error / difference
 
 
@@ -248,7 +248,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
-    """Return mu of the Gaussian that many subsampled Gaussian steps approach, mu^2 summed over the phases.
+    """Return mu of the Gaussian that many subsampled Gaussian steps approach, mu^2 summed over phases; or inf.
 
     Args:
         steps: (rate, noise multiplier, how often) of Poisson-sampled Gaussian steps of sensitivity 1.
@@ -278,7 +278,7 @@ def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
 
 
 def epsilon_of_mu(mu: float, *, delta: float) -> float:
-    """Compute epsilon of one Gaussian release of sensitivity `mu` and noise 1, without a certificate.
+    """Return epsilon of one Gaussian release of sensitivity mu and noise 1, uncertified; inf if mu^2 overflows.
 
     Args:
         mu: > 0.
@@ -300,7 +300,7 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, *, delta: float) -> float:
-    """Return the sensitivity mu of the Gaussian release of noise 1 that has this delta at this epsilon.
+    """Return the sensitivity mu of the Gaussian release of noise 1 that has this delta at this epsilon, rounded up.
 
     Args:
         epsilon: >= 0.
@@ -331,7 +331,7 @@ def gaussian_mu(epsilon: float, *, delta: float) -> float:
 
 
 def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the true positive rates of the best test of N(mu, 1) against N(0, 1).
+    """Return the true positive rates of the best test of N(mu, 1) against N(0, 1), at false positive rates.
 
     Args:
         mu: >= 0; `inf` gives rates of 1.

@@ -21,13 +21,14 @@ from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import Curve, RevealedSubsample, segment_ends, total_infinity_mass
 from dpcalc.losses.rdp_curve import RdpCurve
 
-_NEGLECTED = 1e-11  # share of delta that losses too rare to matter may have
-_ALIASING = 25.0  # e^-25 = 1e-11 of delta
-_CONVERGED = 1e-11  # size of the last terms against the sum
-_MAX_TERMS = 512
-_FEW = 64  # values of a loss
-_RARE, _REVIVALS = 0.02, 8  # excess kurtosis that means few large losses; how much further to look then
-_MULTIPLES = 4  # of the frequency of a typical large loss, where the transform may come back
+_NEGLECTED = 1e-11  # share of delta that truncated tails may have: the estimate is good to 1e-9
+_ALIASING = 25.0  # e^-25 = 1e-11 of delta is the error of the trapezoid sum
+_CONVERGED = 1e-11  # size of the last terms against the sum at which it is cut
+_MAX_TERMS = 512  # of the sum; slower integrals are left to pld
+_MIN_VALUES = 64  # number of values of a loss below which its transform need not fall off
+# Excess kurtosis above which few large losses make the sum, and the factor on the frequencies searched then.
+_RARE_KURTOSIS, _REVIVALS = 0.02, 8
+_MULTIPLES = 4  # of the frequency 2 pi / (typical large loss), at which the transform may revive
 _MAX_WORK = 4_000_000  # terms times quadrature nodes
 
 
@@ -46,7 +47,7 @@ class Contour:
     step: float
 
     def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta(epsilon), its derivative), both estimates without a certificate.
+        """Return (delta(epsilon), its derivative), uncertified; raise ConvergenceError if the sum is cut too early.
 
         Raises:
             ConvergenceError: if the last terms of the sum are not small against it.
@@ -78,7 +79,7 @@ class InversionResult:
     truncated_mass: float = 0.0
 
     def epsilon_change(self, counts: StepCounts) -> float:
-        """Return the first-order change of epsilon if the steps are exchanged for slightly different ones.
+        """Return the first-order change of epsilon for slightly different steps; nan without a contour.
 
         Args:
             counts: the same steps with a slightly different parameter.
@@ -98,7 +99,7 @@ class InversionResult:
 
 
 def inversion(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an estimate of epsilon of one direction by inversion, 0 without steps.
+    """Return an uncertified estimate of epsilon of one direction (1e-9 relative); 0 without steps, inf if infinite.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -116,7 +117,7 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
 def largest_inversion(
     releases: Mapping[str, StepCounts], *, delta: float, otherwise: Callable[[StepCounts, ConvergenceError], float]
 ) -> tuple[InversionResult, str]:
-    """Return (estimate, name) of the release with the largest epsilon; small moment bounds rule out releases.
+    """Return (estimate, name) of the release with the largest epsilon; `otherwise` answers where it fails.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.
@@ -141,7 +142,7 @@ def largest_inversion(
 
 
 def _truncated_mass(counts: StepCounts, delta: float) -> float:
-    """P mass that each end of a segment may leave out."""
+    """Return the P mass that each end of a segment may leave out: 4e-11 of delta in all."""
     return 4 * _NEGLECTED * delta / segment_ends(counts.items())
 
 
@@ -154,12 +155,12 @@ def _starting_bound(counts: StepCounts, delta: float) -> MomentBound | None:
 
 
 def _moment_bound_value(start: MomentBound | None) -> float:
-    """Return an upper bound on epsilon of a release; infinity for None."""
+    """Return the bound's value; inf for None."""
     return math.inf if start is None else start.value
 
 
 def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> InversionResult:
-    """Return the estimate of epsilon of one direction, searched down from its bound; refuses few-valued losses."""
+    """Return the estimate of epsilon of one direction, searched down from its bound; raise for few-valued losses."""
     if any(_has_few_losses(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
@@ -174,16 +175,16 @@ def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> Inve
 
 
 def _has_few_losses(curve: Curve) -> bool:
-    """Return True if a loss takes so few values that its transform does not fall off, so that the integral diverges."""
+    """Return True if a loss takes under 64 values, or is known by RDP: then the integral diverges."""
     if isinstance(curve, RevealedSubsample):
         return all(_has_few_losses(step) for step, _ in curve.counts)
-    return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _FEW)
+    return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _MIN_VALUES)
 
 
 def _contour_extent(
     counts: dict[Curve, int], start: MomentBound, delta: float, truncated_mass: float
 ) -> tuple[float, float]:
-    """Return (distance from epsilon where the tilted loss gets negligible, frequency where its transform does).
+    """Return (distance from epsilon where the tilted loss is negligible, frequency where its transform is).
 
     What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies
     as far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
@@ -196,7 +197,7 @@ def _contour_extent(
     value, slope = moments.cumulants(orders)
     spread = math.sqrt(max((slope[1] - slope[0]) / (orders[1] - orders[0]), 1e-300))
     above = float(((value[2:] - value[0] + _ALIASING) / (orders[2:] - order)).min()) - 0.5 * start.value
-    rare = moments.excess(order) > _RARE
+    rare = moments.excess(order) > _RARE_KURTOSIS
     return max(above, (_ALIASING - math.log(delta)) / order), (_REVIVALS if rare else 1) * 9 / spread
 
 
@@ -220,7 +221,7 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
 def _revival_frequency(
     counts: dict[Curve, int], moments: Moments, order: float, covered: float, truncated_mass: float
 ) -> float:
-    """Return a frequency above `covered` where losses near a lattice make the integrand matter again (x 1.1), else 0.
+    """Return a frequency above `covered` up to which the integrand revives (losses near a lattice), else 0.
 
     Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
     transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
@@ -245,13 +246,13 @@ def _revival_frequency(
 
 
 def _newton_root(contour: Contour, bound: float, delta: float) -> float:
-    """Return the epsilon where the estimated delta is `delta`, by Newton's iteration from an upper bound."""
+    """Return the epsilon where the estimated delta is `delta`, by Newton's iteration from above; at least 0."""
     epsilon = bound
     for _ in range(60):
         value, slope = contour.delta_and_slope(epsilon)
         if value <= 0 or slope >= 0:
             break
-        move = value / slope * math.log(value / delta)
+        move = value / slope * math.log(value / delta)  # Newton's step for log delta, which is nearly linear
         epsilon -= move
         if epsilon <= 0:
             return _zero_epsilon(contour, delta)
@@ -261,7 +262,7 @@ def _newton_root(contour: Contour, bound: float, delta: float) -> float:
 
 
 def _zero_epsilon(contour: Contour, delta: float) -> float:
-    """Return 0 if delta(0) is at most `delta`; else raise ConvergenceError, as the iteration left the epsilons >= 0."""
+    """Return 0 if delta(0) <= `delta`, up to 1e-9; else raise ConvergenceError."""
     value, _ = contour.delta_and_slope(0.0)
     if value <= delta * (1 + 1e-9):
         return 0.0

@@ -49,15 +49,15 @@ ROUGH_WIDTH = 1e-4  # aim where the bound only decides whether another release c
 MANY_WIDER = 16.0  # largest factor on the aim for many different steps, among which it is shared
 _FEW_STEPS = 4  # different steps for which a lower end alone is as sharp as an upper one: each step of it is swept
 _COARSER, _COARSER_ATTEMPTS = 4.0, 4  # factor on the budget of what does not fit in memory, and how often
-STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon: with more, a change of epsilon within the aim is one of delta by e
+STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon above which a change of epsilon within the aim changes delta by e
 _ATTEMPTS = 12  # at finding the magnitude of delta; each may lower it by a factor of 100
-_TINY = 1e-280  # a delta below which there is none: moments leave out less than that, conversion._FLOORS
+_TINY = 1e-280  # a delta below which there is none: moments leave out less than that, rdp._FLOORS
 
 
 def epsilon_bounds(
     counts: dict[Curve, int], *, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return certified bounds on epsilon of one direction, one for each requested side; 0 without steps.
+    """Return certified bounds on epsilon of one direction, one for each of `sides`; 0 without steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -77,11 +77,11 @@ def epsilon_bounds(
     known = tuple(end for end in ends if end is not None)
     if len(known) == len(sides):
         return known
-    return _on_lattices(counts, delta, sides, width)
+    return _epsilon_bounds_on_grid(counts, delta, sides, width)
 
 
 def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an upper bound on epsilon of one direction that is less sharp than `epsilon_bounds` and costs about half.
+    """Return an upper bound on epsilon of one direction, looser and at half the cost; inf if it fails.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -96,10 +96,10 @@ def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
         return math.inf
 
 
-def _on_lattices(
+def _epsilon_bounds_on_grid(
     counts: dict[Curve, int], delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return certified bounds on epsilon from a composition on a grid, for steps of any kind, about `width` apart."""
+    """Return certified bounds on epsilon from a composition on a grid, about `width` apart (relative)."""
     if UPPER not in sides:
         # Rounding down many steps costs several times the upper end; it only tells how far that is from the truth.
         width *= min(max(len(counts) / _FEW_STEPS, 1.0), MANY_WIDER)
@@ -119,7 +119,7 @@ def _on_lattices(
     tilt = min(best.order, STEEPEST / best.value)
     aim = min(width * min(math.sqrt(len(counts)), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
     settings = CompositionSettings(tilt=tilt, budget=aim, truncated_mass=truncated_mass, precision=as_float64)
-    composed = _fitting_composed_loss(counts, best.moments, settings, sides)
+    composed = _composed_loss_that_fits(counts, best.moments, settings, sides)
     ends = []
     for side, loss in zip(sides, composed, strict=True):
         spent = (kept if side is UPPER else delta) - infinity_mass
@@ -132,10 +132,10 @@ def _on_lattices(
     return tuple(ends)
 
 
-def _fitting_composed_loss(
+def _composed_loss_that_fits(
     counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return the composed loss; for lower bounds alone, on a coarser grid if the fine one does not fit in memory."""
+    """Return the composed loss; for lower bounds alone, on a 4 times coarser grid until it fits in memory."""
     for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
         try:
             return composed_loss(counts, moments, settings, sides)
@@ -145,7 +145,7 @@ def _fitting_composed_loss(
 
 
 def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> CompositionSettings | None:
-    """Return the settings of a second attempt if the first was too coarse for the slope of log delta, else None.
+    """Return the settings of a second attempt if round-off or the slope of delta asks for one, else None.
 
     The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ: then
     the cells must be finer, and the round-off of the transforms may matter, too.
@@ -159,7 +159,7 @@ def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> Compo
 
 
 def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
-    """Return certified bounds on delta of one direction at an epsilon, one for each requested side; 0 without steps.
+    """Return certified bounds on delta of one direction at an epsilon, one for each of `sides`; 0 without steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -186,7 +186,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
 
 
 def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
-    """Return one bound on delta of the finite losses; the mass cut off shrinks until it is small against delta."""
+    """Return one bound on delta of the finite losses; the truncated mass shrinks until it is small against delta."""
     infinity_mass = total_infinity_mass(counts.items())
     end = max(min(1.0, rough) - infinity_mass, _TINY)
     for _ in range(_ATTEMPTS):
@@ -208,7 +208,7 @@ def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: B
 def _composed_for_delta(
     counts: dict[Curve, int], moments: Moments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
-    """Return the composed loss, fine enough to read delta also where the tilt is next to 0.
+    """Return the composed loss on a grid fine enough to read delta even if the tilt is next to 0.
 
     Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
     rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
@@ -257,7 +257,7 @@ def delta_upper_curve(counts: dict[Curve, int], *, epsilons: Array, around: floa
 
 
 def _sums_from(values: Array, first: NDArray[np.intp]) -> Array:
-    """Return for each index the sum of the values from there to the end."""
+    """Return, for each index in `first`, the sum of the values from there to the end; 0 at the end."""
     sums: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)[first]
     return sums
 
@@ -282,7 +282,7 @@ def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the certified bound of `pld`, or that of `rdp` where pld fails for memory, precision or missing losses.
+    """Return the bound of `pld`, or of `rdp` if pld fails for memory, precision or missing losses; note: which one.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

@@ -27,12 +27,13 @@ from dpcalc.losses.capping import TailCap, cap_pessimistic, capped
 from dpcalc.losses.composition import Loss
 from dpcalc.losses.moments import Curve, LogMoments, LossMoments, RevealedSubsampleMoments, total_infinity_mass
 
-_MARGINS = 2.0 ** np.arange(-20, 4.5, 0.5)  # distances from epsilon that are tried
-_RARE = 1e-6  # expected number of losses that take back more than the distance
-_DEVIATIONS = 5.0  # of the small losses, which take back more as rarely
-_PER_MARGIN = 8  # lattice points of the limit in the distance, at least
-_UNINFORMATIVE = 1e3  # times delta: a moment bound that says little of it
-_NEARER = 0.1  # of the moment bound, with the far losses gathered
+# None of these affects validity: any cap gives a bound. They decide how tight it is and how many attempts it takes.
+_MARGINS = 2.0 ** np.arange(-20, 4.5, 0.5)  # distances above epsilon that are tried for the cap
+_MAX_TAKEN_BACK = 1e-6  # expected number of negative losses larger than the distance
+_DEVIATIONS = 5.0  # of the sum of the small losses that the distance must exceed
+_PER_MARGIN = 8  # lattice points in the distance, at least
+_UNINFORMATIVE = 1e3  # times delta: a moment bound that says little about it
+_CAPPED_SHARE = 0.1  # of the moment bound, to which capping must lower it to be worth it
 _HUGE = 600.0  # exponent that leaves room for sums
 
 
@@ -50,21 +51,21 @@ class ExpectedLosses:
 
     @classmethod
     def of(cls, moments: Moments) -> "ExpectedLosses":
-        """Return the expected losses at the quadrature nodes of the moments."""
+        """Return the expected losses at all quadrature nodes of the moments, sorted by loss."""
         parts = [(np.zeros(0), np.zeros(0)), *_expected_losses(moments.parts, 1.0)]
         number, loss = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         order = np.argsort(loss)
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return about the distance above epsilon that a loss needs so that the others rarely bring the sum below."""
+        """Return an estimate of how far above epsilon a loss must be for the others rarely to undo it."""
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
         within = np.searchsorted(np.abs(loss), _MARGINS)
         variance = np.append(0.0, np.cumsum(number * loss**2))[within]
         back = np.where(loss < 0, number, 0.0)
         outside = float(back.sum()) - np.append(0.0, np.cumsum(back))[within]
-        enough = (outside < _RARE) & (_DEVIATIONS * np.sqrt(variance) + variance / 2 < _MARGINS)
+        enough = (outside < _MAX_TAKEN_BACK) & (_DEVIATIONS * np.sqrt(variance) + variance / 2 < _MARGINS)
         return float(_MARGINS[int(np.argmax(enough))]) if enough.any() else float(_MARGINS[-1])
 
     def single_loss_epsilon(self, delta: float) -> float:
@@ -80,7 +81,7 @@ class ExpectedLosses:
 
 
 def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterable[tuple[Array, Array]]:
-    """Yield (expected number, loss) of every quadrature node of some steps that happen with probability `rate`."""
+    """Yield (expected number, loss) arrays over the quadrature nodes of steps that happen with probability `rate`."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
             yield from _expected_losses(moments.parts, rate * moments.rate * count)
@@ -108,18 +109,18 @@ class RareEvents:
     cap_margin: float
     guess: float
 
-    def capped_counts(self, epsilon: float, gather: TailCap) -> dict[Curve, int]:
-        """Return the steps with all losses capped that are above an epsilon by more than the cap margin.
+    def capped_counts(self, epsilon: float, cap: TailCap) -> dict[Curve, int]:
+        """Return the steps with all losses above epsilon + cap_margin capped (rounded up to a grid point).
 
         Args:
             epsilon: >= 0.
-            gather: cap for an upper or for a lower bound.
+            cap: cap for an upper or for a lower bound.
         """
         unit = 2.0 ** math.floor(math.log2(self.cap_margin / _PER_MARGIN))
         limit = unit * math.ceil((epsilon + self.cap_margin) / unit)  # a point of every lattice that is fine enough
         result: dict[Curve, int] = {}
         for curve, count in self.counts.items():
-            capped_curve = capped(curve, limit, gather, min_mass=self.truncated_mass)
+            capped_curve = capped(curve, limit, cap, min_mass=self.truncated_mass)
             result[capped_curve] = result.get(capped_curve, 0) + count
         return result
 
@@ -161,7 +162,7 @@ def find_rare_events(
     capped_delta = best_delta(
         rare_events.capped_counts(guess, cap_pessimistic), epsilon=guess, truncated_mass=truncated_mass
     ).value
-    return rare_events if capped_delta < _NEARER * uncapped_delta else None
+    return rare_events if capped_delta < _CAPPED_SHARE * uncapped_delta else None
 
 
 # Refinement of epsilon. An attempt caps the losses above its guess of epsilon and takes the tilt that suits delta
@@ -171,12 +172,12 @@ def find_rare_events(
 
 NEGLECTED = 1e-4  # share of delta spent on losses so rare that they are called infinite
 ROUNDED = 3e-4  # share of delta that round-off may have before extended precision is called for
-_COARSE = 16.0  # times the budget, to find the place
+_COARSE_FACTOR = 16.0  # times the budget, for the attempts that look for epsilon
 _FINEST = 1 / 64  # of the budget
-_ACCURATE = 2.0  # times the width that is aimed at
-_ATTEMPTS = 7
-_FAR = 1e3  # excess of the moment bound that calls for another place
-_FLAT = 0.3  # steepness below which no more accuracy is asked for
+_ACCURATE = 2.0  # times the width that is aimed at, at which refinement ends
+_ATTEMPTS = 7  # compositions at most, each finer or at a better guess
+_FAR_EXCESS = 1e3  # excess of the moment bound that calls for another guess
+_MIN_STEEPNESS = 0.3  # steepness below which no more accuracy is asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +202,7 @@ class _Attempt:
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
-    """Return a certified bound on epsilon from repeated compositions, each capped near the estimate of the one before.
+    """Return a certified bound on epsilon from up to 7 compositions, each capped near the estimate before.
 
     Args:
         rare: the composition.
@@ -213,7 +214,7 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
     """
     end = rare.epsilon_upper if side is UPPER else 0.0
     attempt_settings: _Attempt | None = _Attempt(
-        guess=rare.guess, share=_COARSE, precision=as_float64, steepness=math.inf, coarse=None, gain=1.0
+        guess=rare.guess, share=_COARSE_FACTOR, precision=as_float64, steepness=math.inf, coarse=None, gain=1.0
     )
     for attempt in range(_ATTEMPTS):
         if attempt_settings is None:
@@ -236,7 +237,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: fl
     if spent <= 0:
         return EpsilonBound(epsilon=math.inf, steepness=1.0, roundoff=0.0, excess=1.0)
     best = best_delta(counts, epsilon=attempt.guess, truncated_mass=rare.truncated_mass)
-    steepness = min(max(attempt.steepness, _FLAT), max(best.order * attempt.guess, 1.0))
+    steepness = min(max(attempt.steepness, _MIN_STEEPNESS), max(best.order * attempt.guess, 1.0))
     settings = CompositionSettings(
         tilt=best.order,
         budget=attempt.share * width * steepness,
@@ -252,14 +253,16 @@ def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, widt
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
         return replace(attempt, precision=as_longdouble)
-    elsewhere = bound.excess > _FAR and abs(bound.epsilon - attempt.guess) > 0.1 * attempt.guess
+    # In this order: more digits if round-off spoils the bound, another guess if the tilt does not suit epsilon or the
+    # cap is below it, then finer grids until two of them agree.
+    elsewhere = bound.excess > _FAR_EXCESS and abs(bound.epsilon - attempt.guess) > 0.1 * attempt.guess
     if elsewhere or bound.epsilon > attempt.guess + rare.cap_margin / 2:
         nearby = min(max(bound.epsilon, attempt.guess / 2), 2 * attempt.guess, rare.epsilon_upper)
         return replace(attempt, guess=nearby, coarse=None)
     if attempt.coarse is None:
-        return replace(attempt, share=attempt.share / _COARSE, coarse=bound.epsilon, gain=_COARSE)
+        return replace(attempt, share=attempt.share / _COARSE_FACTOR, coarse=bound.epsilon, gain=_COARSE_FACTOR)
     error, allowed = abs(bound.epsilon - attempt.coarse) / (attempt.gain - 1), _ACCURATE * width * bound.epsilon
     if error <= allowed or attempt.share <= _FINEST:
         return None
-    gain = min(max(error / max(allowed, 1e-300), 2.0), _COARSE)
+    gain = min(max(error / max(allowed, 1e-300), 2.0), _COARSE_FACTOR)
     return replace(attempt, share=max(attempt.share / gain, _FINEST), coarse=bound.epsilon, gain=gain)

@@ -34,7 +34,7 @@ _FLOORS = 1e-40, 1e-150, 1e-290  # mass left out of moments and added to delta, 
 _SMALLEST_ORDER, _LARGEST_ORDER = 1e-9, 1e16  # epsilons down to about 1e-15; smaller ones are bounded by that
 _FIRST_ORDER, _FIRST_REACH = 32.0, 1e3  # largest order tried first, and how many deviations far its nodes may reach
 _LARGEST_PLAIN_ORDER = 1e4  # with nothing left out: at 1e7 nodes took 500 MB and 3 s
-_FARTHEST = 1024.0  # factor between the orders looked at
+_MAX_GROWTH_FACTOR = 1024.0  # between one largest order and the next
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
 
 
@@ -57,7 +57,7 @@ class Moments:
         return value, slope
 
     def excess(self, order: float) -> float:
-        """Return the excess kurtosis of the tilted composed loss: about 1 / (number of losses that make the sum)."""
+        """Return the excess kurtosis of the composed loss tilted by e^{order L}."""
         second = fourth = 0.0
         for moments, copies in self.parts:
             variance, excess = moments.tilted_moments(order)
@@ -143,7 +143,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest epsilon that any Renyi order proves for a delta in (0, 1); the value may be negative.
+    """Return the smallest epsilon that any order proves at delta; can be negative, inf if infinity mass >= delta.
 
     The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
     increases with z.
@@ -183,8 +183,8 @@ def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
 
 
 def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float, largest: float) -> MomentBound:
-    """Return the smallest epsilon that an order up to the largest proves for the delta of finite losses."""
-    orders, value, moments, max_order = _around_minimum(
+    """Return the smallest epsilon that an order z up to `largest` proves for the delta of finite losses."""
+    orders, value, moments, max_order = _zoom_to_minimum(
         counts, truncated_mass, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta), largest
     )
     epsilon = sum_rounded_up(value, log_peak(orders), -math.log(delta)) / orders
@@ -193,7 +193,7 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest delta that any Renyi order proves for an epsilon; the value may be above 1.
+    """Return the smallest delta that any Renyi order proves at an epsilon; the value may be above 1.
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
 
@@ -217,7 +217,7 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
     """Return the smallest delta that any order proves; `left_out` of P mass is missing in the moments and added."""
     # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order is best else.
     slower = epsilon * (1 - MOMENT_ROUNDING)
-    orders, value, moments, max_order = _around_minimum(
+    orders, value, moments, max_order = _zoom_to_minimum(
         counts,
         truncated_mass,
         lambda z, _, slope: slope * (1 + MOMENT_ROUNDING) - slower - np.log1p(1 / z),
@@ -228,10 +228,10 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
     return MomentBound(math.exp(min(float(log_delta[best]), 1.0)) + left_out, float(orders[best]), moments, max_order)
 
 
-def _around_minimum(
+def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> tuple[Array, Array, Moments, float]:
-    """Return (orders close around the minimum of a bound, K at them, the moments, the largest order they are good for).
+    """Return (orders close around the minimum of a bound, K at them, the moments, their largest order).
 
     The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
     """
@@ -251,8 +251,8 @@ def _around_minimum(
             if at in {0, orders.size}:
                 break
         if at == orders.size and high < largest:
-            grown = high * float(slope[-1]) - float(value[-1])
-            low, high = high / 2, min(high * _growth_factor(-float(rises[-1]), grown), largest)
+            growth = high * float(slope[-1]) - float(value[-1])
+            low, high = high / 2, min(high * _growth_factor(-float(rises[-1]), growth), largest)
         elif at == 0 and low > _SMALLEST_ORDER:
             low, high = low / 1e3, 2 * low
         else:
@@ -265,15 +265,15 @@ def _around_minimum(
             return orders, value, moments, high
 
 
-def _growth_factor(missing: float, grown: float) -> float:
-    """Return the factor by which to extend the orders in search of a sign change, as if the loss were Gaussian."""
-    return min(max(4.0, 2 * math.sqrt(missing / max(grown, 1e-300))), _FARTHEST)
+def _growth_factor(missing: float, growth: float) -> float:
+    """Return the factor (4 to 1024) by which to extend the orders to a sign change, as if for a Gaussian loss."""
+    return min(max(4.0, 2 * math.sqrt(missing / max(growth, 1e-300))), _MAX_GROWTH_FACTOR)
 
 
 # The moments accountant as published: integer moments 1 to 32 (docs/theory.md, Theorem 3.5).
 
 
-MAX_MOMENT = 32
+MAX_MOMENT = 32  # as published; a larger one would be another accountant
 
 
 def moments(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
@@ -303,12 +303,12 @@ def moments(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 # Renyi differential privacy at real orders, converted at the best order (docs/theory.md, Theorem 3.5).
 
-_LARGEST_REAL_ORDER = 1e7
+_LARGEST_REAL_ORDER = 1e7  # of the classical conversion: log(1/delta) / order is below 1e-4 there for every delta
 _REAL_ORDERS, _REAL_ROUNDS = 8, 5  # orders tried at once, and how often the interval around the best is cut again
 
 
 def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon from the sum of the steps' Renyi divergences, converted at the best real order.
+    """Return epsilon from the sum of the steps' Renyi divergences, converted at the best real order; never negative.
 
     Glued profiles enter with the moments of both halves (losses/moments), never with one half's pair.
 
@@ -373,7 +373,7 @@ def _classical_epsilon(moments: Moments, orders: Array, delta: float) -> Array:
 
 
 def _secant_order(moments: Moments, low: float, high: float, delta: float) -> float:
-    """Return the order between `low` and `high` at which the line through z K'(z) - K(z) + log(delta) at both is 0."""
+    """Return the order between `low` and `high` where the secant of z K'(z) - K(z) + log(delta) is 0; else `low`."""
     ends = np.array([low, high])
     value, slope = moments.cumulants(ends)
     first, last = ends * slope - value + math.log(delta)

@@ -23,20 +23,20 @@ class AccountantResult:
 # The costliest of several releases.
 
 StepCounts = dict[Curve, int]
-Found = TypeVar("Found")
+ReleaseResult = TypeVar("ReleaseResult")
 
-_APART = 1e-3  # relative distance from the highest ceiling with which a sharper one is likely to decide
+_NEAR_HIGHEST = 1e-3  # relative distance below the highest ceiling within which a release is likely to be costliest
 
 
 def costliest_release(
     releases: Mapping[str, StepCounts],
     *,
-    answer: Callable[[StepCounts], Found],
-    cost: Callable[[Found], float],
+    answer: Callable[[StepCounts], ReleaseResult],
+    cost: Callable[[ReleaseResult], float],
     ceiling: Callable[[StepCounts], float],
     nearer: Callable[[StepCounts], float] | None = None,
-) -> tuple[Found, str]:
-    """Return (result, name) of the release with the largest cost; a cheap bound rules most releases out uncomputed.
+) -> tuple[ReleaseResult, str]:
+    """Return (result, name) of the release with the largest cost; a cheap bound rules most out uncomputed.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.
@@ -58,9 +58,11 @@ def costliest_release(
     if len(distinct) == 1:
         (name,) = distinct.values()
         return answer(releases[name]), name
+    # Branch and bound: the release with the highest ceiling first; a ceiling below the largest cost rules its release
+    # out.
     ceilings = {name: ceiling(releases[name]) for name in distinct.values()}
-    near = max(ceilings.values(), default=0.0) * (1 - _APART)
-    best: tuple[Found, str] | None = None
+    near = max(ceilings.values(), default=0.0) * (1 - _NEAR_HIGHEST)
+    best: tuple[ReleaseResult, str] | None = None
     for name in sorted(ceilings, key=lambda name: -ceilings[name]):
         if best is not None and ceilings[name] <= cost(best[0]):
             break

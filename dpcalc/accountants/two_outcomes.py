@@ -23,11 +23,12 @@ from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
 from dpcalc.numerics.special import LOG_CDF_ERROR, log1m_exp, log_cumsum_exp, normal_log_cdf_array
 
-_UNIT = 2.0**-53
+# Any set and any k give a valid bound; numbers of sets and deviations only decide how tight it is.
+_UNIT = 2.0**-53  # unit round-off
 _SETS = 48  # sets of one step that are tried, of each sort
 _LIKELY = np.concatenate([np.log(np.linspace(0.4, 0.98, 24)), np.log1p(-np.geomspace(1e-2, 1e-9, 24))])
 _RAREST = -40.0  # log of the smallest mass that a set aims at
-_MARGIN = 1e-12  # relative, for the few operations on probabilities
+_MARGIN = 1e-12  # relative, for the round-off of the few operations on probabilities
 _BELOW_MEAN = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])  # deviations below the mean number at which k is tried
 
 
@@ -46,13 +47,13 @@ class _Sets:
     log_q: Array
 
     def above(self, thresholds: Array) -> tuple[Array, Array]:
-        """Return (log P, log Q) of the set of cells whose log ratio is above each threshold; -inf where it is empty."""
+        """Return (log P, log Q) of the cells whose log ratio is above each threshold; -inf where there are none."""
         number = np.searchsorted(-self.ratios, -thresholds, side="left")
         return tuple(np.append(-np.inf, log_masses)[number] for log_masses in (self.log_p, self.log_q))  # type: ignore[return-value]
 
     @property
     def thresholds(self) -> Array:
-        """Return thresholds on the log ratio that give sets of all P masses, and thresholds of all sizes.
+        """Thresholds on the log ratio: ones that give sets of all P masses, and ones of all magnitudes.
 
         With little noise masses leap from set to set, so that the first kind alone would miss some.
         """
@@ -64,7 +65,7 @@ class _Sets:
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
-    """Return a certified lower bound on epsilon from whether rare large losses happened; 0 where nothing is proved.
+    """Return a certified lower bound on epsilon from whether rare large losses happened; 0 if nothing is proved.
 
     Args:
         counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
@@ -81,7 +82,7 @@ def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
 
 
 def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
-    """Return a certified lower bound on delta from whether rare large losses happened; 0 where nothing is proved.
+    """Return a certified lower bound on delta from whether rare large losses happened; 0 if nothing is proved.
 
     Args:
         counts: steps of one direction and how often each occurs; kinds other than mixtures and atoms are left out.
@@ -95,8 +96,8 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield (P mass, a lower bound; log Q mass, an upper bound) of events of the whole run, in arrays of one shape."""
-    known = [(sets, count) for curve, count in counts.items() if (sets := _sets_of(curve)) is not None]
+    """Yield (lower bounds on P masses, upper bounds on log Q masses) of events of the whole run; nothing if unknown."""
+    known = [(sets, count) for curve, count in counts.items() if (sets := _sets_if_known(curve)) is not None]
     if not known:
         return
     thresholds = np.unique(np.concatenate([sets.thresholds for sets, _ in known]))
@@ -106,7 +107,7 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
 
 
 def _some_step_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
-    """Return (P, log Q) of the event that at least one step falls into its set."""
+    """Return (P rounded down, log Q rounded up) of the event that at least one step falls into its set."""
     with np.errstate(divide="ignore"):
         none_p, none_q = (
             sum((step[2] * np.log1p(-np.exp(np.minimum(step[side], 0.0))) for step in masses), np.zeros(1))
@@ -119,7 +120,7 @@ def _some_step_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Arr
 
 
 def _many_steps_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
-    """Return (P, log Q) of the event that k steps or more fall into their sets, for some k below the mean in P."""
+    """Return (P, log Q) bounds of the event that k steps or more fall into their sets, for each k tried."""
     total = float(sum(count for _, _, count in masses))
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((count / total * np.exp(log_p) for log_p, _, count in masses), np.zeros(1)), 1.0)
@@ -136,13 +137,14 @@ def _many_steps_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Ar
 
 
 def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
-    """Return (Kullback-Leibler divergence of two coins, bound on its round-off); `log_chance` is of the second."""
+    """Return (KL divergence of coins with heads `share` and e^log_chance, bound on its round-off), elementwise."""
     chance = np.exp(np.minimum(log_chance, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         heads = [np.where(share > 0, share * log_ratio, 0.0) for log_ratio in (np.log(share), -log_chance)]
         tails = [
             np.where(share < 1, (1 - share) * log_ratio, 0.0) for log_ratio in (np.log1p(-share), -np.log1p(-chance))
         ]
+    # The four terms cancel where the coins are nearly alike: the error is bounded by their sizes, not by their sum.
     terms = [*heads, *tails]
     total, sizes = (
         np.sum(terms, axis=0),
@@ -153,20 +155,20 @@ def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
 
 
 def _round_up(log_q: Array) -> Array:
-    """Return log probabilities raised by more than their round-off, at most 0."""
+    """Return log probabilities raised by more than their round-off, at most 0; -inf stays."""
     known = np.isfinite(log_q)
     finite = np.where(known, log_q, 0.0)
     return np.where(known, np.minimum(finite + _MARGIN * (1 + np.abs(finite)), 0.0), log_q)
 
 
-def _sets_of(curve: Curve) -> _Sets | None:
-    """Return the sets of one step; None for kinds of which no masses are known."""
+def _sets_if_known(curve: Curve) -> _Sets | None:
+    """Return the sets of a step of mixtures or atoms; None for other kinds, no cells or too many."""
     return _cached_sets(curve) if isinstance(curve, MixturePair | Atoms) else None
 
 
 @lru_cache(maxsize=64)
 def _cached_sets(curve: MixturePair | Atoms) -> _Sets | None:
-    """Return the sets of one step made of mixtures or atoms; None for more cells than can be looked at, or none."""
+    """Return the nested sets of one step, by falling loss; None for no cells or too many."""
     cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
     if cells is None:
         return None
@@ -191,7 +193,7 @@ def _atom_cells(curve: Atoms) -> tuple[Array, Array]:
 
 
 def _mixture_cells(pair: MixturePair) -> tuple[Array, Array] | None:
-    """Return (log P from below, log Q from above) of cells that cover the line; None for more cells than fit."""
+    """Return (log P rounded down, log Q rounded up) of cells that cover the line; None for too many."""
     ends = points_around(pair)
     if ends is None:
         return None
@@ -206,7 +208,7 @@ def _mixture_cells(pair: MixturePair) -> tuple[Array, Array] | None:
 
 
 def _normal_cells(ends: Array) -> tuple[Array, Array]:
-    """Return (lower, upper) bounds on log masses of a standard normal variable in the cells between increasing ends."""
+    """Return (lower, upper) bounds on the log masses of N(0, 1) in the cells between -inf, `ends` and inf."""
     x = np.concatenate([[-np.inf], ends, [np.inf]])
     low, high = np.where(x[:-1] > 0, -x[1:], x[:-1]), np.where(x[:-1] > 0, -x[:-1], x[1:])
     log_upper, log_lower = normal_log_cdf_array(high), normal_log_cdf_array(low)

@@ -32,7 +32,7 @@ from dpcalc.numerics.convolution import (
 from dpcalc.work import ELEMENT, spend
 
 _LOG_TAIL = math.log(1e-16)  # tilted mass left out at either end of a window: below round-off, and counted as lost
-MOST_ENTRIES = 1 << 22  # of a lattice: 34 MB an array, four at once; a transform takes a second
+MOST_ENTRIES = 1 << 22  # of a lattice: 34 MB an array; more are refused with exit code 3
 
 
 @dataclass(frozen=True, kw_only=True)
