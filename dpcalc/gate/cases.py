@@ -68,7 +68,7 @@ class Case:
 
     @property
     def reason(self) -> Exception:
-        """Return the exception that stands in the place of the config."""
+        """Return the exception that stands in the place of the config; a LookupError if none was stored."""
         return self.error or LookupError("expected a config or a reason, got neither")
 
     @property
@@ -95,7 +95,7 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
 
 
 def two_files(old: str, new: str, reader: ConfigReader) -> Case:
-    """Return the case of a config file with another file in the place of a base revision.
+    """Return the case of config `new` with file `old` as its base; of an unreadable `old`, a case with an error.
 
     Args:
         old: path of the older config, to compare with.
@@ -113,6 +113,7 @@ def two_files(old: str, new: str, reader: ConfigReader) -> Case:
 
 
 def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
+    """Return the case of one file; any exception but UnknownRevisionError becomes the case's error."""
     try:
         new = reader.load(path)
         if not reader.base:
@@ -125,7 +126,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the case of a config with its base; a base that is missing or unreadable becomes a problem (DPC406)."""
+    """Return the case of a config with its base; a missing or unreadable base becomes DPC406, and no pair."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     of = find(Path(path).absolute().parent)
@@ -162,7 +163,7 @@ def _load_old(path: str, of: Revision, reader: ConfigReader) -> Loaded | None:
 
 
 def _refuse_inner_repository(path: str, of: Revision) -> None:
-    """Raise InputError for a file of another repository inside the one that has the base revision.
+    """Raise InputError if the file belongs to a repository inside the one that has the base revision.
 
     Only the inner repository, for example a submodule, knows earlier versions of that file.
     """

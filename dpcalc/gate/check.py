@@ -39,7 +39,7 @@ class Demands:
 def check(
     paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER, demands: Demands, costs: Costs
 ) -> tuple[Result, ...]:
-    """Return one result for each file, in the order given; a bad file never hides another.
+    """Return one result for each file in order, then a failed one for each lock entry without a config.
 
     Args:
         paths: config files; "-" is standard input.
@@ -51,6 +51,7 @@ def check(
         Results of the files, then failed ones for lock entries without a config. `passed` needs a finite upper bound on
         epsilon, compared unrounded with the strictest limit.
     """
+    # In two rounds: only an upper bound tells whether a lower bound can matter. Each round uses all worker processes.
     judged = cases(paths, reader)
     costs.compute_files((case.path, plan) for case in judged for plan in case.plans)
     costs.compute(question for case in judged for question in _lower_bounds(case, costs, demands))
@@ -71,7 +72,7 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
 
 
 def _comparison(case: Case, costs: Costs) -> Result:
-    """Return the result of `diff` for one case; `passed` with a note if there is no base."""
+    """Return the result of `diff` for one case; passed without a base, an error result for any exception."""
     try:
         if case.pair is not None:
             return comparison_result(case.pair, costs)
@@ -83,7 +84,7 @@ def _comparison(case: Case, costs: Costs) -> Result:
 
 
 def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerBound]:
-    """Yield the request for a lower bound of a config, if it is wanted or may decide the verdict."""
+    """Yield the request for a lower bound of a config, if it is wanted; nothing for a config without an epsilon."""
     if case.new is None:
         return
     try:
@@ -95,12 +96,12 @@ def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerB
 
 
 def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bool:
-    """Return whether a lower bound is demanded, or may turn `failed` into `undecided`."""
+    """Return True if epsilon is finite and a lower bound is demanded, or pld did not answer (then it may decide)."""
     return guarantee.finite and (demands.lower_bounds or is_fallback(plan, guarantee))
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return the result of `check` for one case, without suggestions."""
+    """Return the result of `check` for one case, without suggestions; an error result for any exception."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -118,6 +119,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
         *_regression_problems(case.pair, guarantee, base, demands),
         *(lock_problems(demands.lock, case.new, guarantee) if demands.lock else ()),
     )
+    # Findings of the config layer count too: with a strict policy a warning about the file fails it.
     counting = (Severity.ERROR, Severity.WARNING) if demands.policy.strict else (Severity.ERROR,)
     failed = any(finding.severity in counting for finding in (*problems, *case.new.diagnostics))
     verdict = Verdict.FAILED if failed else Verdict.PASSED
@@ -134,7 +136,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 
 
 def _strictest_limit(new: Loaded, pair: ConfigPair | None, demands: Demands) -> Limit | None:
-    """Return the smallest limit of the file, its base and the policy; the file's own of equal ones; None if none."""
+    """Return the smallest limit of file, base (unless allow_budget_change) and policy; None if there is none."""
     own = _budget_limit(new, "budget.epsilon")
     before = (
         None
@@ -153,7 +155,7 @@ def _budget_limit(loaded: Loaded, source: str) -> Limit | None:
 def _limit_problems(
     new: Loaded, guarantee: Guarantee, base: BaseCost | None, limit: Limit | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield the problems of an epsilon against its limit: infinite, undecided, exceeded, or close to it."""
+    """Yield at most one problem: DPC205 infinite, DPC901 undecided, DPC301 above the limit, DPC302 close to it."""
     share = demands.policy.warn_at_pct
     mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
     if not guarantee.finite:
@@ -168,7 +170,7 @@ def _limit_problems(
 
 
 def _is_undecided(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool:
-    """Return whether a loose upper bound exceeds the limit and the lower bound does not: then nothing is decided."""
+    """Return True if a loose upper bound exceeds the limit and the lower bound does not, or is unknown."""
     if limit is None or not guarantee.finite or guarantee.epsilon <= limit.value or not is_fallback(plan, guarantee):
         return False
     return guarantee.epsilon_lower is None or guarantee.epsilon_lower <= limit.value
@@ -185,7 +187,7 @@ def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Itera
 def _regression_problems(
     pair: ConfigPair | None, guarantee: Guarantee, base: BaseCost | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield the problems of a config that costs more, as a warning or DPC402, or promises less than its base."""
+    """Yield the problems of a config that costs more (warning, or DPC402) or promises less than its base."""
     if pair is None or base is None:
         return
     rises = (
@@ -203,7 +205,7 @@ def _regression_problems(
 
 
 def _increase_limit(loaded: Loaded, of: str) -> Limit | None:
-    """Return `budget.max_increase_pct` of a config as a limit in percent, or None."""
+    """Return `budget.max_increase_pct` as a limit in percent, None if not set; `of` follows the key in messages."""
     budget = loaded.plan.budget
     if budget is None or budget.max_increase_pct is None:
         return None
@@ -211,7 +213,7 @@ def _increase_limit(loaded: Loaded, of: str) -> Limit | None:
 
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
-    """Return the results, with suggestions for the first `MAX_SUGGESTIONS` files that exceed their limit."""
+    """Return the results, with suggestions for the first 10 files that exceed their limit or are infinite."""
     requests: dict[int, tuple[Fit, ...]] = {}
     for index, (case, result) in enumerate(zip(files, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
@@ -225,14 +227,14 @@ def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: C
 
 
 def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
-    """Yield the quantities that could be changed alone: the noise, and the steps of a run with one phase."""
+    """Yield the requests for the noise, and for the steps of a run with one phase, that fit the limit."""
     yield Fit(plan=plan, quantity="sigma", limit=limit)
     if len(plan.phases) == 1:
         yield Fit(plan=plan, quantity="steps", limit=limit)
 
 
 def _suggestions(questions: Sequence[Fit], costs: Costs) -> Fits:
-    """Return the smallest noise (factor) and the most steps that fit; None for those that were not computed in time."""
+    """Return the smallest noise (factor for several phases) and the most steps that fit; None if not computed."""
     noise, *others = (costs.fit(question) for question in questions)
     if len(questions[0].plan.phases) > 1:
         return Fits(noise_factor=noise)

@@ -11,8 +11,8 @@ from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
 from dpcalc.planner.plan import Plan
 
-FIT_SECONDS = 20.0  # for one suggestion or lower bound, which no verdict needs; ordinary ones take under two
-CLOSE = 1e-4  # relative margin below the limit that a suggested noise keeps, against rounding
+FIT_SECONDS = 20.0  # for one suggestion or lower bound, without which there is a verdict; ordinary ones take under two
+CLOSE = 1e-4  # relative margin below the limit that a suggested noise keeps, so that its printed digits still fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Costs:
         self.compute(files)
 
     def compute(self, questions: Iterable[Question]) -> None:
-        """Compute and remember the answers to all requests that have none yet, plans first.
+        """Compute and remember the answers (or exceptions) to all requests that have none yet, plans first.
 
         An answer that fails or takes too long is remembered as its exception.
 
@@ -123,7 +123,7 @@ class Costs:
             self._known |= dict(zip(batch, answers, strict=True))
 
     def _report_progress(self, questions: Sequence[Question], part: float) -> None:
-        """Report the part that is done, and the file of the next request."""
+        """Report the part that is done, in [0, 1], and the file of the next request."""
         done = round(part * len(questions))
         if done < len(questions):
             self._on_file(self._files.get(_plan_of(questions[done]), ""))
@@ -131,7 +131,7 @@ class Costs:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return the upper bound on epsilon of a plan, by the tightest valid accountant (method "auto").
+        """Return the upper bound on epsilon of a plan (method "auto"); raise the exception remembered in its place.
 
         Args:
             plan: as a file states it; labels, budget and method do not matter.
@@ -148,7 +148,7 @@ class Costs:
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return a guarantee with its certified lower bound added, unchanged if that could not be computed in time.
+        """Return the guarantee with its certified lower bound; unchanged if that could not be computed in time.
 
         Args:
             plan: as a file states it.
@@ -189,7 +189,7 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return whether the PLD accountant did not answer for a plan, so that its upper bound may be far too large.
+    """Return True if pld could have answered but did not, or counts are rough: the bound may be far too large.
 
     Args:
         plan: the plan.
@@ -200,7 +200,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(question: Question) -> Answer:
-    """Compute the answer to one request in this process.
+    """Return the answer to one request, computed in this process: guarantee, lower bound, or value that fits.
 
     Raises:
         InputError: the plan has no such quantity.

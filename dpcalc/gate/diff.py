@@ -74,7 +74,7 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return the epsilon of the base, and the epsilon that each change alone leads to.
+    """Return the epsilon of the base, and for each change the epsilon with it alone; None where there is none.
 
     Args:
         pair: a config and its base.
@@ -156,7 +156,7 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rise: Increase
 
 
 def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
-    """Return a problem that points at the change with the largest effect; unchanged if no change stands in a file.
+    """Return the problem with the mark of the costliest change that has one; unchanged without any.
 
     Args:
         problem: the problem.
@@ -168,7 +168,7 @@ def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
 
 
 def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC303 for each limit in `budget` that was raised or removed."""
+    """Yield DPC303 for each limit in `budget` that was raised or removed; nothing if the base has no budget."""
     old, new = pair.old.plan.budget, pair.new.plan.budget
     if old is None:
         return
@@ -221,7 +221,7 @@ def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
 
 
 def _sources(loaded: Loaded) -> dict[str, str]:
-    """Return "FILE:KEY" by dotted key for values that references lead to; files relative to the repository's top."""
+    """Return {dotted key: "FILE:KEY"} for values that references lead to; files relative to the repository's top."""
     sources = {}
     for key, (place, path) in loaded.sources.items():
         root = loaded.files.root if isinstance(loaded.files, Folder) else None
@@ -236,10 +236,12 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 
 
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC405 for each changed claim about data, sampling or clipping that may make the run look cheaper.
+    """Yield DPC405 (a warning) for each changed claim about data or sampling that may make the run look cheaper.
 
     No file shows that such a claim is true.
     """
+    # A claim that alone lowers epsilon is reported with that epsilon. One that alone does not may still help together
+    # with other changes: it is reported if taking it back alone makes the new config costlier.
     alone = {change.key: change.alone for change in base.changes}
     before = base.guarantee.epsilon
     for difference, _ in pair.claims:
@@ -273,7 +275,7 @@ def _other_file(difference: Difference, new: Loaded) -> str:
 def _claims_taken_back(
     old: Loaded, new: Loaded, claims: Sequence[Difference]
 ) -> Iterator[tuple[Difference, Plan | None]]:
-    """Yield each claim with the new plan in which the old claim stands, None if there is no such plan.
+    """Yield (claim, new plan with the old claim; None if there is none, or over 32 claims changed).
 
     A claim may help only together with other changes; taking it back alone shows its effect.
     """
@@ -296,7 +298,7 @@ def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan 
 
 
 def _epsilon_or_none(plan: Plan | None, costs: Costs) -> float | None:
-    """Return the epsilon of a plan, None if unknown: it explains a verdict, which does not depend on it."""
+    """Return the epsilon of a plan; None for no plan or any exception."""
     try:
         return None if plan is None else costs.guarantee(plan).epsilon
     except Exception:  # noqa: BLE001

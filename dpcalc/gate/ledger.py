@@ -61,7 +61,7 @@ class Account:
 
     @property
     def keeps_budget(self) -> bool:
-        """Return whether epsilon is finite and within the budget, if there is one."""
+        """True if epsilon is finite and within the budget, if there is one."""
         budget = self.loaded.plan.budget
         return self.guarantee.finite and (budget is None or self.guarantee.epsilon <= budget.epsilon)
 
@@ -102,7 +102,7 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, or create the ledger, unless that would exceed the budget.
+    """Append a run to a ledger, or create it, unless that exceeds the budget; return (the ledger, True if written).
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -131,7 +131,7 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
-    """Return the phases of a ledger, grouped by the run: the part of a phase's name before " / "."""
+    """Return {run: its phases} of a ledger, in order; a phase's name up to " / " is the run."""
     phases: dict[str, list[Phase]] = {}
     for phase in plan.phases:
         phases.setdefault(phase.name.partition(SEPARATOR)[0], []).append(phase)
@@ -139,7 +139,7 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
 
 
 def _evaluated(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
-    """Return the epsilon of a ledger, and of some of its runs alone."""
+    """Return the account of a ledger, with the runs in `phases_by_run` evaluated alone."""
     plan = loaded.plan
     cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))  # runs are often repeated
     runs = (
@@ -154,7 +154,7 @@ def _evaluated(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acco
 
 
 def _new_bytes(path: str, old: bytes, before: Loaded | None, entry: LedgerEntry) -> bytes:
-    """Return the bytes to append to a ledger; the whole content of a new one.
+    """Return the bytes to append to a ledger, all of a new one; raise InputError if it cannot take the run.
 
     Raises InputError if the ledger cannot take the run.
     """
@@ -171,6 +171,7 @@ def _new_bytes(path: str, old: bytes, before: Loaded | None, entry: LedgerEntry)
     else:
         _refuse_other_data(path, before.plan, plan)
         _refuse_taken_name(path, before.plan, entry.name)
+    # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
     end = "\r\n" if b"\r\n" in old else "\n"
     lines = [line for phase in _entry_phases(entry) for line in phase_lines(phase, phase.name)]
     gap = "" if not old or old.endswith(b"\n") else end
@@ -178,7 +179,7 @@ def _new_bytes(path: str, old: bytes, before: Loaded | None, entry: LedgerEntry)
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return the plan with the promises of a new ledger: those of its first run, replaced by --delta and --budget."""
+    """Return the plan of a new ledger: that of its first run, with --delta and --budget in place of its own."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(
@@ -197,7 +198,7 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
 
 
 def _refuse_other_data(path: str, ledger: Plan, run: Plan) -> None:
-    """Raise InputError if a run is on other data than the ledger."""
+    """Raise InputError if the run's data (level names and sizes) are not the ledger's."""
     ours, theirs = ledger.phases[0].hierarchy, run.phases[0].hierarchy
     if ours.data != theirs.data:
         raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
@@ -218,7 +219,7 @@ def _refuse_taken_name(path: str, ledger: Plan, name: str) -> None:
 
 
 def _reloaded(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
-    """Return the new ledger as a config; raise InputError unless it says what it said, and the run."""
+    """Return the new ledger as a config; raise InputError unless it is the old one plus the run's phases."""
     phases = () if before is None else before.plan.phases
     expected = (*phases, *_entry_phases(entry))
     try:
@@ -244,7 +245,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Return the verdict on a ledger: within its budget, and nothing of the base changed, shortened or removed.
+    """Return the verdict on a ledger: as `check`, and DPC407 if it does not extend the base's ledger.
 
     Args:
         path: the ledger.
@@ -264,7 +265,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return whether a ledger is that of a revision with perhaps more lines at its end; line ends do not count.
+    """Return True if the ledger begins with that of a revision (or the revision has none); line ends are ignored.
 
     Raises:
         InputError: the revision has something else than a file under this name.

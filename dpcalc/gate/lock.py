@@ -23,7 +23,7 @@ NAME = "dpcalc.lock"
 VERSION = 1
 ACCURACY = 2e-5  # relative; a lock holds six digits, and other processors round the last of sixteen differently
 _AGAIN = "`dpcalc lock` writes it anew"
-_MAX_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024  # of a lock file, about 10,000 configs; a larger one is refused unread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +80,11 @@ class Lock:
         return {key: f"{names[at]}:{path}" if at else path for key, (at, path) in sorted(loaded.sources.items())}
 
     def restricted_to(self, names: Iterable[str]) -> "Lock":
-        """Return the lock restricted to some entries; unknown names are skipped."""
+        """Return the lock with these entries only; names without an entry are skipped."""
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return (path, section) of the entries whose files exist, for `dpcalc lock` without CONFIG.
+        """Return (path from the current directory, section or "") of the entries whose files exist, sorted by name.
 
         Args:
             key: section to restrict to, or "" for all.
@@ -104,11 +104,11 @@ class Lock:
         return tuple((path, section) for path, section in entries if os.path.lexists(path) and key in {"", section})
 
     def is_gone(self, name: str) -> bool:
-        """Return whether the file of an entry no longer exists."""
+        """Return True if the file of an entry no longer exists."""
         return not os.path.lexists(self._file(name)[0])
 
     def matches_pattern(self, name: str, config_args: Sequence[str]) -> bool:
-        """Return whether a pattern matches the file of an entry.
+        """Return True if one of the CONFIG patterns (those with `*`) matches the file of an entry.
 
         Args:
             name: of the entry.
@@ -123,7 +123,7 @@ class Lock:
         )
 
     def _file(self, name: str) -> tuple[str, str]:
-        """Return path and section of an entry's name; a file of that very name takes precedence."""
+        """Return (path, section) of an entry's name; (path, "") for a name without ":" or a file of that very name."""
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
         if os.path.lexists(path) or not colon:
@@ -142,13 +142,13 @@ def lock_path(folder: Path) -> Path:
 
 
 def read_or_new_lock(path: Path) -> Lock:
-    """Return the lock file at a path, or an empty lock if there is none; otherwise like `read_lock`."""
+    """Return the lock file at a path, an empty lock if there is none; raise InputError like `read_lock`."""
     refuse_outward_link(str(path))
     return read_lock(path) if path.is_file() else Lock(path=str(path), entries={})
 
 
 def read_lock(path: Path) -> Lock:
-    """Return the lock file at a path.
+    """Return the lock file at a path; raise InputError if it is missing, malformed or of another version.
 
     Args:
         path: absolute.
@@ -224,7 +224,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result for each lock entry whose config is no longer judged.
+    """Return a failed result (DPC403) for each lock entry whose config is no longer judged.
 
     Args:
         cases: the configs that are judged.
@@ -273,13 +273,13 @@ def _result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEntry])
 
 
 def _problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> Problem:
-    """Return DPC403 with the epsilons of entry and config."""
+    """Return DPC403 "the config <what>", with the epsilons of the entry, if any, and of the config."""
     numbers = (now.epsilon,) if entry is None else (entry.epsilon, now.epsilon)
     return Problem(code="DPC403", severity=Severity.ERROR, detail=f"the config {what}", numbers=numbers)
 
 
 def _entry(fields: Mapping[str, object]) -> LockEntry:
-    """Return an entry of the lock file, its types and ranges checked; an epsilon of null is infinite.
+    """Return an entry of the lock file, checked; null for an infinite epsilon; raise ValueError, TypeError or KeyError.
 
     Raises:
         ValueError: a number is out of range.
@@ -300,7 +300,7 @@ def _entry(fields: Mapping[str, object]) -> LockEntry:
 
 
 def _sources(value: object) -> dict[str, str] | None:
-    """Return the sources of an entry, None if it has none; raise TypeError if they are no texts."""
+    """Return the sources of an entry, None for None; raise TypeError unless they are texts by key."""
     if value is None:
         return None
     if not isinstance(value, dict) or not all(isinstance(place, str) for place in value.values()):
@@ -309,7 +309,8 @@ def _sources(value: object) -> dict[str, str] | None:
 
 
 def _number(value: object, *, max_value: float) -> float:
-    """Return a finite number from 0 to a limit as a float; JSON also allows NaN, Infinity and huge integers."""
+    """Return a number from 0 to `max_value` as a float; raise TypeError for other types, ValueError outside."""
+    # By exact type: a Boolean is an int for Python, and true is no number of a lock.
     if type(value) not in {int, float}:
         raise TypeError("expected a number")
     if not 0 <= value <= max_value:  # type: ignore[operator]  # it is one of the two; NaN fails here

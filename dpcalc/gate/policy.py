@@ -36,13 +36,13 @@ class Policy:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a limit that is not finite or negative."""
+        """Raise InputError for a limit that is negative or not finite."""
         for limit in filter(None, (self.max_epsilon, self.max_increase_pct)):
             if not 0 <= limit.value < math.inf:
                 raise InputError(f"{limit.source}: expected a finite number >= 0, got {limit.value!r}")
 
     def combined_with(self, other: "Policy") -> "Policy":
-        """Return the policy that demands everything that either of two policies demands."""
+        """Return the policy that demands all that either policy demands: smallest limits, any flag."""
         shares = [share for share in (self.warn_at_pct, other.warn_at_pct) if share is not None]
         return Policy(
             max_epsilon=strictest_limit((self.max_epsilon, other.max_epsilon)),
@@ -74,6 +74,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
     Raises:
         InputError: a file cannot be used.
     """
+    # The policy of the base counts as well: a change under review cannot loosen the policy that judges it.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
     policy = NO_POLICY
     for place in places:
@@ -98,7 +99,7 @@ def _base_policy(places: Iterable[str], base: str) -> Policy:
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in the bytes of a TOML file.
+    """Return the policy in the bytes of a TOML file; raise InputError for unknown keys or values.
 
     Args:
         data: a `[tool.dpcalc.policy]` table or, in a file of its own, its keys at the top.
@@ -132,7 +133,7 @@ def parse_policy(data: bytes, path: str) -> Policy:
 
 
 def _table(data: bytes, path: str) -> dict[str, object] | None:
-    """Return the table [tool.dpcalc.policy], None if there is none; raise InputError for a misspelt name of it."""
+    """Return the table [tool.dpcalc.policy], None if absent; raise InputError for unknown keys of [tool.dpcalc]."""
     content: object = _content(data, path)
     for name in ("tool", "dpcalc", "policy"):
         unknown = [key for key in content if key not in _OURS] if name == "policy" and isinstance(content, dict) else []
@@ -146,7 +147,7 @@ def _table(data: bytes, path: str) -> dict[str, object] | None:
 
 
 def _content(data: bytes, path: str) -> dict[str, object]:
-    """Return the content of a TOML file; raise InputError if it is none."""
+    """Return the content of a TOML file; raise InputError if it cannot be read as TOML."""
     shown = visible(path)
     try:
         return parse_toml(decode(data, path))
@@ -159,7 +160,7 @@ def _content(data: bytes, path: str) -> dict[str, object]:
 
 
 def _number(value: object, where: str) -> float:
-    """Return a finite number >= 0; raise InputError for anything else."""
+    """Return a finite number >= 0, also from text; raise InputError for anything else, booleans included."""
     try:
         number = math.nan if isinstance(value, bool) or value is None else float(str(value))
     except ValueError:

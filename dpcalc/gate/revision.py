@@ -57,7 +57,7 @@ class Revision:
 
     @cached_property
     def old_names(self) -> dict[str, str]:
-        """Return the names that renamed files had in this revision, by their present names; paths from the top.
+        """{present name: name in this revision} of renamed files, paths from the top; git compares with the index.
 
         The present is the index, not the working tree: to compare that, git would run filters that `.git/config` names.
         """
@@ -68,7 +68,7 @@ class Revision:
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return the bytes of a file of this revision, symbolic links followed; None if there is none.
+        """Return the bytes of a file of this revision, links followed; None if there is none, Refusal if too large.
 
         Args:
             place: path from the repository's top.
@@ -88,7 +88,7 @@ class Revision:
         return _git(self.root, "cat-file", "blob", name)
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return the paths of the files that a file name or a pattern matches in this revision.
+        """Return the files of this revision, sorted paths from the top, that a name or pattern below `folder` matches.
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.
@@ -139,7 +139,7 @@ class Revision:
         return name, kind, int(size)
 
     def follow_links(self, place: str) -> str:
-        """Return a path with the symbolic links of this revision followed.
+        """Return a path with the symbolic links of this revision followed; raise Refusal if it leaves the repository.
 
         Raises:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
@@ -164,7 +164,7 @@ class Revision:
         return output.split(b" ")[0].decode(errors="replace")
 
     def _is_named(self, place: str) -> bool:
-        """Return whether the revision names a file whose content the clone may lack."""
+        """Return True if the revision has an entry at this path, even if the clone lacks its content."""
         words = ("ls-tree", "--full-tree", "-z", self.commit, "--", place)
         return bool(_git(self.root, *words))
 
@@ -182,7 +182,7 @@ class Snapshot:
     folder: str
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the path from the repository's top of a file that a config names, like `Files.locate`.
+        """Return the path from the repository's top of a file that a config names; raise Refusal if it is outside.
 
         Args:
             name: the file as the config names it.
@@ -199,7 +199,7 @@ class Snapshot:
         return self.revision.follow_links(place)
 
     def content(self, place: str, *, limit: int) -> bytes:
-        """Return the bytes of a file, like `Files.content`.
+        """Return the bytes of a file of the revision; raise Refusal if there is none, or more than `limit` bytes.
 
         Args:
             place: path from the repository's top.
@@ -214,7 +214,7 @@ class Snapshot:
         return data
 
     def source(self, place: str) -> Source:
-        """Return the text of a file, like `Files.source`.
+        """Return the text of a file of the revision; raise Refusal if there is none, or it is no text.
 
         Args:
             place: path from the repository's top.
@@ -231,7 +231,7 @@ class Snapshot:
 
 
 def find_revision(name: str, folder: Path) -> Revision:
-    """Return the commit that git calls `name`, in the repository around a directory.
+    """Return the commit that git calls `name`, in the repository around a directory; raise InputError without one.
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.
@@ -299,7 +299,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
 
 @cache
 def _program() -> str:
-    """Return the absolute path of git; relative entries of PATH, which may lead into the checkout, are skipped.
+    """Return the absolute path of git, from absolute entries of PATH only; raise InputError if there is none.
 
     Raises:
         InputError: git is not installed.

@@ -53,7 +53,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return the configs that are found now, and those that the same search finds at a base.
+    """Return the configs to judge: those found now, and those that the same search finds at a base.
 
     Args:
         paths: the configs that are found now.
@@ -68,6 +68,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
         return Scope(paths=tuple(paths))
     of = find_revision(base, folder)
     rules = tuple(_search_rules(of, folder)) if patterns is None else _given_rules(of, folder, patterns)
+    # Patterns of the base are matched in the base and in the working tree: a new file under an old pattern counts.
     expected = dict.fromkeys(
         place
         for rule in rules
@@ -100,7 +101,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results of a gate with DPC408 for each config that is no longer found, and each weakened search.
+    """Return the results with DPC408 for each config that is no longer found, and each weakened search.
 
     Args:
         results: of the files in `scope.paths`.
@@ -134,7 +135,7 @@ def with_scope_problems(
 
 
 def _given_rules(of: Revision, current: Path, patterns: Sequence[str]) -> tuple[_Rule, ...]:
-    """Return the patterns among CONFIG... as rules."""
+    """Return a rule for each CONFIG with `*`; the others are skipped."""
     folder = of.path_from_top(str(current))
     return tuple(_Rule(folder=folder, pattern=pattern) for pattern in patterns if "*" in pattern)
 
@@ -154,7 +155,7 @@ def _search_rules(of: Revision, current: Path) -> Iterator[_Rule]:
 
 
 def _patterns(of: Revision, folder: str) -> list[str]:
-    """Return the patterns `tool.dpcalc.configs` of a folder at a revision; none if absent or unreadable."""
+    """Return the patterns `tool.dpcalc.configs` of a folder at a revision; [] if absent or unreadable."""
     place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
     try:
         data = of.content(place, limit=MAX_BYTES)
@@ -164,7 +165,7 @@ def _patterns(of: Revision, folder: str) -> list[str]:
 
 
 def _matches_in_working_tree(of: Revision, rule: _Rule) -> Iterator[str]:
-    """Yield the files of the working tree that a rule of the base matches: new files under an old pattern count too."""
+    """Yield the files of the working tree that a rule of the base matches, as paths from the top."""
     folder = of.root / rule.folder
     try:
         names = matching_files(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]

@@ -20,6 +20,7 @@ def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tu
 
 
 def _validated(path: str, reader: ConfigReader) -> Result:
+    """Return `passed` with the config's findings, or the error result of whatever reading it raised."""
     try:
         loaded = reader.load(path)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer

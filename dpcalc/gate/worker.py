@@ -29,7 +29,7 @@ class Function(Protocol):
 
 
 def serve() -> None:
-    """Answer tasks until the parent closes the pipe or dies."""
+    """Answer tasks from standard input until the parent closes the pipe or dies; never returns after the first task."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
@@ -40,6 +40,7 @@ def serve() -> None:
     function, memory = pickle.loads(first)  # noqa: S301  written by the parent
     if memory is not None:
         limit_memory(memory)
+    # A thread reads: it notices that the parent is gone while the main thread computes, and ends the process.
     tasks: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
     while True:
@@ -47,14 +48,14 @@ def serve() -> None:
 
 
 def _receive(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
-    """Queue the tasks of the parent; end the process when the pipe is closed, since nobody waits for an answer."""
+    """Queue the tasks of the parent; end the process (exit code 0) when the pipe is closed."""
     while (message := read_message(requests)) is not None:
         tasks.put(message)
     os._exit(0)
 
 
 def _parcel(function: Function, task: bytes, memory: int | None) -> bytes:
-    """Return the pickled answer to a task; if the function raises, the pickled exception."""
+    """Return the pickled answer to a task; if the function raises, the pickled exception (with its traceback)."""
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:

@@ -18,7 +18,7 @@ from typing import Generic, Self, TypeVar
 from dpcalc.errors import OutOfTimeError
 from dpcalc.gate.worker import read_message, write_message
 
-PROCESSES = 2
+PROCESSES = 2  # processors of a small machine for continuous integration; each process has its own memory limit
 OnProgress = Callable[[float], object]
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,7 +82,7 @@ class Workers(Generic[T, R]):
         seconds: float = math.inf,
         on_progress: OnProgress = ignore_progress,
     ) -> tuple[R | Exception, ...]:
-        """Compute one answer for each task, in their order; an exception in the place of one that fails or is late.
+        """Return one answer for each task, in order: its value, what the function raised, or an OutOfTimeError if late.
 
         Args:
             tasks: the arguments.
@@ -104,7 +104,7 @@ class Workers(Generic[T, R]):
     def finished(
         self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
     ) -> Iterator[tuple[int, R | Exception]]:
-        """Yield (index of a task from 0, its answer) as answers arrive, until all are there or the deadline has passed.
+        """Yield (index of a task from 0, its answer) as answers arrive, until all are there or the deadline passed.
 
         Args:
             tasks: the arguments.
@@ -131,7 +131,7 @@ class Workers(Generic[T, R]):
         return tuple(worker for worker in self._workers if worker.task >= 0)
 
     def _assign(self, tasks: Sequence[T], waiting: deque[int], seconds: float) -> None:
-        """Give the next tasks to idle workers, starting processes up to the limit."""
+        """Give the next tasks to idle workers, one each, starting processes up to the limit."""
         while waiting:
             worker = next((worker for worker in self._workers if worker.task < 0), None)
             if worker is None and len(self._workers) >= self._processes:
@@ -141,7 +141,7 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _arrived(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Wait for one answer and yield it; at `until` yield an OutOfTimeError for each task that is late."""
+        """Wait for one answer and yield it; at time `until` yield an OutOfTimeError for each task that is late."""
         left = until - time.monotonic()
         try:
             worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
@@ -153,6 +153,7 @@ class Workers(Generic[T, R]):
             return
         if worker not in self._workers:  # it was ended while its answer was on the way
             return
+        # No message means that the pipe has ended: the process died of its task, or between two tasks.
         number, worker.task, worker.until = worker.task, -1, math.inf
         if message is not None:
             yield number, pickle.loads(message)  # noqa: S301  written by our own worker
@@ -165,7 +166,7 @@ class Workers(Generic[T, R]):
             )
 
     def _started(self) -> _Worker:
-        """Start and return a worker: a fresh interpreter, since a fork would copy locks that other threads hold."""
+        """Start and return a worker: a fresh interpreter, which has been sent the function and the memory limit."""
         process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
         worker = _Worker(process=process)
         worker.listener = threading.Thread(target=_listen, args=(worker, self._inbox), daemon=True)
@@ -175,7 +176,7 @@ class Workers(Generic[T, R]):
         return worker
 
     def _end(self, worker: _Worker) -> None:
-        """Kill a process and close its pipes."""
+        """Kill a process, wait for it and close its pipes."""
         self._workers.remove(worker)
         worker.process.kill()
         worker.process.wait()
@@ -196,7 +197,7 @@ def answers(  # noqa: PLR0913  those of `Workers`
     seconds: float = math.inf,
     on_progress: OnProgress = ignore_progress,
 ) -> tuple[R | Exception, ...]:
-    """Compute one answer for each task like `Workers.answers`, in processes that end with the call.
+    """Return one answer for each task like `Workers.answers`, from processes that end with the call.
 
     Args:
         function: as for `Workers`.
@@ -212,7 +213,7 @@ def answers(  # noqa: PLR0913  those of `Workers`
 
 
 def _command() -> list[str]:
-    """Return the command line of a worker process.
+    """Return the command line of a worker process, with absolute entries of `sys.path` only.
 
     `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping relative
     entries of ours. `-I` and the like are handed on.
@@ -227,7 +228,7 @@ _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "n
 
 
 def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]") -> None:
-    """Put the messages of a process into the inbox, then None when it has ended."""
+    """Put (worker, message) of a process into the inbox for each message, then (worker, None) when it has ended."""
     stream = worker.process.stdout
     while stream is not None and (message := read_message(stream)) is not None:
         inbox.put((worker, message))
@@ -235,7 +236,7 @@ def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]")
 
 
 def _send(worker: _Worker, message: bytes) -> None:
-    """Send a message to a process; a dead process is noticed by the end of its answers."""
+    """Send a message to a process; errors of a dead process are ignored."""
     with suppress(OSError):
         if worker.process.stdin is not None:
             write_message(worker.process.stdin, message)

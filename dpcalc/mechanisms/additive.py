@@ -63,7 +63,7 @@ def laplace_pair(pure: float) -> Atoms:
 
 
 def _laplace_chords(losses: Array) -> Atoms:
-    """Return the pair whose profile is the chords, between the given losses, of the profile of Laplace noise.
+    """Return the pair whose profile is the chords of Laplace noise's profile between the given losses (upper).
 
     The profile is delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure: the loss is pure with probability 1/2, -pure
     with e^-pure / 2, and between them has the density e^((x - pure) / 2) / 4 at x. It is convex in e^eps, so chords
@@ -85,6 +85,7 @@ def _laplace_chords(losses: Array) -> Atoms:
 
 def _laplace_losses(pure: float) -> Array:
     """Return increasing losses from -pure to pure, ends of chords: even for pure <= 20, else denser at both ends."""
+    # The P mass falls like e^(x/2) from the loss `pure` down, and the Q mass from -pure up: both ends need fine losses.
     if pure <= _MAX_EVEN_LOSS:
         return np.linspace(-pure, pure, _CHORD_ENDS)
     number = math.ceil(math.log1p(pure / _DOUBLING_DISTANCE) * _DOUBLING_DISTANCE / _END_SPACING)
@@ -94,7 +95,7 @@ def _laplace_losses(pure: float) -> Array:
 
 
 def laplace_rdp(pure: float, order: float) -> float:
-    """Return the exact Renyi divergence of Lap(0, 1) and Lap(pure, 1).
+    """Return the exact Renyi divergence of order > 1 of Lap(0, 1) and Lap(pure, 1); `pure` at order inf.
 
     Args:
         pure: distance of the centers over the scale, > 0.
@@ -153,7 +154,7 @@ class DiscreteGaussian:
 
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
-    """Return the pair of discrete Gaussians around 0 and `shift`: loss (shift^2 - 2 shift x) / (2 sigma^2) at x.
+    """Return the pair of discrete Gaussians around 0 and `shift`, tails beyond 39 sigma as infinite loss.
 
     Noise beyond _TAIL_DEVIATIONS is left out; its mass, below the smallest float, counts as an infinite loss.
     """
@@ -175,7 +176,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of the noisy numbers from `low` to `high`; pessimistic when merged.
+    """Return (increasing losses, log P masses) of the numbers from low to high; pessimistic above 16,000.
 
     More than _MAX_EXACT_LOSSES numbers are merged into cells: each mass goes to the two ends of its cell so that its P
     and Q masses are kept. These are chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022,
@@ -232,7 +233,7 @@ class DiscreteLaplace:
 
 @lru_cache(maxsize=256)
 def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
-    """Return the chords of the Laplace profile between the losses (shift - 2 x) / scale, x = 0, ..., shift.
+    """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else chords.
 
     These are its exact losses. Of _MAX_EXACT_LOSSES or more only those next to `_laplace_losses` are kept.
     """

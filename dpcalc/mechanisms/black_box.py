@@ -41,7 +41,7 @@ class ApproximateDp:
             raise InputError(f"delta: expected a number in [0, 1), got {self.delta!r}")
 
     def pair(self) -> Atoms:
-        """Return the exact dominating pair: an infinite loss with mass delta, else +-epsilon as randomized response.
+        """Return the exact dominating pair: an infinite loss with mass delta, else +-epsilon; symmetric.
 
         It is symmetric.
 
@@ -50,6 +50,8 @@ class ApproximateDp:
         """
         if self.epsilon == 0:
             return Atoms(losses=(), log_masses=(), infinity_mass=self.delta, other_infinite=self.delta)
+        # Every (epsilon, delta)-DP step is post-processing of: tell everything with probability delta, else answer a
+        # bit by randomized response. In log space, since e^-epsilon may be smaller than any float.
         log_finite = math.log1p(-self.delta)
         log_true, log_false = _log_answers(self.epsilon)
         return Atoms(
@@ -67,7 +69,7 @@ def _log_answers(epsilon: float) -> tuple[float, float]:
 
 
 def pure_dp_rdp(epsilon: float, order: float) -> float:
-    """Return the largest Renyi divergence of an epsilon-DP mechanism: that of one bit of randomized response.
+    """Return the largest Renyi divergence of order > 1 of an epsilon-DP mechanism; epsilon at order inf.
 
     Args:
         epsilon: >= 0.
@@ -115,7 +117,7 @@ class RandomizedResponse:
             )
 
     def pair(self, answers: int = 1) -> Atoms:
-        """Return the exact pair of `answers` independent answers of exchanged records; without losses if uniform.
+        """Return the exact pair of `answers` independent answers of exchanged records; no losses if uniform.
 
         Args:
             answers: their number, >= 1; each is of a record that is exchanged.

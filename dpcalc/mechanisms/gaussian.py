@@ -36,7 +36,7 @@ class Gaussian:
 
     @property
     def joint(self) -> "Gaussian":
-        """Gaussian mechanism equivalent to all sums together: 1 / noise_multiplier^2 is the sum of theirs.
+        """The Gaussian mechanism equal to all sums together, noise rounded down; itself if it is the only sum.
 
         The noise multiplier is rounded down. The mechanism itself where there are no other sums or no noise.
 
@@ -60,5 +60,6 @@ class Gaussian:
         """
         if not self.also or self.noise_multiplier == 0:
             return self
+        # 1e-15 covers the round-off of hypot: less noise than the exact value, hence an upper bound.
         inverse = math.hypot(*(1 / multiplier for multiplier in (self.noise_multiplier, *self.also)))
         return Gaussian(noise_multiplier=(1 - 1e-15) / inverse, max_grad_norm=self.max_grad_norm)

@@ -74,7 +74,7 @@ class Votes:
         return 1 - 1 / self.labels
 
     def union_bound(self, overtake: Array) -> Array:
-        """Bound the probability that another label than the top one wins: sum `overtake` at the others' leads.
+        """Return upper bounds, by query, on the probability that a label other than the top one wins.
 
         Args:
             overtake: probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes, shape (teachers +
@@ -83,6 +83,7 @@ class Votes:
         Returns:
             Upper bounds, at most (labels - 1) / 2 each, shape (queries,).
         """
+        # Another label wins if it overtakes the top one: at most the sum of the probabilities over the labels.
         leads = self.top[:, None] - self.counts
         probabilities = overtake[leads]
         # The top label itself does not count; of several equal ones only the first is left out.
@@ -113,16 +114,17 @@ class LNMax:
         return 2 * self.gamma
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return the one loss that bounds a query if `teachers` >= 1 change: pure DP of 2 gamma teachers."""
+        """Return (the loss that bounds a query if `teachers` >= 1 change,): 2 gamma teachers-DP."""
         return (ApproximateDp(epsilon=self.epsilon * teachers).pair(),)
 
     def overtake_probability(self, leads: Array) -> Array:
         """Return the probability that Laplace noise on two counts makes up for leads >= 0; shape of `leads`."""
+        # The difference of two Laplace variables of scale 1/gamma exceeds a lead l with probability (2 + gl) e^-gl / 4.
         x = self.gamma * leads
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return upper bounds on K(z) = log E[e^{zL}] of each query in both directions, from `other_wins` alone.
+        """Return (K of D||D', K of D'||D), upper bounds for each query from `other_wins` alone; shape (n, m).
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -158,7 +160,7 @@ class GNMax:
         return math.sqrt(2) / self.sigma
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return the one loss that bounds a query if `teachers` >= 1 change: Gaussian, at shift * teachers."""
+        """Return (the loss that bounds a query if `teachers` >= 1 change,): Gaussian at shift * teachers."""
         return (_gaussian_profile(self.shift * teachers),)
 
     def overtake_probability(self, leads: Array) -> Array:
@@ -167,7 +169,7 @@ class GNMax:
         return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.sigma)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return upper bounds on K(z) = log E[e^{zL}] of each query in both directions, from `other_wins` alone.
+        """Return (K of D||D', K of D'||D), upper bounds for each query from `other_wins` alone; shape (n, m).
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -204,14 +206,14 @@ class ConfidentGNMax:
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return the two losses that bound a query if `teachers` >= 1 change: of the label, and of the check.
+        """Return the losses of the label (GNMax) and of the check if `teachers` >= 1 change.
 
         The check is a Gaussian release of the largest count, which changes by one for each teacher.
         """
         return (*self.label.dominating_curves(teachers), _gaussian_profile(teachers / self.check_sigma))
 
     def overtake_probability(self, leads: Array) -> Array:
-        """Return that of the label, whether or not the check passes; an upper bound, shape of `leads`."""
+        """Return that of `label`, an upper bound because the check can only keep a label back; shape of `leads`."""
         return self.label.overtake_probability(leads)
 
     def answer_probability(self, top: NDArray[np.int64]) -> Array:
@@ -219,7 +221,7 @@ class ConfidentGNMax:
         return np.asarray(np.exp(self._log_check_probabilities(top)[0]))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
-        """Return upper bounds on K(z) = log E[e^{zL}] of each query in both directions, check and label together.
+        """Return (K of D||D', K of D'||D), upper bounds for each query, check and label together; shape (n, m).
 
         Args:
             other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
@@ -253,7 +255,7 @@ Aggregation = LNMax | GNMax | ConfidentGNMax
 
 
 def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
-    """Bound the probability that another label than the top one wins: union bound, at most 1 - 1/labels.
+    """Return upper bounds, by query, on the probability that another label wins; at most 1 - 1/labels.
 
     Args:
         aggregation: with its noise.
@@ -267,7 +269,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
 
 
 def _checked_log_moments(p: BothWays, q: BothWays, label: Array, orders: Array) -> Array:
-    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), rounded up: K(z) of a bit, then a label if it is 1.
+    """Return log(p_1 (p_1/q_1)^z e^label + p_2 (p_2/q_2)^z), rounded up: a bit, then a label if it is 1.
 
     Args:
         p: log probabilities of (the first value, the second) on the one data set, shape (n,) each.

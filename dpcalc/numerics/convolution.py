@@ -19,7 +19,7 @@ UNIT_ROUNDOFF = 2.0**-53
 
 
 def sum_by_index(indices: NDArray[np.int64], weights: Array, *, size: int) -> Array:
-    """Sum the weights that share an index, for each index from 0 to size - 1.
+    """Return, for each index from 0 to size - 1, the sum of the weights that have it; 0 for none.
 
     Args:
         indices: whole numbers in [0, size), shape (n,).
@@ -57,7 +57,7 @@ def unit_roundoff(x: Array) -> float:
 
 
 def fft_relative_error(size: int, unit: float) -> float:
-    """Bound the error of one FFT, relative to its input in the 2-norm: 8 unit log2(size), at least 8 unit.
+    """Return an upper bound on the error of one FFT relative to its input (2-norm): 8 unit max(1, log2(size)).
 
     Args:
         size: length of the transform, >= 1.
@@ -72,7 +72,7 @@ def fft_relative_error(size: int, unit: float) -> float:
 
 
 def _transform_work(x: Array, size: int) -> float:
-    """Estimate the units of work (`dpcalc.work`) of one FFT of this size and of the products with it."""
+    """Return an estimate of the units of work (`dpcalc.work`) of one FFT of this size and of products with it."""
     # Calls cost 10,000 units however short; extended precision takes four times as long as float64.
     return (4 if x.dtype.itemsize > 8 else 1) * (10_000 + size * (10 + 2 * math.log2(max(size, 2))))
 
@@ -83,7 +83,7 @@ def fast_fft_size(min_size: int) -> int:
 
 
 def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
-    """Compute cyclic self-convolutions of one sequence for several exponents, and bounds on their round-off.
+    """Return ([cyclic self-convolution for each count], bounds on the 2-norm of the round-off of each).
 
     Args:
         mass: non-negative terms with sum about 1, shape (n,); term i has position start + i on the integers.
@@ -114,7 +114,7 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
 ) -> tuple[list[Array], Array]:
-    """Compute cyclic (base + addend)^count - base^count without cancellation, and bounds on the round-off.
+    """Return ([cyclic (base + addend)^count - base^count for each count], bounds on their round-off).
 
     Args:
         base: (non-negative terms, position of the first term) of one sequence.
@@ -166,7 +166,7 @@ def norm(x: Array) -> float:
 
 
 def _wrap(mass: Array, start: int, size: int) -> Array:
-    """Sum the terms by position modulo `size`, shape (size,); term i has position start + i."""
+    """Return the terms summed by position modulo `size`, shape (size,); term i has position start + i."""
     # A sequence that fits into one period wraps around at most once: two slices instead of sums over turns.
     if mass.size <= size:
         wrapped = np.zeros(size, dtype=mass.dtype)
@@ -194,7 +194,7 @@ def _integer_power(base: Complex, exponent: int) -> Complex:
 
 
 def convolve(a: Array, b: Array) -> tuple[Array, float]:
-    """Compute the linear convolution of two sequences by FFT, and a bound on the 2-norm of its round-off.
+    """Return (linear convolution of two sequences by FFT, bound on the 2-norm of its round-off).
 
     Args:
         a: non-negative terms with sum about 1, shape (n,).

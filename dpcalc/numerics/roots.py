@@ -11,7 +11,7 @@ Ten times longer steps to the left end where moments are expensive; tests/numeri
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Shrink the bracket [low, high] of a sign change to a relative width, and return its two ends.
+    """Return the (left, right) ends of a bracket of a sign change, shrunk to a relative width `tolerance`.
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
@@ -48,7 +48,7 @@ def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolera
 
 
 def _next_fraction(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """Return t for the next point a + t (b - a), by inverse quadratic interpolation where that is safe, else 1/2.
+    """Return t for the next point a + t (b - a): by inverse quadratic interpolation if that is safe, else 1/2.
 
     Args:
         points: (newest point a, opposite end b, point before c).
@@ -66,7 +66,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, tolerance: float
 ) -> float:
-    """Return an approximate root of a smooth decreasing function, or an end without one; not certified.
+    """Return an approximate root of a decreasing function of a log, or the end nearest to it; not certified.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -101,7 +101,7 @@ def falling_root(
 
 
 def _inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return the inverse function at value 0, interpolated through samples; one without a slope counts as slope -1.
+    """Return the point where the interpolated function is 0; for one sample without a slope, by slope -1.
 
     By Newton's divided differences.
 

@@ -78,7 +78,7 @@ def log_cumsum_exp(x: Array) -> Array:
 
 
 def log_sum_exp_by_index(indices: NDArray[np.intp], x: Array, *, size: int) -> Array:
-    """Return the log of the sum of e^x over the entries that share an index, for each index from 0 to size - 1.
+    """Return, for each index from 0 to size - 1, the log of the sum of e^x over its entries; -inf for none.
 
     Args:
         indices: whole numbers in [0, size), shape (n,).

@@ -218,7 +218,7 @@ class _Phase:
 
 
 def batch_checks(plan: Plan, protected: ProtectedUnit, index: int, source: RandomSource) -> Iterator[Check]:
-    """Draw rounds of one phase and compare them with the computed numbers.
+    """Yield the checks of one phase: drawn rounds beside computed inclusion, shares and batch size.
 
     Args:
         plan: a training run.
@@ -252,7 +252,7 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, index: int, source: Rando
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Compare how often protected units are drawn, alone, together and in a round, with the computed probabilities."""
+    """Yield checks of how often protected units are drawn: alone, together (up to 4), and in any step of a round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
@@ -274,7 +274,7 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Compare the drawn units of one level: their share for Poisson sampling, else their fixed number in each frame."""
+    """Return the check of one level: the drawn share for Poisson sampling, else the number drawn from a frame."""
     if isinstance(scheme, Poisson) and count.offered:
         rate, observed = float(scheme.probability), count.drawn / count.offered
         interval = mean_interval(observed, count.offered, miss_probability=MISS_PROBABILITY)
@@ -290,7 +290,7 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
 
 
 def _batch_size_check(phase: _Phase, depth: int) -> Check:
-    """Compare the mean number of units of level `depth` in a step with its expectation."""
+    """Return the check of the mean number of units of level `depth` in a step."""
     hierarchy, count = phase.hierarchy, phase.counts.levels[depth - 1]
     expected = _expected_batch(hierarchy, depth)
     return Check(

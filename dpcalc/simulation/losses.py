@@ -82,7 +82,7 @@ class TiltedStep:
     cumulative: Array
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Draw the sum of copies[i] independent tilted losses for each run i, shape (runs,).
+        """Return, for each run i, the sum of copies[i] independent tilted losses, drawn at random; shape (runs,).
 
         Args:
             copies: number of losses of each run, >= 0, shape (runs,).
@@ -100,7 +100,7 @@ class TiltedStep:
         return sums
 
     def _accepted_losses(self, number: int, rng: Generator) -> Array:
-        """Draw `number` points and return the tilted losses of those that are accepted, perhaps none."""
+        """Return the tilted losses of those of `number` drawn points that are accepted, perhaps none."""
         # A cell or an atom by its share of the mass under the ceilings, then a point in the cell, then acceptance.
         drawn = np.searchsorted(self.cumulative, rng.random(number), side="right")
         is_atom = drawn >= self.low.size
@@ -137,7 +137,7 @@ class TiltedSubsample:
     steps: "tuple[tuple[TiltedStep | TiltedSubsample, int], ...]"
 
     def draw_sums(self, copies: IntArray, rng: Generator) -> Array:
-        """Draw the sum of tilted losses of copies[i] independent draws for each run i, shape (runs,).
+        """Return, for each run i, the sum over copies[i] draws of the tilted losses under each; shape (runs,).
 
         Args:
             copies: number of draws of each run, >= 0, shape (runs,).
@@ -154,7 +154,7 @@ Tilted = TiltedStep | TiltedSubsample
 
 
 def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
-    """Return a step under a tilt, prepared for drawing its losses.
+    """Return a step under a tilt z > 0, prepared for drawing; raise UnsupportedError if only divergences are known.
 
     Args:
         curve: its privacy loss.
@@ -183,12 +183,12 @@ def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
 
 
 def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
-    """Return the probability that any of the losses of some steps is infinite; `steps` are (step, count)."""
+    """Return the probability that any loss of the steps is infinite; `steps` are (step, count)."""
     return -math.expm1(math.fsum(count * math.log1p(-min(step.infinity_mass, _ALMOST_ONE)) for step, count in steps))
 
 
 def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> TiltedStep:
-    """Prepare a step for drawing: cells above the tilted density of every segment, and tilted atoms."""
+    """Return a step prepared for drawing: cells above the tilted density of every segment, and tilted atoms."""
     cuts = [
         (segment, _cell_edges(segment, tilt, truncated_mass))
         for segment in curve.segments
@@ -243,7 +243,7 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
 
 
 def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
-    """Return increasing edges of cells that cover the tilted density of a segment; none if all of it is truncated."""
+    """Return increasing edges of cells that cover a segment's tilted density; empty if all of it is truncated."""
     pair = segment.pair
     reach = tilt * pair.span + 12 * pair.deviation
     low, high = pair.centers[0] - reach, min(pair.centers[-1] + reach, segment.high)
@@ -257,12 +257,14 @@ def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
     log_density, _ = _tilted_log_density(segment, coarse, tilt)
     near = np.flatnonzero(log_density > log_density.max() - _NEGLIGIBLE_LOG)
     low, high = coarse[max(near[0] - 1, 0)], coarse[min(near[-1] + 1, coarse.size - 1)]
+    # A ceiling exceeds the log density by at most slope * width, whose half is on either side of the cell's middle.
     width = 2 * _MAX_CELL_SLACK / _max_slope(pair, max(abs(low), abs(high)), tilt)
     return np.linspace(low, high, min(_MAX_CELLS, 2 + int((high - low) / width)))
 
 
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
-    """Return a point below which P has at most this mass, and not much less, by bisection."""
+    """Return the largest point below which P has at most this mass, rounded down, by bisection."""
+    # Not `MixturePair.lower_quantile`, which the grid uses: the check shares no code with what it checks.
     low, high = pair.centers[0] - 40 * pair.deviation, pair.centers[-1] + 40 * pair.deviation
     for _ in range(60):
         middle = (low + high) / 2
@@ -275,7 +277,7 @@ def _lower_quantile(pair: MixturePair, mass: float) -> float:
 
 
 def _max_slope(pair: MixturePair, max_distance: float | Array, tilt: float) -> float | Array:
-    """Bound the slope of the log of the tilted density from above where |y| <= max_distance.
+    """Return an upper bound on the slope of the log tilted density where |y| <= max_distance.
 
     The slope of a mixture's log density is (c - y) / sigma^2 with c a mean of the centers, so that of
     (1 + z) log P - z log Q is (-y + (1 + z) c_P - z c_Q) / sigma^2.
@@ -298,6 +300,7 @@ def _log_integral(segment: Segment, edges: Array, tilt: float) -> float:
 
 
 def _log_sum_exp(x: Array) -> float:
+    """Return the log of the sum of e^x over a nonempty array."""
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum()))
 
@@ -309,7 +312,7 @@ _MAX_LOSSES = 20_000_000
 """Single losses drawn for one direction by default: a few seconds."""
 _MIN_RUNS, _MAX_RUNS = 400, 100_000
 """Runs drawn by default; from fewer the interval is so wide that it contradicts next to nothing."""
-_PROGRESS_PARTS = 16
+_PROGRESS_PARTS = 16  # chunks of runs, after each of which progress is reported
 _TRUNCATED_SHARE = 1e-4
 """Share of delta that truncated losses may have; the interval is wider by it."""
 _MAX_TILT = 1000.0
@@ -317,7 +320,7 @@ _MAX_TILT = 1000.0
 
 
 def loss_checks(plan: Plan, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
-    """Compare delta at the certified epsilon, in both directions, with Monte Carlo estimates.
+    """Return a check of delta at the certified epsilon by Monte Carlo, one for each direction with steps.
 
     Args:
         plan: a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
@@ -342,7 +345,7 @@ def loss_checks(plan: Plan, protected: ProtectedUnit, source: RandomSource) -> t
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Estimate delta of one direction at its upper bound on epsilon by `pld`, and compare it with certified bounds."""
+    """Return the check of one direction: delta estimated at `pld`'s epsilon beside its certified bounds."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     epsilon = pld(counts, delta=plan.delta).epsilon
@@ -381,7 +384,7 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps, runs) to draw: all steps if `runs` is given, else as many as take a few seconds.
+    """Return (steps, runs) to draw: all steps if `runs` is given, else what a few seconds allow.
 
     Steps are reduced in proportion, to at least one of each curve.
     """
@@ -394,7 +397,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Estimate the time to draw one loss: half the components of its pair; of a shared draw that of its steps."""
+    """Return an estimate of the time to draw one loss: half its components; for a shared draw, that of its steps."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):

@@ -28,7 +28,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> Rows:
-    """Draw once from each frame; return (frame, index in its frame) of each drawn unit, frames ascending.
+    """Return (frame, index in its frame) of each unit in one draw from each frame, both from 0, frames ascending.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -55,7 +55,7 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> Rows:
 
 
 def is_dense(scheme: Fixed, count: int) -> bool:
-    """Return True if count <= 64 * size: it is then cheaper to put the frame in random order than to pick units.
+    """Return True if count <= 64 * size: then putting the frame in random order is cheaper than picking units.
 
     Args:
         scheme: a draw of a fixed size.
@@ -75,7 +75,7 @@ def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> Rows:
-    """Draw min(scheme.size, size) different units from each frame."""
+    """Return a draw of min(scheme.size, size) different units from each frame."""
     # Small frames are put in random order, of large ones a few units are picked.
     taken = np.minimum(scheme.size, sizes)
     frames = np.repeat(np.arange(sizes.size), taken)
@@ -96,7 +96,7 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> Rows:
 
 
 def _draw_poisson(scheme: Poisson, sizes: IntArray, rng: Generator) -> Rows:
-    """Draw each unit of each frame independently with the probability of the scheme."""
+    """Return a draw of each unit of each frame, independently, with the probability of the scheme."""
     # All frames stand in one line, along which the distances between drawn units are geometric.
     total, rate = int(sizes.sum()), float(scheme.probability)
     if not total or not rate:
@@ -188,7 +188,7 @@ class WatchedUnits:
 def draw_rounds(
     hierarchy: Hierarchy, watched: WatchedUnits, *, rounds: int, rng: Generator, on_progress: Callable[[int], None]
 ) -> DrawCounts:
-    """Draw rounds from a synthetic data set of the declared sizes, and count what is drawn.
+    """Return the counts of rounds drawn from a synthetic data set of the declared sizes.
 
     Args:
         hierarchy: levels and schemes. Where sizes are only known to lie between two ends the first unit of each level
@@ -217,7 +217,7 @@ def draw_rounds(
 
 
 def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
-    """Return (number of independent draws from the whole data set in a step, scheme of each level).
+    """Return (independent draws from the whole data set in a step, scheme of each level); for episodes (tasks, fixed).
 
     One draw; for episodes one for each task, with a fixed number of classes and of records.
     """
@@ -228,7 +228,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps of a pass if there is a shuffle, else the redraw period of level 1: all is drawn afresh then.
+    """Return the steps of a pass if there is one shuffle, else the redraw period of level 1; raise for others.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -261,7 +261,7 @@ def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> Rows:
 
 
 def round_cost(hierarchy: Hierarchy) -> float:
-    """Estimate the time of one round in units looked at, at least 1; raise InputError above 2e7.
+    """Return an estimate of the time of one round in units looked at, at least 1; raise InputError above 2e7.
 
     Raises:
         InputError: more units than can be drawn.
@@ -319,7 +319,7 @@ def _merge(parts: Sequence[LevelCount]) -> LevelCount:
 
 
 def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator) -> DrawCounts:
-    """Draw `rounds` rounds level by level, and return the counts of each level and of the watched units."""
+    """Return the counts of `rounds` rounds, drawn level by level, and of the watched units."""
     # Each row (first step, unit) is in use for `span` steps; the redraw period of each level divides it.
     span = length = steps_per_round(hierarchy)
     copies, schemes = draws_of_step(hierarchy)
