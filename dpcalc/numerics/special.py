@@ -1,7 +1,8 @@
 """Log-space sums, the standard normal distribution and Gauss-Legendre quadrature.
 
-scipy.special has most of this. It is not used, because these functions are on the start-up path of `dpcalc epsilon`,
-where importing scipy.special takes longer than all the rest; tests/numerics/test_normal.py compares with SciPy.
+scipy.special has most of this. Functions of arrays that only PATE and lower bounds without a grid need are SciPy's; the
+others are on the start-up path of `dpcalc epsilon`, where importing scipy.special takes longer than all the rest.
+tests/numerics/test_normal.py compares them with SciPy and mpmath.
 """
 
 import math
@@ -99,12 +100,9 @@ def log_sum_exp_by_index(indices: NDArray[np.intp], x: Array, *, size: int) -> A
 
 
 LOG_CDF_ERROR = 1e-10
-"""Bound on the absolute error of `normal_log_cdf_array`, and on the relative error of the mass below
-`normal_quantile_array`. Measured errors are half as large; callers add it to their bounds, so ten times more would
-cost 1e-9 of epsilon, and less fails tests/numerics/test_normal.py."""
-_TABLE_START, _TABLE_END, _POINTS_PER_UNIT = -37, 9, 64
-"""-37 is the last whole number at which Phi is a normal float, and 1 - Phi(9) is below 1e-18. The interpolation error
-falls with the fourth power of the distance of points: with a tenth of them it is above LOG_CDF_ERROR."""
+"""Bound on the absolute error of `normal_log_cdf_array` for x > -900, and on the relative error of the mass below
+`normal_quantile_array`. SciPy errs by less than 1e-12 near 0 and by 2^-53 x^2 / 2 far out; callers add this to their
+bounds, so ten times more would cost 1e-9 of epsilon."""
 _LOG_ROOT_2PI = math.log(math.sqrt(2 * math.pi))
 _FRACTION_START, _FRACTION_TERMS = 4.0, 100
 """From which x on Mills' ratio is a continued fraction, and of how many terms: more of them change no digit."""
@@ -124,7 +122,7 @@ def normal_log_cdf(x: float) -> float:
 
 
 def normal_log_cdf_array(x: Array) -> Array:
-    """Return log Phi(x) within an absolute LOG_CDF_ERROR, interpolated in a table; exactly 0 for x > 9.
+    """Return log Phi(x) elementwise, within an absolute LOG_CDF_ERROR for x > -900; loads SciPy.
 
     Args:
         x: any shape.
@@ -136,36 +134,23 @@ def normal_log_cdf_array(x: Array) -> Array:
         >>> [round(float(value), 9) for value in normal_log_cdf_array(np.array([-50.0, -1.0, 0.0]))]
         [-1254.831361139, -1.841021645, -0.693147181]
     """
-    # Cubic Hermite interpolation: values and exact slopes at both ends of the table's cell.
-    table, slopes = _log_cdf_table()
-    position = (np.clip(x, _TABLE_START, _TABLE_END) - _TABLE_START) * _POINTS_PER_UNIT
-    cell = np.minimum(position.astype(np.int64), table.size - 2)
-    t = position - cell
-    low, high = table[cell], table[cell + 1]
-    slope_low, slope_high = slopes[cell] / _POINTS_PER_UNIT, slopes[cell + 1] / _POINTS_PER_UNIT
-    bend = 3 * (high - low) - 2 * slope_low - slope_high
-    value = low + t * (slope_low + t * (bend + t * (2 * (low - high) + slope_low + slope_high)))
-    below_table = x < _TABLE_START
-    if below_table.any():
-        value = np.where(below_table, _log_cdf_series(np.where(below_table, x, _TABLE_START)), value)
-    return np.where(x > _TABLE_END, 0.0, value)
+    from scipy.special import log_ndtr  # noqa: PLC0415  a flat `dpcalc epsilon` ends without SciPy, which loads slowly
+
+    return np.asarray(log_ndtr(x), dtype=np.float64)
 
 
 def normal_quantile_array(log_mass: Array) -> Array:
     """Return the normal quantiles x of log probabilities: Phi(x) = e^log_mass within a relative LOG_CDF_ERROR.
 
     Args:
-        log_mass: logarithms of probabilities, at least log Phi(-37), about -689, and below 0; any shape.
+        log_mass: logarithms of probabilities, below 0; any shape.
 
     Returns:
         x, shape of `log_mass`.
     """
-    table, _ = _log_cdf_table()
-    x = np.interp(log_mass, table, _TABLE_START + np.arange(table.size) / _POINTS_PER_UNIT)
-    for _ in range(2):  # steps of Newton's method for log Phi, from an error of at most a table cell
-        value = normal_log_cdf_array(x)
-        x = x + (log_mass - value) * np.exp(value + x * x / 2 + _LOG_ROOT_2PI)
-    return np.asarray(x, dtype=np.float64)
+    from scipy.special import ndtri_exp  # noqa: PLC0415  as in `normal_log_cdf_array`
+
+    return np.asarray(ndtri_exp(log_mass), dtype=np.float64)
 
 
 def mills_ratio(x: float) -> float:
@@ -191,21 +176,6 @@ def mills_ratio(x: float) -> float:
     for k in range(_FRACTION_TERMS, 0, -1):
         fraction = x + k / fraction
     return 1 / fraction
-
-
-@cache
-def _log_cdf_table() -> tuple[Array, Array]:
-    """Return (log Phi, its derivative phi / Phi) at evenly spaced points from _TABLE_START to _TABLE_END."""
-    points = _TABLE_START + np.arange((_TABLE_END - _TABLE_START) * _POINTS_PER_UNIT + 1) / _POINTS_PER_UNIT
-    table = np.array([normal_log_cdf(x) for x in points.tolist()])
-    return table, np.exp(-points * points / 2 - _LOG_ROOT_2PI - table)
-
-
-def _log_cdf_series(x: Array) -> Array:
-    """Return log Phi(x) for x <= -37 by the asymptotic series of Mills' ratio; the next term is below 1e-11."""
-    w = 1 / (x * x)
-    result: Array = -x * x / 2 - _LOG_ROOT_2PI - np.log(-x) + np.log1p(w * (-1 + w * (3 - 15 * w)))
-    return result
 
 
 # Composite Gauss-Legendre quadrature.

@@ -78,6 +78,34 @@ def test_epsilon_off_a_terminal_starts_without_what_is_slow_to_import(config):
     assert not {"dpcalc.cli.sweep", "dpcalc.planner.solve", "dpcalc.gate.diff"} & modules  # nor another command
 
 
+SAMPLES = Path(__file__).parents[2] / "sample_configs"
+COMPUTE = (  # what a worker process of `check` does
+    "import sys; from dpcalc.config.load import load; from dpcalc.gate.costs import compute_answer, cost_relevant; "
+    "plan = cost_relevant(load(sys.argv[1]).plan); print(compute_answer(plan).epsilon); print(*sys.modules)"
+)
+
+
+@pytest.mark.parametrize("arguments", [["epsilon"], ["check"], ["solve-sigma", "--target-eps", "2"]], ids=" ".join)
+def test_flat_dp_sgd_needs_no_scipy(arguments):
+    modules, printed = imported_by(arguments[0], str(SAMPLES / "mnist_dpsgd.yaml"), *arguments[1:])
+    assert printed
+    assert "scipy" not in modules
+
+
+def test_a_worker_of_check_needs_no_scipy_for_flat_dp_sgd():
+    ended = subprocess.run(
+        [sys.executable, "-c", COMPUTE, str(SAMPLES / "mnist_dpsgd.yaml")],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    epsilon, modules = ended.stdout.splitlines()
+    assert float(epsilon) > 0
+    assert "scipy" not in modules.split()
+
+
 def test_version_is_also_an_ordinary_option(dpcalc):
     assert dpcalc("--version", "epsilon").out == f"dpcalc {package.__version__}\n"
 

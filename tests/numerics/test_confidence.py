@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from scipy import stats
 
 from dpcalc.simulation.checks import mean_interval
 
@@ -25,6 +26,16 @@ def test_the_ends_in_closed_form():
     assert low == 0
     assert high == pytest.approx(1 - 0.01 ** (1 / 50), rel=1e-12)
     assert mean_interval(1.0, 50, miss_probability=0.02) == (pytest.approx(1 - high, rel=1e-12), 1.0)
+
+
+@pytest.mark.parametrize("trials", [20, 1000, 20_000])
+def test_frequencies_have_a_little_wider_intervals_than_the_exact_ones_of_scipy(trials):
+    for hits in {0, 1, trials // 100, trials // 10, trials // 2, trials}:
+        low, high = mean_interval(hits / trials, trials, miss_probability=1e-6)
+        exact = stats.binomtest(hits, trials).proportion_ci(1 - 1e-6, method="exact")
+        assert low <= exact.low + 1e-11
+        assert high >= exact.high - 1e-11
+        assert high - low <= 1.11 * (exact.high - exact.low)
 
 
 def test_more_trials_tell_more():

@@ -9,6 +9,7 @@ from scipy import special
 
 from dpcalc.numerics.special import (
     LOG_CDF_ERROR,
+    gauss_legendre_panels,
     mills_ratio,
     normal_cdf,
     normal_log_cdf,
@@ -46,10 +47,21 @@ def test_numbers_are_those_of_scipy(x):
     )
 
 
-def test_arrays_are_those_of_scipy():
-    x = np.random.default_rng(5).uniform(-60, 10, 20_000)
-    np.testing.assert_allclose(normal_log_cdf_array(x), special.log_ndtr(x), rtol=0, atol=LOG_CDF_ERROR / 2)
-    log_mass = special.log_ndtr(x[(x > -37) & (x < 4)])
-    np.testing.assert_allclose(
-        special.log_ndtr(normal_quantile_array(log_mass)), log_mass, rtol=0, atol=LOG_CDF_ERROR / 2
-    )
+@mpmath.workdps(40)
+def test_far_log_probabilities_and_quantiles():
+    """Arrays are SciPy's: a version of it with larger errors than callers allow for fails here."""
+    x = np.array([-900.0, -500.0, -88.2, -37.0, 5.0, 9.3, 40.0])
+    exact = [mpmath.log(mpmath.ncdf(mpmath.mpf(each))) for each in x]
+    errors = [abs(value - each) for value, each in zip(normal_log_cdf_array(x), exact, strict=True)]
+    assert max(errors) < LOG_CDF_ERROR
+    for log_mass in -np.geomspace(1e-10, 2000.0, 60):
+        quantile = mpmath.mpf(float(normal_quantile_array(np.array([log_mass]))[0]))
+        assert abs(mpmath.ncdf(quantile) / mpmath.exp(mpmath.mpf(float(log_mass))) - 1) < LOG_CDF_ERROR
+
+
+@pytest.mark.parametrize("order", [3, 6, 8])
+def test_gauss_legendre_nodes_are_those_of_scipy(order):
+    nodes, log_weights = gauss_legendre_panels(np.array([-1.0, 1.0]), order=order)
+    expected_nodes, expected_weights = special.roots_legendre(order)
+    np.testing.assert_allclose(nodes, expected_nodes, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(log_weights, np.log(expected_weights), rtol=0, atol=4e-14)

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from scipy.optimize import brentq
 
 from dpcalc.numerics.roots import bracket_root, falling_root
 
@@ -14,6 +15,14 @@ FUNCTIONS = {
     "steep on the left": (lambda x: math.exp(-4 * x) - 1, lambda x: -4 * math.exp(-4 * x), 0.0),
     "flat": (lambda x: -math.atan(x - 7), lambda x: -1 / (1 + (x - 7) ** 2), 7.0),
 }
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_root_of_scipy_is_in_the_bracket(name):
+    f, _, _ = FUNCTIONS[name]
+    low, high = bracket_root(f, *ENDS, tolerance=1e-12)
+    root = brentq(f, *ENDS, xtol=1e-300, rtol=1e-15)
+    assert low - 1e-14 * abs(root) <= root <= high + 1e-14 * abs(root)
 
 
 def counted(f, slope):
