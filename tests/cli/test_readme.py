@@ -4,8 +4,6 @@ import doctest
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,15 +41,15 @@ def everywhere(language):
 
 
 @pytest.mark.parametrize("session", everywhere("console"))
-def test_commands_print_what_is_shown(session, tmp_path):
+def test_commands_print_what_is_shown(session, real, tmp_path):
     shutil.copytree(ROOT / "sample_configs", tmp_path / "sample_configs")
     steps = re.findall(r"^\$ dpcalc (.*)\n((?:(?!\$ ).*\n)*)", session, flags=re.MULTILINE)
     assert session == "".join(f"$ dpcalc {words}\n{shown}" for words, shown in steps)
     for words, shown in steps:
-        command = [sys.executable, "-m", "dpcalc", *shlex.split(words)]
-        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        ended = real(*shlex.split(words))
         pattern = "(?s:.*)".join(map(re.escape, re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)))
-        assert re.fullmatch(pattern, run.stdout), run.stdout
+        assert ended.code == 0, ended.err
+        assert re.fullmatch(pattern, ended.out), ended.out
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
