@@ -29,6 +29,14 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item, keep in zip(items, chosen, strict=True) if keep]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give all tests of a file to one worker: what they share is computed once."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  pytest-xdist need not be installed
+
+    return LoadFileScheduling(config, log)
+
+
 def pytest_configure(config):
     """Choose the profile: HYPOTHESIS_PROFILE, else `random` for `pytest -m slow`, else `fixed`.
 

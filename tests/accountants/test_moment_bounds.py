@@ -29,6 +29,7 @@ from tests.oracles.exact_gaussian import exact_delta
 from tests.oracles.exact_gaussian import exact_epsilon as gaussian_epsilon
 from tests.oracles.inversion import Composition, log_peak
 from tests.oracles.numerics_problems import generator, random_problem
+from tests.thinning import thinned
 
 ONE = Fraction(1)
 
@@ -98,7 +99,7 @@ def test_rdp_of_the_gaussian_is_the_minimum_over_orders(sigma, delta):
 
 
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
-@pytest.mark.parametrize("order", range(1, 33))
+@pytest.mark.parametrize("order", thinned(range(1, 33), 11))
 def test_classical_conversion_where_the_best_order_is_a_whole_one(order, delta):
     """K(z) = z (z + 1) s with s = log(1/delta) / order^2: the minimum is at z = order, which `moments` tries."""
     s = math.log(1 / delta) / order**2
@@ -172,7 +173,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize(("rate", "sigma", "steps", "delta"), SAMPLED)
+@pytest.mark.parametrize(("rate", "sigma", "steps", "delta"), thinned(SAMPLED, 2))
 def test_rdp_of_sampled_steps_is_not_below_the_exact_conversion_at_its_order(rate, sigma, steps, delta):
     rate = Fraction(rate)
     best = best_epsilon({flat(rate, sigma): steps}, delta=delta)
@@ -188,7 +189,7 @@ def test_rdp_of_sampled_steps_is_not_below_the_exact_conversion_at_its_order(rat
         assert best.value <= most + (abs(most) + 2 * abs(mpmath.log(taken)) / z) * mpmath.mpf("1e-11")
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", thinned(range(8), 3))
 def test_rdp_of_random_bounds_is_the_minimum_over_orders(block):
     rng = generator(block, 307)
     for _ in range(4):
@@ -217,7 +218,7 @@ def test_basic_is_the_sum_of_exact_epsilons(steps, delta):
     assert basic({curve: steps}, delta=delta).epsilon == pytest.approx(float(exact), rel=1e-9)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", thinned(range(4), 1))
 def test_basic_of_different_steps_takes_the_costlier_direction_of_each(block):
     rng = generator(block, 311)
     problems = [random_problem(rng, steps=int(rng.integers(1, 9)), rarest=1e-3) for _ in range(3)]
@@ -235,7 +236,9 @@ def strong_composition(sigma, steps, delta, fraction):
     return spread + steps * epsilon * math.expm1(epsilon)
 
 
-@pytest.mark.parametrize(("sigma", "steps", "delta"), [(30.0, 100, 1e-5), (200.0, 10_000, 1e-9), (1.0, 2, 1e-3)])
+@pytest.mark.parametrize(
+    ("sigma", "steps", "delta"), thinned([(30.0, 100, 1e-5), (200.0, 10_000, 1e-9), (1.0, 2, 1e-3)], 1)
+)
 def test_advanced_takes_the_best_split_of_delta(sigma, steps, delta):
     curve = GluedProfile(own=flat(1, sigma).swapped, other=flat(1, sigma).swapped, shift=1.0)
     found = advanced({curve: steps}, delta=delta)

@@ -17,6 +17,7 @@ from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
 from dpcalc.planner.search import NoSolution
 from tests.oracles.exact_gaussian import exact_epsilon
+from tests.thinning import thinned
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
 FLAT = {"steps": 1000, "noise_multiplier": 1.0, "delta": 1e-5}
@@ -173,7 +174,11 @@ def test_a_plan_without_noise_is_for_solving():
 def test_a_file_may_stand_for_its_plan(way):
     path = sample("two_phase")
     assert epsilon(way(path), steps=100) == epsilon(load(path), steps=100)
-    assert solve(way(path), "group", target_epsilon=20).value == solve(load(path), "group", target_epsilon=20).value
+
+
+def test_solvers_take_a_file_for_its_plan():
+    path = sample("two_phase")
+    assert solve(path, "group", target_epsilon=20).value == solve(load(path), "group", target_epsilon=20).value
 
 
 @pytest.mark.parametrize("given", [3, None, b"run.yaml"])
@@ -349,7 +354,14 @@ def test_another_unit_and_group_cost_what_is_printed(unit, group_size, printed):
     given = {"unit": unit, "group_size": group_size}
     for found in (epsilon(path, **given), epsilon(load(path), **given), epsilon(load(path, **given))):
         assert found.to_dict() == shown
-    target = 1.5 * shown["epsilon"]
+
+
+@pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
+@pytest.mark.parametrize(("unit", "group_size"), thinned([("user", 2), ("example", None)], 1))
+def test_another_unit_and_group_are_solved_for_as_printed(unit, group_size, printed):
+    path, given = sample("femnist_users"), {"unit": unit, "group_size": group_size}
+    words = ("--unit", unit, *(() if group_size is None else ("--group-size", str(group_size))))
+    target = 1.5 * epsilon(path, **given).epsilon
     solved = printed("solve-steps", path, *words, "--target-eps", repr(target))["solution"]
     for source in (path, load(path)):
         assert solve(source, "steps", target_epsilon=target, **given).value == solved["value"]

@@ -12,6 +12,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from tests.config.texts import classes, flat, nested
+from tests.thinning import thinned
 
 
 def plan(levels, *, unit, clip, steps, noise, group_size=1, episodes=None, adjacency=Adjacency.ADD_REMOVE):
@@ -90,7 +91,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES, 6))
 def test_the_file_costs_what_the_plan_costs(real, file, name):
     text, meant = CASES[name]
     found = json.loads(real("epsilon", str(file(text)), "--json").out)

@@ -9,6 +9,7 @@ import dpcalc.planner.solve
 from dpcalc.config.load import load
 from dpcalc.errors import ConvergenceError
 from tests.cli.solving import FLAGS, FLAT, NO_SOLUTION, PHASES, SOLVERS, bare, facts, number
+from tests.thinning import thinned
 
 
 @pytest.mark.parametrize(
@@ -181,17 +182,20 @@ def test_a_found_config(real, file):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("solve-sigma", "--sample-rate", "0.01", "--steps", "500"),
-        ("solve-steps", "--sample-rate", "0.01", "--noise-multiplier", "1.1"),
-        ("solve-rate", "--steps", "500", "--noise-multiplier", "1.1"),
-    ],
+    ("command", "flags"),
+    thinned(
+        [
+            ("solve-sigma", "--sample-rate 0.01 --steps 500"),
+            ("solve-steps", "--sample-rate 0.01 --noise-multiplier 1.1"),
+            ("solve-rate", "--steps 500 --noise-multiplier 1.1"),
+        ],
+        2,
+    ),
 )
-def test_flags_alone_give_the_same(real, file, words):
+def test_flags_alone_give_the_same(real, file, command, flags):
     path = str(file())
-    alone = real(*words, *FLAGS, "--target-eps", "1.5", "-q")
-    assert bare(alone) == bare(real(words[0], path, "-q"))
+    alone = real(command, *flags.split(), *FLAGS, "--target-eps", "1.5", "-q")
+    assert bare(alone) == bare(real(command, path, "-q"))
 
 
 def test_batches_of_a_fixed_size_need_the_number_of_examples(real):
@@ -202,12 +206,15 @@ def test_batches_of_a_fixed_size_need_the_number_of_examples(real):
 
 @pytest.mark.parametrize(
     ("command", "stated", "absent"),
-    [
-        ("solve-sigma", "{noise_multiplier: 1.1} ", "{max_grad_norm: 2} "),
-        ("solve-sigma", "mechanism: {noise_multiplier: 1.1}", ""),
-        ("solve-steps", "training: {steps: 500}", ""),
-        ("solve-rate", ", rate: 0.01", ""),
-    ],
+    thinned(
+        [
+            ("solve-sigma", "{noise_multiplier: 1.1} ", "{max_grad_norm: 2} "),
+            ("solve-sigma", "mechanism: {noise_multiplier: 1.1}", ""),
+            ("solve-steps", "training: {steps: 500}", ""),
+            ("solve-rate", ", rate: 0.01", ""),
+        ],
+        2,
+    ),
 )
 def test_what_is_asked_for_need_not_be_stated(real, file, command, stated, absent):
     whole = real(command, str(file()), "-q").out
@@ -215,7 +222,7 @@ def test_what_is_asked_for_need_not_be_stated(real, file, command, stated, absen
     assert real(command, str(file(FLAT.replace(stated, absent))), "-q").out == whole
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"])
+@pytest.mark.parametrize("kind", thinned(["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"], 2))
 def test_noise_of_a_stated_type_need_not_be_stated(real, file, kind):
     path = str(file(FLAT.replace("noise_multiplier: 1.1", f"type: {kind}")))
     noise = bare(real("solve-sigma", path, "-q"))

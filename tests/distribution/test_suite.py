@@ -2,37 +2,44 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
 
+from tests import conftest
+from tests.thinning import thinned
+
 ROOT = Path(__file__).parents[2]
 
 
-def collected(*words):
-    """The tests that pytest finds in a small folder."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--collect-only",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/numerics",
-        *words,
-    ]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return [line for line in ended.stdout.splitlines() if "::" in line]
+def part_of(names, part):
+    """The tests that `--part` leaves of some."""
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    hook = SimpleNamespace(pytest_deselected=lambda **_: None)
+    conftest.pytest_collection_modifyitems(SimpleNamespace(getoption={"part": part}.get, hook=hook), items)
+    return [item.nodeid for item in items]
 
 
-def test_parts_are_the_whole():
-    parts = [collected("--part", f"{number}/3") for number in (1, 2, 3)]
-    assert sorted(one for part in parts for one in part) == sorted(collected())
+def test_parts_are_the_whole(request):
+    names = [item.nodeid for item in request.session.items]
+    names += [f"tests/test_{number}.py::test" for number in range(100)]  # if this test runs alone
+    parts = [part_of(names, f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
     assert all(parts)
+    assert part_of(names, None) == names
+
+
+def test_a_thinned_grid_keeps_its_cases_in_order_and_marks_the_others_slow():
+    cases = thinned([*range(5), pytest.param(5, id="five")], 3)
+    kept = [case for case in cases if not isinstance(case, type(pytest.param()))]
+    slow = {case.values[0]: case for case in cases if isinstance(case, type(pytest.param()))}
+    assert kept == [0, 2, 4]
+    assert list(slow) == [1, 3, 5]
+    assert slow[5].id == "five"
+    assert all([mark.name for mark in case.marks] == ["slow"] for case in slow.values())
+    assert thinned([(1, 2), (3, 4)], 1)[1].values == (3, 4)
 
 
 @pytest.mark.skipif("HYPOTHESIS_PROFILE" in os.environ, reason="somebody chose another profile")

@@ -22,6 +22,7 @@ from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.profile import GluedProfile
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair, laplace_rdp
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp, pure_dp_rdp
+from tests.thinning import thinned
 
 ORDERS = (1.5, 2.0, 5.0, 32.0)
 EPSILONS = (-1.0, -0.2, 0.0, 0.05, 0.3, 1.0)
@@ -89,7 +90,7 @@ def test_the_discrete_gaussian(sigma, shift):
     assert renyi(pair, 2.0) == pytest.approx(math.log((p**2 / q).sum()), rel=1e-9)
 
 
-@pytest.mark.parametrize(("sigma", "shift"), [(1000.0, 2), (2500.0, 1), (9999.5, 3)])
+@pytest.mark.parametrize(("sigma", "shift"), thinned([(1000.0, 2), (2500.0, 1), (9999.5, 3)], 1))
 def test_a_wide_discrete_gaussian_on_fewer_losses(sigma, shift):
     """From above, both ways, by little, down to the smallest delta."""
     pair = DiscreteGaussian(noise_multiplier=sigma).pair(shift)
@@ -217,7 +218,7 @@ def gaussian(shift, sigma):
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize("stand_in", [True, False])
+@pytest.mark.parametrize("stand_in", thinned([True, False], 1))
 def test_a_gaussian_as_a_black_box_has_its_own_bound(stand_in, adjacency):
     """(K) for one level against the same from profiles alone."""
     sigma = 2.0

@@ -19,11 +19,12 @@ from tests.oracles.adversary import (
 from tests.oracles.brute_force import RELATIONS, Experiment, outcome_count
 from tests.oracles.gaussian_mixtures import hockey_stick
 from tests.oracles.transcription import both_directions, pair, row
+from tests.thinning import thinned
 
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations, far below any modelling error
 
 
-@pytest.mark.parametrize("block", range(30))
+@pytest.mark.parametrize("block", thinned(range(30), 8))
 def test_no_enumerated_data_set_exceeds_the_bound(block):
     rng = np.random.default_rng([block, 2024])
     for _ in range(10):
@@ -62,7 +63,7 @@ def climbed(problem, rng, sweeps):
             yield excess(reached, bound, epsilons), values
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", thinned(range(6), 3))
 def test_no_data_set_found_by_ascent_exceeds_the_bound(seed):
     rng = np.random.default_rng([seed, 77])
     problem = random_problem(rng)
@@ -108,7 +109,7 @@ def test_a_shift_one_too_small_is_caught():
     assert max(excess(truth_of(experiment, v, 1.5, epsilons), wrong, epsilons) for v in patterns) > 1.2
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", thinned(range(60), 30))
 def test_the_closed_form_is_the_integral_of_its_pair(seed):
     """Also that {P > e^eps Q} is a half-line: the integrator looks for every crossing."""
     rng = np.random.default_rng([seed, 5])

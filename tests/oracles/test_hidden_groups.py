@@ -35,10 +35,11 @@ def bounds_of(plan, epsilons):
     return found
 
 
+@pytest.mark.parametrize("enough", [4, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("flavour", [group, unequal_group], ids=lambda flavour: flavour.__name__)
-def test_every_bound_holds(flavour):
+def test_every_bound_holds(flavour, enough):
     rng, offered = np.random.default_rng(11), Counter()
-    for _ in range(100):
+    while offered[1] < enough:
         problem = random_problem(rng, flavour, most_outcomes=100)
         if problem.plan.unit == 1 or len({len(one.choices[0]) for one in protected_units(problem.plan)}) > 1:
             continue
@@ -49,7 +50,6 @@ def test_every_bound_holds(flavour):
             truth = truth_of(problem.run, values, problem.sigma, epsilons)
             for allowed in bounds.values():
                 assert ((truth - ROUND_OFF) / np.maximum(allowed, ROUND_OFF)).max() <= NEVER
-    assert offered[1] >= 5
 
 
 def test_hiding_the_draws_above_is_worth_it():

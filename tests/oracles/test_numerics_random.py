@@ -12,6 +12,7 @@ from tests.oracles.fine_lattice import estimated_epsilon, lattice_epsilon
 from tests.oracles.inversion import inverted_epsilon
 from tests.oracles.loss_parts import TooSlowError
 from tests.oracles.numerics_problems import generator, random_problem, rare_problem
+from tests.thinning import thinned
 
 
 def ends(problem):
@@ -61,7 +62,7 @@ def run_many(block, size, *, rarest, most):
     assert checked >= 0.6 * size
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", thinned(range(10), 2))
 def test_many_draws_of_the_unit(block):
     run_many(block, 20, rarest=1e-5, most=400)
 
@@ -83,7 +84,7 @@ def run_rare(block, size):
         check(problem, exact, error)
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", thinned(range(5), 1))
 def test_few_draws_of_the_unit(block):
     run_rare(block, 2)
 
@@ -102,7 +103,7 @@ def check_two(problem):
     assert lower == 0 or step.delta_2(lower) >= problem.delta * (1 - 1e-9), problem
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", thinned(range(6), 2))
 def test_two_steps(block):
     rng = generator(block, 107)
     for _ in range(6):

@@ -29,6 +29,7 @@ from tests.peers.settings import (
     plan,
     prv,
 )
+from tests.thinning import thinned
 
 RESOLVED = 1e-3  # relative: the slack of dp_accounting's grid where we call the two in agreement
 
@@ -59,7 +60,7 @@ def assert_pld_agrees(theirs, interval, slack):
     assert lower <= theirs <= upper + slack
 
 
-@pytest.mark.parametrize("run", POISSON + OTHER_RELATIONS, ids=str)
+@pytest.mark.parametrize("run", thinned(POISSON + OTHER_RELATIONS, 7), ids=str)
 def test_dp_accounting_pld(run):
     assert_pld_agrees(google_pld(run), ours(run.plan), google_slack(run))
 
@@ -67,7 +68,7 @@ def test_dp_accounting_pld(run):
 FIXED_RUNS = [(600, 60_000, Flat("1/100", 4, 10_000, 1e-5)), (20, 1_000, Flat("1/50", 2, 1_000, 1e-5))]
 
 
-@pytest.mark.parametrize(("size", "count", "run"), FIXED_RUNS)
+@pytest.mark.parametrize(("size", "count", "run"), thinned(FIXED_RUNS, 1))
 def test_fixed_batches_cost_what_poisson_costs_at_half_the_noise(size, count, run):
     """A removed example is replaced in the batch by a sibling: Lebeda et al. 2024 (2405.20769)."""
     halved = replace(run, sigma=run.sigma / 2)
@@ -142,7 +143,7 @@ PRV = [
 SLOW_PRV = [Flat("1/1000", 1, 100_000, 1e-12), Flat("1/100000", 0.8, 1_000_000, 1e-8)]
 
 
-@pytest.mark.parametrize("run", [*PRV, *(pytest.param(run, marks=pytest.mark.slow) for run in SLOW_PRV)], ids=str)
+@pytest.mark.parametrize("run", thinned([*PRV, *SLOW_PRV], 1), ids=str)
 def test_prv_accountant_interval_holds_ours(run):
     low, high = prv(run)
     lower, upper = ours(run.plan)

@@ -16,6 +16,7 @@ from dpcalc.planner.composition import BOUND
 from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.optional_parts import DefectWarning, optional
+from tests.thinning import thinned
 
 RUN = plan(sample_rate=0.01, noise_multiplier=2.0, steps=100, delta=1e-5)
 FAILURES = [
@@ -44,9 +45,15 @@ def broken(monkeypatch, error):
         monkeypatch.setattr(module, name, failing(error))
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """Epsilon of the run, its delta at .5, and its rows, while nothing fails."""
+    return guarantee(RUN).epsilon, delta_of(RUN, epsilon=0.5).delta, compare(RUN)
+
+
 @pytest.mark.parametrize("error", FAILURES, ids=repr)
-def test_a_lower_bound_that_fails_leaves_the_upper_bound(monkeypatch, error):
-    upper, delta = guarantee(RUN).epsilon, delta_of(RUN, epsilon=0.5).delta
+def test_a_lower_bound_that_fails_leaves_the_upper_bound(monkeypatch, whole, error):
+    upper, delta, _ = whole
     broken(monkeypatch, error)
     found = evaluate(RUN)
     assert found.guarantee.epsilon == epsilon(RUN).epsilon == upper
@@ -56,12 +63,18 @@ def test_a_lower_bound_that_fails_leaves_the_upper_bound(monkeypatch, error):
     answer = delta_of(RUN, epsilon=0.5)
     assert (answer.delta, answer.delta_lower) == (delta, None)
     assert any("lower bound is missing" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize("error", thinned(FAILURES, 2), ids=repr)
+def test_a_lower_bound_that_fails_leaves_the_upper_bound_in_its_row(monkeypatch, whole, error):
+    upper, *_ = whole
+    broken(monkeypatch, error)
     assert next(row.epsilon for row in compare(RUN) if row.method == "pld" and row.bound == BOUND) == upper
 
 
 @pytest.mark.parametrize("error", DEFECTS, ids=repr)
-def test_a_defect_in_the_lower_bound_leaves_the_upper_bound_and_stays_visible(monkeypatch, error):
-    upper = guarantee(RUN).epsilon
+def test_a_defect_in_the_lower_bound_leaves_the_upper_bound_and_stays_visible(monkeypatch, whole, error):
+    upper, *_ = whole
     broken(monkeypatch, error)
     with pytest.warns(DefectWarning, match="internal error"):
         found = evaluate(RUN)
@@ -77,8 +90,8 @@ def test_advice_and_alternatives_that_fail_leave_the_upper_bound(monkeypatch, na
 
 
 @pytest.mark.parametrize("name", ["theorem_3_row", "inversion_row", "gdp_row", "strong_composition_row", "group_rows"])
-def test_a_row_that_fails_leaves_the_others(monkeypatch, name):
-    before = compare(RUN)
+def test_a_row_that_fails_leaves_the_others(monkeypatch, whole, name):
+    _, _, before = whole
     monkeypatch.setattr(comparing, name, failing(OverflowError("math range error")))
     after = compare(RUN)
     assert {row.method for row in after if row.valid} == {row.method for row in before if row.valid}

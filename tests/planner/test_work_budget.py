@@ -39,6 +39,7 @@ from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
 from tests.sweeps.heavy_configs import heavy_config
 from tests.sweeps.random_configs import generator, random_config
+from tests.thinning import thinned
 
 MOST_UNITS = 10 * work.SECOND
 
@@ -71,12 +72,16 @@ def spent_on(plan):
 
 @pytest.mark.parametrize(
     "config",
-    [
-        nested([1000] * 3, [500] * 3),
-        nested([20] * 6, [10] * 6, adjacency="add-remove", group_size=5),
-        nested([10**6], [43716], noise=0.34, steps=175),
-    ],
-    ids=["three levels of 500 draws", "group of five under six levels", "a large batch"],
+    thinned(
+        [
+            pytest.param(nested([1000] * 3, [500] * 3), id="three levels of 500 draws"),
+            pytest.param(
+                nested([20] * 6, [10] * 6, adjacency="add-remove", group_size=5), id="group of five under six levels"
+            ),
+            pytest.param(nested([10**6], [43716], noise=0.34, steps=175), id="a large batch"),
+        ],
+        1,
+    ),
 )
 def test_heavy_runs_are_answered_within_the_budget(config):
     spent, found = spent_on(plan_of(config))
@@ -288,7 +293,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize("config", PLANS)
+@pytest.mark.parametrize("config", thinned(PLANS, 2))
 def test_rough_counts_are_never_below_exact_ones_and_said(config, monkeypatch):
     plan = plan_of(config)
     sharp = guarantee(plan)
@@ -301,7 +306,7 @@ def test_rough_counts_are_never_below_exact_ones_and_said(config, monkeypatch):
     planner_releases._alternatives.cache_clear()
 
 
-@pytest.mark.parametrize("config", PLANS)
+@pytest.mark.parametrize("config", thinned(PLANS, 1))
 def test_each_step_of_the_ladder_is_looser_and_said(config, monkeypatch):
     plan = plan_of(config)
     sharp, closed = guarantee(plan), guarantee(plan, method=CLOSED_FORM)
