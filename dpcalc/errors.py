@@ -15,6 +15,21 @@ class InputError(DpcalcError, ValueError):
     """An input that the user must change (exit code 2); the text is `where: expected X, got Y`, then what to do."""
 
 
+class KeyedInputError(InputError):
+    """An input error at one key, which config turns into a message at the place of that key.
+
+    Attributes:
+        key: dotted key, relative to the section that the raising class describes.
+        expected: completes "must be".
+        hint: what to do, or "".
+    """
+
+    def __init__(self, key: str, expected: str, got: object, hint: str = "") -> None:
+        """Compose the text from the parts."""
+        super().__init__(f"{key}: expected {expected}, got {got!r}{hint and f'; {hint}'}")
+        self.key, self.expected, self.hint = key, expected, hint
+
+
 class UnsupportedError(InputError):
     """A plan that the chosen accountant or bound does not cover (exit code 2); the text names those that do."""
 

@@ -34,9 +34,8 @@ from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms, chained, composed, from_first, from_second, glued, side_by_side, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
-from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, RdpOnly
+from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, RdpOnly
 from dpcalc.numerics.special import log_fraction, log_sum_exp
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
@@ -201,7 +200,7 @@ class ProtectedUnits:
     group_size: int = 1
 
 
-def black_box_refusal(mechanism: BlackBox, hierarchy: Hierarchy, protected: ProtectedUnits) -> str:
+def black_box_refusal(mechanism: Mechanism, hierarchy: Hierarchy, protected: ProtectedUnits) -> str:
     """Return why randomized response is refused (not replace-one, or unit above the records); "" for all else.
 
     Only randomized response is refused: under another adjacency than replace-one, or above the records.
@@ -327,14 +326,16 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
         changes = unamplified(bound).max_shift
     if isinstance(mechanism, RdpOnly):
         return unamplified_divergences(mechanism, changes)
-    if isinstance(mechanism, Laplace | DiscreteGaussian | DiscreteLaplace):
+    if isinstance(mechanism, AdditiveNoise):
         return mechanism.pair(changes)
-    return _unamplified_atoms(mechanism, changes)
+    if isinstance(mechanism, PairOnly):
+        return _unamplified_atoms(mechanism, changes)
+    raise TypeError(f"{mechanism.name}: expected a mechanism whose losses or divergences are known")
 
 
-def _unamplified_atoms(mechanism: RandomizedResponse | ApproximateDp, changes: int) -> Atoms:
+def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
     """Return the loss after k changes by group privacy: epsilon k, delta k e^((k - 1) epsilon), as atoms."""
-    pair = mechanism.pair() if isinstance(mechanism, ApproximateDp) else mechanism.pair(1)
+    pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
     if total >= 1:
@@ -356,7 +357,7 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
-        case Laplace() | DiscreteGaussian() | DiscreteLaplace():
+        case AdditiveNoise():
             spend(_UNITS_OF_A_PAIR)
             return mechanism.pair(changes)
         case RandomizedResponse() if changes > _MAX_JOINT_RESPONSES:
@@ -365,7 +366,7 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
             )
         case RandomizedResponse():
             return mechanism.pair(changes)
-        case ApproximateDp():
+        case PairOnly():
             return chained(mechanism.pair(), changes)
         case _:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")

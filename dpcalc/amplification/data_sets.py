@@ -16,12 +16,10 @@ from math import comb
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.kinds import AdditiveNoise
-from dpcalc.numerics.special import log1m_exp, log_fraction, log_sum_exp, log_sum_exp_by_index
+from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
 from dpcalc.sampling.co_sampled import CoSampled
 from dpcalc.sampling.counts import (
     CountDistribution,
@@ -423,8 +421,6 @@ def _mix(rate: Fraction, a: Mixture, b: Mixture) -> Mixture:
 # most as much as the data set; the cells are so small that it hardly costs less.
 
 
-_CELLS = 4000  # between the outermost centers: fewer lower the lower bound, time grows in proportion
-_FAR = 39.0  # deviations beyond which a discrete Gaussian is left out: e^(-39^2/2) is below the smallest float
 _MIN_MASS = 1e-300  # of the only loss of two equal distributions
 _KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them too large: it lowers the bound
 _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
@@ -444,8 +440,8 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
     Source: docs/theory.md, Theorem 10.1.
     """
     centers = sorted({*p, *q})
-    spend(len(centers) * (_number_of_cells(mechanism, centers) * 3 * ELEMENT + TURN))
-    rows = {center: _log_cell_masses(mechanism, center, centers) for center in centers}
+    spend(len(centers) * (mechanism.cell_count(centers) * 3 * ELEMENT + TURN))
+    rows = {center: mechanism.cell_log_masses(center, centers) for center in centers}
     log_p, log_q = (
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
         for mixture in (p, q)
@@ -459,40 +455,3 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
     if not values.size:  # accountants look at losses
         return Atoms.of_masses((0.0,), (_MIN_MASS,), infinity_mass=alone)
     return Atoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)
-
-
-def _number_of_cells(mechanism: AdditiveNoise, centers: list[int]) -> float:
-    """Return the number of cells of `_log_cell_masses`, to charge its work."""
-    if isinstance(mechanism, Laplace):
-        return _CELLS + len(centers)
-    tails = 4 * _FAR * mechanism.noise_multiplier if isinstance(mechanism, DiscreteGaussian) else 0.0
-    return centers[-1] - centers[0] + tails + 3
-
-
-def _log_cell_masses(mechanism: AdditiveNoise, center: int, centers: list[int]) -> Array:
-    """Return the log probability of each cell under noise around `center`; cells span `centers` and both tails."""
-    low, high = centers[0], centers[-1]
-    match mechanism:
-        case Laplace(noise_multiplier=scale):
-            cuts = np.unique(np.append(np.linspace(low, high, _CELLS + 1), centers))
-            near = np.where(cuts[:-1] >= center, cuts[:-1] - center, center - cuts[1:])
-            inside = math.log(0.5) + log1m_exp(np.diff(cuts) / scale) - near / scale
-            ends = (math.log(0.5) - (center - low) / scale, math.log(0.5) - (high - center) / scale)
-            return np.concatenate([ends[:1], inside, ends[1:]])
-        case DiscreteLaplace(noise_multiplier=scale):
-            log_total = math.log1p(math.exp(-1 / scale))
-            inside = math.log(math.tanh(0.5 / scale)) - np.abs(np.arange(low + 1, high) - center) / scale
-            return np.concatenate(
-                [[-(center - low) / scale - log_total], inside, [-(high - center) / scale - log_total]]
-            )
-        case DiscreteGaussian(noise_multiplier=sigma):
-            far = math.ceil(_FAR * sigma)
-            log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
-            places = np.arange(low - far, high + far + 1)
-            logs = -((places - center) ** 2) / (2 * sigma * sigma) - log_total
-            together = -(-places.size // (4 * _CELLS))
-            padded = np.pad(logs, (0, -logs.size % together), constant_values=-np.inf).reshape(-1, together)
-            top = padded.max(axis=1)
-            shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
-            with np.errstate(divide="ignore"):
-                return np.asarray(shift + np.log(np.exp(padded - shift[:, None]).sum(axis=1)), dtype=np.float64)

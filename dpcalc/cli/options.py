@@ -1,7 +1,6 @@
 """Arguments and options that commands share, and the numbers that their texts mean."""
 
 import inspect
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -33,9 +32,9 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
     """
 
     def offered(incomplete: str) -> list[str]:
-        from importlib import resources
+        from dpcalc.config.json_schema import json_schema
 
-        schema = json.loads(resources.files("dpcalc.config").joinpath("schema.json").read_text(encoding="utf-8"))
+        schema = json_schema()
         keys = _keys(schema, schema["$defs"], "")
         return [f"{key}{ending}" for key in keys if f"{key}{ending}".startswith(incomplete)]
 

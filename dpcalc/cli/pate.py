@@ -182,8 +182,8 @@ def _warnings(answer: PateAnswer) -> tuple[str, ...]:
 
 def _json(answer: PateAnswer, *, verbose: bool) -> str:
     """Return the answer as JSON."""
+    from dpcalc.mechanisms.pate import VOTES
     from dpcalc.pate.view import pate_json
-    from dpcalc.planner.words import VOTES
 
     notes = [warning.removeprefix("warning: ") for warning in _warnings(answer)]
     return pate_json(answer, assumptions=VOTES, notes=notes, verbose=verbose)
@@ -192,8 +192,8 @@ def _json(answer: PateAnswer, *, verbose: bool) -> str:
 def _text(answer: PateAnswer, *, quiet: bool, verbose: bool) -> str:
     """Return the answer as tables or `key: value` lines; with `quiet` the data-independent epsilon alone."""
     from dpcalc.cli.output import view_text
+    from dpcalc.mechanisms.pate import VOTES
     from dpcalc.pate.view import bare_epsilon, pate_view
-    from dpcalc.planner.words import VOTES
 
     if quiet:
         return f"{bare_epsilon(answer)}\n"

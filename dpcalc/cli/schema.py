@@ -1,6 +1,5 @@
 """`dpcalc schema`: the JSON Schema of the config file, or a table of its keys."""
 
-from importlib import resources
 from typing import Annotated
 
 import typer
@@ -18,8 +17,6 @@ def schema(
 
     A config that begins with `# yaml-language-server: $schema=dpcalc.schema.json` is checked while it is written.
     """
-    if markdown:
-        from dpcalc.config.json_schema import key_table
+    from dpcalc.config.json_schema import json_schema_text, key_table
 
-        return CommandResult(text=key_table())
-    return CommandResult(text=resources.files("dpcalc.config").joinpath("schema.json").read_text(encoding="utf-8"))
+    return CommandResult(text=key_table() if markdown else json_schema_text())

@@ -1,41 +1,28 @@
 """Construction of the plan from validated sections."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcalc.amplification.groups import group_refusal, max_group_size, min_units_left
 from dpcalc.config import schema
-from dpcalc.config.data_files import Points
 from dpcalc.config.level_rules import has_assumed_sizes
-from dpcalc.config.schema import (
-    AnyMechanism,
-    Draw,
-    FixedDraw,
-    GaussianNoise,
-    PeriodicDraw,
-    PoissonDraw,
-    RdpCurve,
-    ReplacingDraw,
-    ShuffledDraw,
-    Training,
-)
+from dpcalc.config.schema import Draw, Training
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import ConfigError, error, whole_file
 from dpcalc.config.tree import Node, Scalar, entry, node_at
-from dpcalc.config.values import MAX_COUNT, AtMost
+from dpcalc.config.values import AtMost
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
+from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
-if TYPE_CHECKING:  # these load numpy
-    from dpcalc.mechanisms.kinds import Mechanism
+if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
 
-_NO_PARAMETERS = frozenset({"type", "clip", "also", "curve", "votes"})  # keys of `mechanism` that are no single number
 SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
@@ -130,38 +117,24 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
             min_count=fewest,
             count=largest,
             scheme=_scheme(run.sampling.get(name), largest),
-            redraw_every=_redraw_period(run.sampling.get(name)),
+            redraw_every=draw.redraw_every if (draw := run.sampling.get(name)) else 1,
             is_assumed=has_assumed_sizes(config.root),
         )
         for name, (fewest, largest) in zip(names, count_ranges, strict=True)
     )
-    built = Episodes(**run.episodes.model_dump()) if run.episodes else None
+    built = Episodes(**asdict(run.episodes)) if run.episodes else None
     hierarchy = Hierarchy(levels=tuple(levels), tree=config.tree, episodes=built)
     clip = run.clip
     name = _text(entry(run.run.at, "name")) or f"phase {number}"
     phase = Phase(
         name=name if run.run.path else SINGLE_PHASE,
         hierarchy=hierarchy,
-        mechanism=_mechanism(run.mechanism, run.curve),
+        mechanism=run.mechanism,
         clip=len(names),
         steps=_steps(run, run.training, hierarchy),
         votes=run.votes,
     )
     return phase if clip is None else replace(phase, clip=phase.clip_names.index(clip))
-
-
-def _mechanism(section: AnyMechanism, curve: Points | None) -> "Mechanism":
-    """Return the mechanism of a step with floats; `curve` holds the points of type rdp-curve."""
-    values = {key: getattr(section, key) for key in type(section).model_fields if key not in _NO_PARAMETERS}
-    known = {key: value for key, value in values.items() if value is not None}
-    floats = {key: float(value) if isinstance(value, Fraction) else value for key, value in known.items()}
-    if isinstance(section, GaussianNoise):
-        return Gaussian(**floats, also=tuple(float(other.noise_multiplier) for other in section.also))
-    from dpcalc.mechanisms.kinds import MECHANISMS  # noqa: PLC0415  it loads numpy
-
-    name = "approximate-dp" if section.type == "pure-dp" else section.type
-    points = {"curve": curve} if isinstance(section, RdpCurve) else {}
-    return MECHANISMS[name](**floats, **points)  # type: ignore[arg-type]  # each takes its own
 
 
 def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
@@ -216,23 +189,18 @@ def _scheme(draw: Draw | None, count: int) -> Scheme:
         count: the most units under one parent; an expected number refers to it.
     """
     match draw:
-        case FixedDraw(size=AtMost(size=size)):
+        case Draw(scheme="fixed", size=AtMost(size=size)):
             return Fixed(size=size, at_most=True)
-        case FixedDraw(size=int(size)):
+        case Draw(scheme="fixed", size=int(size)):
             return Fixed(size=size)
-        case ReplacingDraw(size=size):
+        case Draw(scheme="with-replacement", size=int(size)):
             return WithReplacement(size=size)
-        case ShuffledDraw(size=size, drop_last=drop_last):
+        case Draw(scheme="shuffle", size=int(size), drop_last=drop_last):
             return Shuffle(size=size, drop_last=drop_last)
-        case PoissonDraw(rate=rate, expected=expected):
+        case Draw(scheme="poisson", rate=rate, expected=expected):
             return Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
         case _:
             return All()
-
-
-def _redraw_period(draw: Draw | None) -> int:
-    """Steps for which one draw is held."""
-    return draw.redraw_every if isinstance(draw, PeriodicDraw) else 1
 
 
 def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:

@@ -3,18 +3,19 @@
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
+from typing import Any
 
 from dpcalc.config import scalars
 from dpcalc.config.documents import Table
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.messages import missing_key_error, wrong_type_error
-from dpcalc.config.schema import AnyMechanism, RdpCurve
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, Source, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
+from dpcalc.keys import Key
 from dpcalc.sampling.trees import Fault, Tree, faults, indexed, unchecked_tree
 
 MAX_FAULTS = 10  # shown of one data file
@@ -355,21 +356,20 @@ class MechanismFiles:
     # By the identity of the `curve` node, which the config's tree keeps alive; phases that inherit it share the node.
     _curves: dict[int, PointsResult] = field(default_factory=dict)
 
-    def read(
-        self, kind: type[AnyMechanism], mechanism: Node | None
-    ) -> tuple[Points | None, str, tuple[Diagnostic, ...]]:
-        """Return (points of a mechanism's curve or None, name of its votes or "", errors).
+    def read(self, keys: Mapping[str, Key], mechanism: Node | None) -> tuple[dict[str, Any], tuple[Diagnostic, ...]]:
+        """Return (points of a `curve` and name of the `votes`, as far as the section states them, errors).
 
         Args:
-            kind: model of the mechanism's type.
+            keys: the keys that the mechanism's type takes.
             mechanism: its section, or None.
         """
-        if kind is RdpCurve:
-            identity = id(entry(mechanism, "curve"))
-            if identity not in self._curves:
-                self._curves[identity] = rdp_points(mechanism, self.files)
-            points, problems = self._curves[identity]
-            return points, "", problems
-        if "votes" in kind.model_fields:
-            return None, *votes_name(mechanism, self.files)
-        return None, "", ()
+        curve = entry(mechanism, "curve")
+        if "curve" in keys and curve is not None:
+            if id(curve) not in self._curves:
+                self._curves[id(curve)] = rdp_points(mechanism, self.files)
+            points, problems = self._curves[id(curve)]
+            return {"curve": points}, problems
+        if "votes" in keys:
+            name, problems = votes_name(mechanism, self.files)
+            return {"votes": name}, problems
+        return {}, ()

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from dpcalc.config import scalars
 from dpcalc.config.build import build
-from dpcalc.config.expand import EPISODES
 from dpcalc.config.load import Loaded
 from dpcalc.config.rules import consistency_errors
 from dpcalc.config.sections import read_sections
 from dpcalc.config.source import ConfigError, Mark
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, join, node_at, remove_at, replace_at
+from dpcalc.config.values import EPISODES
 from dpcalc.planner.plan import Plan
 
 _INDEPENDENT_SECTIONS = frozenset(

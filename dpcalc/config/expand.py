@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpcalc.config.overrides import FLAGS, Assignment, Changes
-from dpcalc.config.schema import DRAW_KEYS, MECHANISMS
+from dpcalc.config.schema import SCHEMES, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import (
     USER_KEY,
@@ -26,12 +26,10 @@ from dpcalc.config.tree import (
     with_entries,
     without_keys,
 )
+from dpcalc.config.values import BATCH_SIZE, DRAW_KEYS, EPISODES
+from dpcalc.mechanisms.kinds import MECHANISMS
 
 DEFAULT_LEVEL = "example"
-BATCH_SIZE = "batch_size"  # moved into the draw under this name until the scheme is known
-EPISODES = "episodes"  # key of `sampling` that excludes draws by level
-# Key of a draw that `training.batch_size` stands for, by scheme.
-_BATCH_SIZE_KEY = {"fixed": "size", "with-replacement": "size", "shuffle": "size", "poisson": "expected"}
 
 
 def level_names(root: Node) -> tuple[str, ...] | None:
@@ -157,7 +155,7 @@ def _with_batch_size(draw: Node) -> Node:
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw
-    key = _BATCH_SIZE_KEY.get(scheme.text)
+    key = next((key for key in SCHEMES.get(scheme.text, ()) if key in {"size", "expected"}), None)
     if key is None or {"size", "rate", "expected"} & draw.entries.keys():
         return draw
     return with_entries(without_keys(draw, BATCH_SIZE), {key: size})
@@ -168,18 +166,8 @@ def _with_batch_size(draw: Node) -> Node:
 
 RUN_KEYS = ("sampling", "mechanism", "training")
 AMOUNT_KEYS = frozenset({"size", "rate", "expected", BATCH_SIZE})
-REDRAW_EVERY = "redraw_every"
-DROP_LAST = "drop_last"
 # Keys that exclude each other: stating one of a set drops the inherited others.
 _EXCLUSIVE_KEYS = (frozenset({"steps", "epochs"}), AMOUNT_KEYS)
-# Keys of a draw that each scheme takes; stating another scheme drops the inherited others.
-_SCHEME_KEYS = {
-    "fixed": frozenset({"size", BATCH_SIZE, REDRAW_EVERY}),
-    "with-replacement": frozenset({"size", BATCH_SIZE}),
-    "shuffle": frozenset({"size", BATCH_SIZE, DROP_LAST}),
-    "poisson": frozenset({"rate", "expected", BATCH_SIZE, REDRAW_EVERY}),
-    "all": frozenset({REDRAW_EVERY}),
-}
 # Keys that several mechanism types have; stating another type drops all others.
 _COMMON_MECHANISM_KEYS = frozenset({"type", "clip", "max_grad_norm"})
 
@@ -365,8 +353,9 @@ def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
     """Yield the (key, value) of an inherited section that the more specific one does not exclude."""
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
-    if isinstance(scheme, Scalar) and scheme.text in _SCHEME_KEYS:
-        excluded |= {*AMOUNT_KEYS, REDRAW_EVERY, DROP_LAST} - _SCHEME_KEYS[scheme.text]
+    if isinstance(scheme, Scalar) and scheme.text in SCHEMES:
+        kept = {"scheme", *SCHEMES[scheme.text]}
+        excluded |= {*DRAW_KEYS, BATCH_SIZE} - kept - ({BATCH_SIZE} if AMOUNT_KEYS & kept else set())
     if base.path.rpartition(".")[2] == "sampling":
         excluded |= _keys_excluded_by_sampling(base, over)
     inherited = base.entries.get("type")
@@ -410,7 +399,7 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
     kind, parameters = entry(entry(root, "mechanism"), "type"), entry(assumed, "mechanism")
     if not isinstance(kind, Scalar) or not isinstance(parameters, Section) or kind.text not in MECHANISMS:
         return assumed
-    if not parameters.entries.keys() <= MECHANISMS[kind.text].model_fields.keys():
+    if not parameters.entries.keys() <= mechanism_keys(kind.text).keys():
         return assumed
     return with_entries(assumed, {"mechanism": with_entries(parameters, {"type": kind})})
 

@@ -8,15 +8,14 @@ from math import ceil
 from dpcalc.config import scalars
 from dpcalc.config.load import Loaded, load_text
 from dpcalc.config.overrides import FLAGS, Overrides
+from dpcalc.config.schema import SCHEMES
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.config.tree import within
-from dpcalc.config.values import MAX_COUNT
+from dpcalc.keys import MAX_COUNT
 
 PATH = "<command line>"
 _TEXT = "version: 1\n"
 _AMOUNTS = ("sampling.rate", "sampling.expected", "sampling.size", "training.batch_size")
-_SIZED = frozenset({"fixed", "with-replacement", "shuffle"})  # schemes that take a size
-_KNOWN = _SIZED | {"poisson", "all", ""}
 _SCHEME, _RATE, _SIZE, _GROUP = "sampling.scheme", "sampling.rate", "data.examples", "privacy.group_size"
 
 
@@ -90,9 +89,10 @@ def load_from_flags(overrides: Overrides) -> Loaded:
 
 def _missing_flags(given: _GivenKeys) -> Iterator[str]:
     """Yield the options that are still needed; none for an unknown scheme, which is an error itself."""
-    if given.scheme not in _KNOWN:
+    takes = SCHEMES.get(given.scheme, ())
+    if given.scheme and given.scheme not in SCHEMES:
         pass
-    elif given.scheme in _SIZED and not given.has("sampling.size", "training.batch_size"):
+    elif "size" in takes and not given.has("sampling.size", "training.batch_size"):
         yield "--batch-size"
     elif given.scheme != "all" and not given.has(*_AMOUNTS):
         yield "--sample-rate"

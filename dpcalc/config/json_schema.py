@@ -1,4 +1,4 @@
-"""JSON Schema (draft 2020-12) of config files, generated from the models of `written`, and the table of all keys.
+"""JSON Schema (draft 2020-12) of config files, generated from the declarations of `schema`, and the table of all keys.
 
 JSON Schema cannot state the following, which dpcalc alone checks: that levels, `unit` and `clip` name each other; that
 draws, groups and tasks fit into counts, and periods into each other; that every level and phase in the end has a
@@ -6,17 +6,31 @@ scheme, an amount and a length; that a draw does not stand next to level names; 
 may hold; what a reference leads to; which version of dpcalc this is; that a number with underscores has no quotes.
 """
 
+import inspect
 import json
 import math
-from collections.abc import Iterator
-from fractions import Fraction
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from pydantic.json_schema import GenerateJsonSchema
-
-from dpcalc.config.schema import MECHANISMS
-from dpcalc.config.values import QUOTIENT_PATTERN, Schema
-from dpcalc.config.written import WrittenFile
+from dpcalc.config.schema import (
+    SCHEMES,
+    Accounting,
+    Budget,
+    Data,
+    Draw,
+    Episodes,
+    File,
+    Level,
+    Phase,
+    Privacy,
+    Sampling,
+    Training,
+    Tuning,
+    all_mechanism_keys,
+    mechanism_keys,
+)
+from dpcalc.config.values import DRAW_KEYS, QUOTIENT_PATTERN
+from dpcalc.keys import Key, ListOf, Schema, keys_of
+from dpcalc.mechanisms.kinds import MECHANISMS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = {
@@ -33,34 +47,44 @@ _DIGITS = {
 _Row = tuple[str, str, str, str]  # dotted key, type of its value, default, meaning
 
 
-class _Generator(GenerateJsonSchema):
-    """Pydantic's generator, with exact numbers as defaults."""
-
-    def encode_default(self, dft: Any) -> Any:  # noqa: ANN401  as the method it overrides
-        """Return a default as JSON; fractions become floats."""
-        return float(dft) if isinstance(dft, Fraction) else super().encode_default(dft)
-
-
 def json_schema() -> Schema:
     """Return the JSON Schema of config files; the same in every run."""
-    raw = WrittenFile.model_json_schema(schema_generator=_Generator)
-    definitions = raw.pop("$defs")
-    sections = {name: section for name, section in definitions.items() if "properties" in section}
+    definitions = {
+        "Accounting": _section_schema(keys_of(Accounting), Accounting),
+        "Budget": _section_schema(keys_of(Budget), Budget),
+        "Data": _section_schema(keys_of(Data), Data, inherits=True) | _size_conditions(),
+        "Draw": _section_schema(keys_of(Draw), Draw, inherits=True) | _scheme_conditions(),
+        "Episodes": _section_schema(keys_of(Episodes), Episodes, inherits=True),
+        "Level": _section_schema(keys_of(Level), Level),
+        "Mechanism": {
+            **_section_schema(all_mechanism_keys(), None, inherits=True),
+            "description": "The mechanism that one step applies to its batch.",
+            **_type_conditions(),
+        },
+        "Phase": _section_schema(keys_of(Phase), Phase),
+        "Privacy": _section_schema(keys_of(Privacy), Privacy),
+        "Sampling": {
+            **_section_schema(keys_of(Sampling), Sampling, inherits=True),
+            "additionalProperties": {"$ref": "#/$defs/Draw"},
+            **_scheme_conditions(),
+            **_episodes_condition(),
+        },
+        "Training": _section_schema(keys_of(Training), Training, inherits=True) | _not_both("steps", "epochs"),
+        "Tuning": _section_schema(keys_of(Tuning), Tuning),
+        "reference": _REFERENCE,
+        "digits": _DIGITS,
+    }
     return {
         "$schema": DIALECT,
         "title": "dpcalc config",
-        **_section_schema(raw, definitions),
+        **_section_schema(keys_of(File), File),
         **_top_level_requirements(),
-        "$defs": {
-            **{name: _section_schema(section, definitions) for name, section in sorted(sections.items())},
-            "reference": _REFERENCE,
-            "digits": _DIGITS,
-        },
+        "$defs": definitions,
     }
 
 
 def json_schema_text() -> str:
-    """Return the JSON Schema as packaged: indented JSON with a line break at the end."""
+    """Return the JSON Schema as `dpcalc schema` prints it: indented JSON with a line break at the end."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -80,32 +104,93 @@ def _top_level_requirements() -> Schema:
 def _mechanism_requirements() -> Schema:
     """Return the required keys by mechanism type, as nested if-then-else; Gaussian without a type."""
     needed: Schema = {"required": ["noise_multiplier"]}
-    for name, kind in MECHANISMS.items():
-        required = [key for key, field in kind.model_fields.items() if field.is_required() and key != "type"]
+    for name in MECHANISMS:
+        required = [key for key, each in mechanism_keys(name).items() if each.is_required]
         has_type = {"properties": {"type": {"const": name}}, "required": ["type"]}
         needed = {"if": has_type, "then": {"required": required}, "else": needed}
     return needed
 
 
-def _section_schema(raw: Schema, definitions: Schema) -> Schema:
-    """Return the schema of a mapping with `x-` keys allowed, its properties as users write them."""
-    others = {key: value for key, value in raw.items() if key not in {"title", "properties"}}
-    properties = {key: _property_schema(value, definitions) for key, value in raw["properties"].items()}
-    return {**others, "properties": properties, "patternProperties": {"^x-": True}}
+def _scheme_conditions() -> Schema:
+    """Return, as JSON Schema, which keys go with which sampling scheme."""
+    rules: list[Schema] = [_not_both("rate", "expected")]
+    for name, keys in SCHEMES.items():
+        others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in keys]
+        scheme = {"properties": {"scheme": {"const": name}}, "required": ["scheme"]}
+        sizes: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
+        rules.append({"if": scheme, "then": {"not": {"anyOf": others}, **sizes}})
+    return {"allOf": rules}
 
 
-def _property_schema(raw: Schema, definitions: Schema) -> Schema:
+def _episodes_condition() -> Schema:
+    """Return, as JSON Schema, that `episodes` excludes draws by level."""
+    return {"if": {"required": ["episodes"]}, "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}}}
+
+
+def _not_both(first: str, second: str) -> Schema:
+    """Return, as JSON Schema, that two keys exclude each other."""
+    return {"not": {"required": [first, second]}}
+
+
+def _size_conditions() -> Schema:
+    """Return, as JSON Schema, that sizes are stated once: by each level, or by one tree for all."""
+    ends = [{"required": ["min"]}, {"required": ["max"]}]
+    count = {"required": ["count"], "not": {"anyOf": ends}}
+    level = {"oneOf": [count, {"required": ["min", "max"], "not": {"required": ["count"]}}]}
+    name_only = {"not": {"anyOf": [{"required": ["count"]}, *ends]}}
+    return {
+        "oneOf": [{"required": ["levels"]}, {"required": ["examples"]}],
+        "not": {"required": ["examples", "tree"]},
+        "if": {"required": ["tree"]},
+        "then": {"properties": {"levels": {"items": name_only, "minItems": 2}}},
+        "else": {"properties": {"levels": {"items": level}}},
+    }
+
+
+def _type_conditions() -> Schema:
+    """Return, as JSON Schema, which keys go with which mechanism type; without a type it may be inherited."""
+    rules = []
+    for name in MECHANISMS:
+        has_type = {"properties": {"type": {"const": name}}, "required": ["type"]}
+        keys = {"propertyNames": {"anyOf": [{"enum": [*mechanism_keys(name)]}, {"pattern": "^x-"}]}}
+        rules.append({"if": has_type, "then": keys})
+    return {"allOf": rules}
+
+
+def _section_schema(keys: Mapping[str, Key], section: type | None, *, inherits: bool = False) -> Schema:
+    """Return the schema of a mapping with `x-` keys allowed.
+
+    Args:
+        keys: its keys.
+        section: the dataclass, whose docstring describes it.
+        inherits: True if a phase may leave out what the top level states, so that nothing is required.
+    """
+    required = [name for name, each in keys.items() if each.is_required and not inherits]
+    return {
+        **({"description": inspect.getdoc(section)} if section else {}),
+        "type": "object",
+        "properties": {name: _property_schema(each) for name, each in keys.items()},
+        "additionalProperties": False,
+        **({"required": required} if required else {}),
+        "patternProperties": {"^x-": True},
+    }
+
+
+def _property_schema(declared: Key) -> Schema:
     """Return the schema of a value as users write it: also a reference, never null."""
-    about = {key: raw[key] for key in ("description", "default") if raw.get(key) is not None}
-    core = {key: value for key, value in raw.items() if key not in {"title", "description", "default"}}
-    given = [schema for schema in core.pop("anyOf", ()) if schema != {"type": "null"}]
-    if len(given) == 1:
-        core = {**given[0], **core}
-    elif given:
-        core["anyOf"] = given
-    target = definitions.get(core.get("$ref", "").rpartition("/")[2], {})
-    if "enum" in target:
-        core = {"enum": target["enum"]}
+    kind = declared.kind
+    about: Schema = {"description": declared.meaning}
+    is_shown = isinstance(declared.default, bool | int | float | str) and declared.default != math.inf
+    if is_shown and not declared.is_required:
+        about["default"] = declared.default
+    core = kind.as_json_schema()
+    if isinstance(kind, ListOf):
+        core = {"anyOf": [core, {"type": "array", "items": core, "maxItems": kind.max_length}]}
+        if kind.item is Level:
+            items = {"$ref": "#/$defs/Level"}
+            core = {"type": "array", "items": items, "minItems": kind.min_length, "maxItems": kind.max_length}
+    if getattr(kind, "quotients", False):
+        core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
     if "$ref" in core or core.get("type") == "array" or core == {"type": "string"}:
         return {**about, **core}
     return {**about, "anyOf": [core, {"$ref": "#/$defs/reference"}, *_digits_reference(core)]}

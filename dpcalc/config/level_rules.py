@@ -8,7 +8,7 @@ from math import prod
 from dpcalc.config import scalars
 from dpcalc.config.messages import missing_key_error
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.schema import Draw, FixedDraw, PeriodicDraw, PoissonDraw, ReplacingDraw, ShuffledDraw
+from dpcalc.config.schema import Draw
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Diagnostic, Mark, error
 from dpcalc.config.tree import Items, Node, Scalar, Section, entry, node_at
@@ -212,7 +212,7 @@ class _LevelDraw:
     @property
     def redraw_period(self) -> int:
         """Number of steps that use one draw."""
-        return self.draw.redraw_every if isinstance(self.draw, PeriodicDraw) else 1
+        return 1 if self.draw is None else self.draw.redraw_every
 
 
 def redraw_period_errors(config: Sections) -> Iterator[Diagnostic]:
@@ -247,13 +247,13 @@ def _level_draws(run: RunSections, config: Sections) -> Iterator[_LevelDraw]:
 def _draws_every_unit(draw: Draw | None, count: int) -> bool:
     """Return True if each draw (for shuffle: each pass) is certain to hold all `count` units; count 0: unknown."""
     match draw:
-        case PoissonDraw(rate=rate, expected=expected):
+        case Draw(scheme="poisson", rate=rate, expected=expected):
             return rate == 1 or expected == count
-        case FixedDraw(size=AtMost(size=size)):
+        case Draw(scheme="fixed", size=AtMost(size=size)):
             return 0 < count <= size
-        case FixedDraw(size=size):
+        case Draw(scheme="fixed", size=size):
             return size == count
-        case ReplacingDraw():
+        case Draw(scheme="with-replacement"):
             return count == 1
         case _:
             return True
@@ -278,7 +278,7 @@ def _shuffle_errors(above: tuple[_LevelDraw, ...], level: _LevelDraw) -> Iterato
     """Yield an error for a shuffled level below a sampled one: a pass must go over all units."""
     node = entry(level.node, "scheme")
     sampled = next((parent for parent in above if not parent.draws_all), None)
-    if node is not None and sampled is not None and isinstance(level.draw, ShuffledDraw):
+    if node is not None and sampled is not None and level.draw and level.draw.scheme == "shuffle":
         message = f"`{node.path}` is `shuffle`, but level `{sampled.name}` above it is not drawn whole"
         hint = f"a pass goes over all units: draw `{sampled.name}` with scheme all, or state another scheme here"
         yield error("DPC107", node.anchor, message, hint)

@@ -18,7 +18,7 @@ from dpcalc.config.normal import fingerprint
 from dpcalc.config.overrides import Assignment, Changes, Overrides, parse_overrides
 from dpcalc.config.references import References, hydra_defaults, unresolved
 from dpcalc.config.rules import consistency_errors, remarks
-from dpcalc.config.schema import KEYS
+from dpcalc.config.schema import keys_in
 from dpcalc.config.sections import read_sections
 from dpcalc.config.source import (
     STDIN,
@@ -81,7 +81,7 @@ def not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
 
 def _is_unknown(key: str) -> bool:
     """Return True for a top-level key that is neither dpcalc's nor marked as the user's own."""
-    return key not in KEYS[""] and not key.startswith(USER_KEY)
+    return key not in keys_in("") and not key.startswith(USER_KEY)
 
 
 def _lacks_sections(root: Section) -> bool:

@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcalc.config import scalars
-from dpcalc.config.expand import EPISODES, runs
+from dpcalc.config.expand import runs
 from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.source import Mark, source_of
 from dpcalc.config.tree import Node, Scalar, Section, entry
+from dpcalc.config.values import EPISODES
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level

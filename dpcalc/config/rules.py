@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from dpcalc.config import scalars
-from dpcalc.config.expand import EPISODES
 from dpcalc.config.level_rules import (
     has_assumed_sizes,
     max_units,
@@ -11,12 +10,13 @@ from dpcalc.config.level_rules import (
     size_errors,
     smallest_parent_path,
 )
-from dpcalc.config.schema import Data, Mechanism, RandomizedResponse, ShuffledDraw
+from dpcalc.config.schema import Data
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Diagnostic, Severity, error, finding
 from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, node_at
-from dpcalc.config.values import BATCH, EVERY
+from dpcalc.config.values import BATCH, EPISODES, EVERY
 from dpcalc.config.vocabulary import nearest
+from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.sampling.hierarchy import TASK
 
 
@@ -144,7 +144,6 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
         if config.data:
             yield from _draw_errors(run, config.data)
             yield from _clip_errors(run, config.data)
-        yield from _truth_probability_errors(run)
     yield from _duplicate_phase_errors(config)
 
 
@@ -201,7 +200,7 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
     for run in config.runs:
         yield from _shuffle_notes(run, config)
         noise = run.node("mechanism", "noise_multiplier")
-        if isinstance(run.mechanism, Mechanism) and run.mechanism.noise_multiplier == 0 and noise is not None:
+        if isinstance(run.mechanism, Gaussian) and run.mechanism.noise_multiplier == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
 
@@ -211,7 +210,13 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
     sampling = run.node("sampling")
     for level, (_, count) in zip(config.data.levels if config.data else (), config.count_ranges or (), strict=True):
         draw, scheme = (run.sampling or {}).get(level.name), node_at(sampling, level.name, "scheme")
-        if isinstance(draw, ShuffledDraw) and draw.size < count and scheme is not None:
+        if (
+            draw
+            and draw.scheme == "shuffle"
+            and isinstance(draw.size, int)
+            and draw.size < count
+            and scheme is not None
+        ):
             message = "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
             hint = "a Poisson or fixed-size sampler, if you train with one, may cost far less"
             yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
@@ -298,16 +303,6 @@ def _clip_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
     if run.mechanism and clip is not None and run.clip not in names:
         built = f"`{TASK}` clips each constructed task, " if has_episodes(run) else ""
         yield _unknown_level_error(clip, names, also=f"; {built}`{BATCH}` clips the whole batch as one vector")
-
-
-def _truth_probability_errors(run: RunSections) -> Iterator[Diagnostic]:
-    """Yield an error if the true answer is less likely than any other one."""
-    node = run.node("mechanism", "truth_probability")
-    if node is None or not isinstance(run.mechanism, RandomizedResponse):
-        return
-    if run.mechanism.truth_probability * run.mechanism.categories < 1:
-        message = f"`{node.path}` must be at least 1 / {run.mechanism.categories}, got {scalars.describe(node)}"
-        yield error("DPC106", node.anchor, message, "an answer that is drawn at random is true as often as that")
 
 
 def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:

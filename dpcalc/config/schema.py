@@ -1,280 +1,90 @@
-"""Pydantic models of the sections of a config, version 1, in the long form; one model for each mechanism type.
+"""The sections of config version 1: every key declared once, with its type, range, meaning, default and advice.
 
-Numbers arrive as exact fractions. A model checks one section by itself; `rules` checks sections against each other,
-and `messages` words every failure, so that no text of pydantic reaches the user. The field descriptions appear in
-the JSON Schema and in the table of keys.
+`sections` validates a file by these declarations, `json_schema` describes them to editors, and `vocabulary` compares
+misspelt keys with them. Rules between sections are in `rules`. The keys of `mechanism` are declared by the mechanisms
+themselves (`dpcalc.mechanisms.kinds`).
 """
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Literal
+from functools import cache
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
-from pydantic_core import PydanticCustomError
-
-from dpcalc.config.values import (
-    Amount,
-    Categories,
-    Chance,
-    Count,
-    Delta,
-    DiscreteNoise,
-    Epochs,
-    Expected,
-    Gamma,
-    LevelName,
-    Model,
-    Noise,
-    Norm,
-    Number,
-    Order,
-    OtherNoise,
-    Positive,
-    Pure,
-    Rate,
-    Repeats,
-    Scale,
-    Shape,
-    Size,
-    Steps,
-    Threshold,
-    Truth,
-)
+from dpcalc.config.values import LABEL, LEVEL_NAME, AtMost, DrawSize, LevelCount
 from dpcalc.guarantee import Adjacency
-
-MAX_SUMS = 100  # noisy sums beside that of the gradients; adaptive clipping needs one
-
-
-class Mechanism(Model):
-    """Noise added to a sum of clipped vectors: types gaussian and laplace."""
-
-    type: Literal[
-        "gaussian",
-        "laplace",
-        "randomized-response",
-        "approximate-dp",
-        "pure-dp",
-        "zcdp",
-        "discrete-gaussian",
-        "discrete-laplace",
-        "exponential",
-        "rdp-curve",
-        "pate-lnmax",
-        "pate-gnmax",
-        "pate-confident-gnmax",
-    ] = Field(default="gaussian", description="The mechanism; it says which of the other keys there are.")
-    noise_multiplier: Noise = Field(
-        description="Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy. Under "
-        "laplace and discrete-laplace the scale of the noise; under pate-gnmax and pate-confident-gnmax the standard "
-        "deviation of the noise on each count, in votes."
-    )
-    max_grad_norm: Norm = Field(
-        default=Fraction(1), description="The clip norm. It is reported; epsilon does not depend on it."
-    )
-    clip: str | None = Field(
-        default=None,
-        description="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole, "
-        "`task` one that `episodes` constructs.",
-    )
-
-
-class OtherSum(Model):
-    """A noisy sum that a step releases beside that of the clipped vectors, over the same sample."""
-
-    noise_multiplier: OtherNoise
-
-
-def _require_few_sums(value: list[OtherSum]) -> list[OtherSum]:
-    """Return the list, or raise pydantic's error if it holds more than MAX_SUMS sums."""
-    if len(value) > MAX_SUMS:
-        raise PydanticCustomError("list_length", "{words}", {"words": f"at most {MAX_SUMS} sums"})
-    return value
-
-
-class GaussianNoise(Mechanism):
-    """Gaussian noise on a sum of clipped vectors, and on further sums over the same sample."""
-
-    also: Annotated[list[OtherSum], AfterValidator(_require_few_sums)] = Field(
-        default=[],
-        description="For type gaussian: another sum with Gaussian noise over the same sample, such as the count of "
-        "adaptive clipping, as {noise_multiplier: 20}, or several in a list. Its noise multiplier is the standard "
-        "deviation of its noise divided by the most that the owner of one clipped vector adds to it: twice the "
-        "deviation for bits less 1/2.",
-    )
-
-
-class LaplaceNoise(Mechanism):
-    """Laplace noise on a sum of vectors clipped in the 1-norm."""
-
-    noise_multiplier: Scale
-
-
-class OtherMechanism(Model):
-    """Base of the mechanisms that are not noise on a clipped sum."""
-
-    type: str
-
-
-class DiscreteGaussianNoise(OtherMechanism):
-    """Discrete Gaussian noise on an integer that one contribution changes by at most 1."""
-
-    noise_multiplier: DiscreteNoise
-    clip: str | None = None
-
-
-class DiscreteLaplaceNoise(OtherMechanism):
-    """Discrete Laplace noise on an integer that one contribution changes by at most 1."""
-
-    noise_multiplier: Scale
-    clip: str | None = None
-
-
-class RandomizedResponse(OtherMechanism):
-    """Randomized response: each drawn record reports its category, or at random another one."""
-
-    truth_probability: Chance = Field(
-        description="Probability of the true answer, from 1 / categories on, for type randomized-response."
-    )
-    categories: Categories = Field(default=2, description="Number of possible answers, for type randomized-response.")
-
-
-class PureDp(OtherMechanism):
-    """Any epsilon-DP mechanism."""
-
-    epsilon: Pure = Field(
-        description="Epsilon of the guarantee of one step on its batch, for types approximate-dp, pure-dp and "
-        "exponential; for rdp-curve what no loss exceeds, if that is known."
-    )
-
-
-class ApproximateDp(PureDp):
-    """Any (epsilon, delta)-DP mechanism."""
-
-    delta: Chance = Field(description="The delta of that guarantee, for type approximate-dp.")
-
-
-class Zcdp(OtherMechanism):
-    """Any zCDP mechanism, truncated if `omega` is given."""
-
-    rho: Pure = Field(description="Renyi divergence of order a is at most rho a, for type zcdp.")
-    omega: Order | None = Field(default=None, description="... at orders below omega, for truncated zCDP.")
-
-
-class Exponential(OtherMechanism):
-    """The exponential mechanism."""
-
-    epsilon: Positive
-
-
-class RdpCurve(OtherMechanism):
-    """Any mechanism with known Renyi divergences at some orders."""
-
-    curve: object = Field(
-        description="Renyi divergence of a step on its batch by order, for type rdp-curve: [[2, 0.1], [4, 0.2]], or "
-        "{file: curve.csv} with a line `order,epsilon` and one for each order. Between the orders it is on chords of "
-        "(order - 1) epsilon; beyond the last nothing is claimed.",
-    )
-    epsilon: Positive | None = None
-    odd_moments: Literal["unknown", "nonnegative"] = Field(
-        default="unknown",
-        description="For type rdp-curve with poisson draws: nonnegative drops the factor 3 from the bound on the "
-        "sampled curve. It may be said where E_Q[(P/Q - 1)^j] is never negative for odd j and neighbouring batches, as "
-        "with Gaussian and Laplace noise.",
-    )
-
-
-class PateVotes(OtherMechanism):
-    """Base of the PATE mechanisms: a query answered from the votes of teachers."""
-
-    votes: object = Field(
-        default=None,
-        description="For types pate-lnmax, pate-gnmax and pate-confident-gnmax: a file *.npy, *.csv or *.tsv, a row "
-        "for each query, a column for each label, the teachers that chose it. `epsilon` tells what these votes cost, "
-        "which is itself private; nothing else reads them.",
-    )
-
-
-class LNMax(PateVotes):
-    """Release of the label with the most votes after Laplace noise."""
-
-    gamma: Gamma = Field(description="Inverse scale of the Laplace noise on each count, for type pate-lnmax.")
-
-
-class GNMax(PateVotes):
-    """Release of the label with the most votes after Gaussian noise."""
-
-    noise_multiplier: OtherNoise
-
-
-class ConfidentGNMax(GNMax):
-    """GNMax that answers only if the largest count, after a noise of its own, reaches a threshold."""
-
-    threshold: Threshold = Field(
-        description="Votes that the most frequent label must reach, after the noise of the check, to be released; for "
-        "type pate-confident-gnmax."
-    )
-    threshold_noise_multiplier: OtherNoise = Field(
-        description="Standard deviation of the noise of that check, in votes."
-    )
-
-
-AnyMechanism = (
-    Mechanism
-    | GaussianNoise
-    | DiscreteGaussianNoise
-    | DiscreteLaplaceNoise
-    | RandomizedResponse
-    | PureDp
-    | ApproximateDp
-    | Zcdp
-    | Exponential
-    | RdpCurve
-    | LNMax
-    | GNMax
-    | ConfidentGNMax
+from dpcalc.keys import (
+    COUNT,
+    DATA_FILE,
+    MAX_COUNT,
+    NUMBER,
+    TEXT,
+    TINY,
+    TRUTH,
+    AnyOf,
+    Exact,
+    Key,
+    ListOf,
+    Schema,
+    Structure,
+    ValueType,
+    Word,
+    exact,
+    key,
+    keys_of,
 )
-MECHANISMS: dict[str, type[AnyMechanism]] = {
-    "gaussian": GaussianNoise,
-    "laplace": LaplaceNoise,
-    "randomized-response": RandomizedResponse,
-    "approximate-dp": ApproximateDp,
-    "pure-dp": PureDp,
-    "zcdp": Zcdp,
-    "discrete-gaussian": DiscreteGaussianNoise,
-    "discrete-laplace": DiscreteLaplaceNoise,
-    "exponential": Exponential,
-    "rdp-curve": RdpCurve,
-    "pate-lnmax": LNMax,
-    "pate-gnmax": GNMax,
-    "pate-confident-gnmax": ConfidentGNMax,
-}
-
-
-# The other sections of config version 1.
-
+from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
 
 MAX_LEVELS = 16  # hierarchies in the literature have two to four
-TAG = "\0"  # begins the tags of a union: no key of a file can hold it
+MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
+METHODS = ("auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic")
+SCHEMES = {
+    "poisson": ("rate", "expected", "redraw_every"),
+    "fixed": ("size", "redraw_every"),
+    "with-replacement": ("size",),
+    "shuffle": ("size", "drop_last"),
+    "all": ("redraw_every",),
+}
+"""Keys that a draw takes beside `scheme`, by sampling scheme; `size` is then required."""
+_CLAUSE = r"\s*(>=|<=|==|>|<)\s*[0-9]+(\.[0-9]+)*\s*"
+_SHORT = "Short for data with one level: "
 
 
-def _require_few_levels(value: "list[Level]") -> "list[Level]":
-    """Return the list, or raise pydantic's error if it does not hold 1 to MAX_LEVELS levels."""
-    if not 1 <= len(value) <= MAX_LEVELS:
-        raise PydanticCustomError("list_length", "{words}", {"words": f"1 to {MAX_LEVELS} levels"})
-    return value
+def _reference(name: str) -> Structure:
+    """Return the type of a section with a definition of its own in the JSON Schema."""
+    return Structure({"$ref": f"#/$defs/{name}"})
 
 
-class Level(Model):
+def _list_of(name: str, min_length: int, max_length: int) -> Structure:
+    """Return the type of a list of such sections."""
+    items = {"$ref": f"#/$defs/{name}"}
+    return Structure({"type": "array", "items": items, "minItems": min_length, "maxItems": max_length})
+
+
+_EXPECTED = Exact(TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")
+_AMOUNT = exact(0, 10**9, "from 0 to 1e9")
+_COUNTS: Schema = {"type": "array", "items": {"type": ["array", "integer", "string"]}, "minItems": 1}
+
+
+# The sections.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
     """One level of nesting."""
 
-    name: LevelName = Field(description="Name of one unit of this level, e.g. user, task, example.")
-    count: Count | None = Field(
-        default=None,
-        description="Number of units under each unit of the level above; for add-remove in the larger data set. "
-        "{min: 5, max: 64} where it varies; left out with `data.tree`.",
+    name: str = key(
+        LEVEL_NAME,
+        "Name of one unit of this level, e.g. user, task, example.",
+        advice="add a name such as `user` or `example`",
     )
-    min: Count | None = Field(default=None, description="The fewest under one unit of the level above, with `max`.")
-    max: Count | None = Field(default=None, description="The most under one unit of the level above, with `min`.")
+    count: int | None = key(
+        LevelCount(1),
+        "Number of units under each unit of the level above; for add-remove in the larger data set. "
+        "{min: 5, max: 64} where it varies; left out with `data.tree`.",
+        default=None,
+        advice="say how many there are under each parent",
+    )
+    min: int | None = key(COUNT, "The fewest under one unit of the level above, with `max`.", default=None)
+    max: int | None = key(COUNT, "The most under one unit of the level above, with `min`.", default=None)
 
     @property
     def count_range(self) -> tuple[int, int] | None:
@@ -283,191 +93,322 @@ class Level(Model):
         return None if fewest is None or largest is None or fewest > largest else (fewest, largest)
 
 
-class Data(Model):
-    """Levels of nesting, and optionally a tree with the sizes of all units."""
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """The data: units within units. Either `levels` or `examples`."""
 
-    levels: Annotated[list[Level], AfterValidator(_require_few_levels)] = Field(
-        description=f"The levels of nesting, outermost first, 1 to {MAX_LEVELS} of them.",
-        json_schema_extra={"minItems": 1, "maxItems": MAX_LEVELS},
+    examples: int | None = key(
+        COUNT, f"{_SHORT}the number of examples, at a level called `example`.", default=None, is_short_form=True
     )
-    tree: object = Field(
-        default=None,
-        description="Number of records in every unit, where units differ in size: nested lists such as "
+    levels: tuple[Level, ...] = key(
+        ListOf(Level, 1, MAX_LEVELS, f"1 to {MAX_LEVELS} levels"),
+        "The levels of nesting, outermost first.",
+        advice="add `examples: 60_000`, or `levels` with a name and a count each",
+    )
+    tree: object = key(
+        Structure({"anyOf": [_COUNTS, DATA_FILE]}),
+        "Number of records in every unit, where units differ in size: nested lists such as "
         "[[4, 2, 3], [4, 5]], or {file: counts.json}.",
+        default=None,
     )
 
 
-class PeriodicDraw(Model):
-    """Base of the draws that can be used for several steps."""
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """The draw of one level: how one step draws from each drawn unit of the level above."""
 
-    redraw_every: Count = Field(
-        default=1,
-        description="Steps for which one draw is held, an episode; for each level a multiple of that of the next. Not "
+    scheme: str = key(
+        Word(tuple(SCHEMES)),
+        "poisson: each one on its own; fixed: a fixed number without replacement; with-replacement: independent draws "
+        "of one; shuffle: batches cut from a random order, all units in each pass; all: everything. Never assumed: "
+        "state what the sampler really does.",
+        advice=f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
+    )
+    size: int | AtMost | None = key(
+        DrawSize(),
+        "Number of units drawn, for schemes fixed, with-replacement and shuffle; for fixed and shuffle all "
+        "of them is the same as scheme all. For fixed also {at_most: 8}: all of a parent that holds fewer.",
+        default=None,
+        advice="say how many are drawn",
+    )
+    rate: Fraction | None = key(
+        Exact(TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1", quotients=True),
+        "Probability that one is drawn, for scheme poisson; exact, also as a quotient such as 1/97.",
+        default=None,
+    )
+    expected: Fraction | None = key(
+        _EXPECTED, "Average number of units drawn, for scheme poisson; the rate is expected / count.", default=None
+    )
+    redraw_every: int = key(
+        COUNT,
+        "Steps for which one draw is held, an episode; for each level a multiple of that of the next. Not "
         "for schemes with-replacement and shuffle.",
+        default=1,
     )
-
-
-class FixedDraw(PeriodicDraw):
-    """A draw of a fixed number of units, uniformly without replacement."""
-
-    scheme: Literal["fixed"]
-    size: Size = Field(
-        description="Number of units drawn, for schemes fixed, with-replacement and shuffle; for fixed and shuffle all "
-        "of them is the same as scheme all. For fixed also {at_most: 8}: all of a parent that holds fewer."
-    )
-
-
-class ReplacingDraw(Model):
-    """A fixed number of independent draws of one unit each; a unit can be drawn several times."""
-
-    scheme: Literal["with-replacement"]
-    size: Count
-
-
-class ShuffledDraw(Model):
-    """Batches of a fixed size, cut from a new random order of all units in each pass."""
-
-    scheme: Literal["shuffle"]
-    size: Count
-    drop_last: Truth = Field(
-        default=False,
-        description="For scheme shuffle: whether a pass leaves out those that fill no whole batch, another random part "
+    drop_last: bool = key(
+        TRUTH,
+        "For scheme shuffle: whether a pass leaves out those that fill no whole batch, another random part "
         "in each pass, so that every batch holds `size`.",
+        default=False,
     )
 
 
-class PoissonDraw(PeriodicDraw):
-    """Independent draws of all units with one probability; `rules` asks for exactly one of rate and expected."""
+@cache
+def draw_keys(scheme: str) -> dict[str, Key]:
+    """Return the keys of a draw with one sampling scheme."""
+    keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
+    if "size" in keys:
+        kind = keys["size"].kind if scheme == "fixed" else COUNT
+        keys["size"] = replace(keys["size"], kind=kind, is_required=True)
+    return keys
 
-    scheme: Literal["poisson"]
-    rate: Rate | None = Field(
+
+@dataclass(frozen=True, kw_only=True)
+class Episodes:
+    """Construction of tasks in a step, as in few-shot learning: over two levels, classes and their records."""
+
+    tasks: int = key(
+        COUNT,
+        "Tasks that a step constructs, independently of each other.",
+        advice="say how many tasks one step constructs",
+    )
+    ways: int = key(COUNT, "Classes in a task, drawn without replacement.", advice="say how many classes a task has")
+    shots: int = key(
+        NUMBER,
+        "Records of each class in a task that it learns from.",
+        advice="say how many records of each class a task learns from; 0 if none",
+    )
+    queries: int = key(
+        NUMBER,
+        "Further records of each class in a task, by which it is judged.",
+        advice="say how many further records of each class judge it; 0 if none",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Draw):
+    """The draws of one step, for each level by the level's name; an inner level left out is drawn whole.
+
+    With one level the draw may stand here directly.
+    """
+
+    episodes: Episodes | None = key(
+        _reference("Episodes"),
+        "Tasks that every step constructs from classes and their records, instead of draws of the levels; "
+        "`clip: task` clips each of them.",
         default=None,
-        description="Probability that one is drawn, for scheme poisson; exact, also as a quotient such as 1/97.",
-    )
-    expected: Expected | None = Field(
-        default=None, description="Average number of units drawn, for scheme poisson; the rate is expected / count."
     )
 
 
-class AllDraw(PeriodicDraw):
-    """All units in every step."""
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The length of training: either `steps` or `epochs`."""
 
-    scheme: Literal["all"]
-
-
-def _scheme_tag(value: object) -> str | None:
-    """Return the tag of the draw model for the `scheme` of a mapping; None if there is none."""
-    name = value.get("scheme") if isinstance(value, Mapping) else None
-    return None if name is None else f"{TAG}{name}"
-
-
-Draw = PoissonDraw | FixedDraw | ReplacingDraw | ShuffledDraw | AllDraw
-SCHEMES = ("poisson", "fixed", "with-replacement", "shuffle", "all")
-_TaggedDraw = Annotated[
-    Annotated[PoissonDraw, Tag(f"{TAG}poisson")]
-    | Annotated[FixedDraw, Tag(f"{TAG}fixed")]
-    | Annotated[ReplacingDraw, Tag(f"{TAG}with-replacement")]
-    | Annotated[ShuffledDraw, Tag(f"{TAG}shuffle")]
-    | Annotated[AllDraw, Tag(f"{TAG}all")],
-    Discriminator(_scheme_tag),
-]
-SAMPLING: TypeAdapter[dict[str, Draw]] = TypeAdapter(dict[str, _TaggedDraw])
-
-
-class Episodes(Model):
-    """Tasks that each step constructs from two levels, classes and their records."""
-
-    tasks: Count = Field(description="Tasks that a step constructs, independently of each other.")
-    ways: Count = Field(description="Classes in a task, drawn without replacement.")
-    shots: Number = Field(description="Records of each class in a task that it learns from.")
-    queries: Number = Field(description="Further records of each class in a task, by which it is judged.")
-
-
-class Training(Model):
-    """The length of a phase; `rules` asks for exactly one of steps and epochs."""
-
-    steps: Steps | None = Field(default=None, description="Noisy updates. Either this or `epochs`.")
-    epochs: Epochs | None = Field(
+    steps: int | None = key(NUMBER, "Noisy updates. Either this or `epochs`.", default=None)
+    epochs: Fraction | None = key(
+        exact(0, MAX_COUNT, "from 0 to 1e+15"),
+        "Passes over the outermost level that is not drawn whole, rounded up to whole steps.",
         default=None,
-        description="Passes over the outermost level that is not drawn whole, rounded up to whole steps.",
+    )
+    batch_size: Fraction | None = key(
+        _EXPECTED,
+        f"{_SHORT}`size` or `expected` of its draw, whichever the scheme takes.",
+        default=None,
+        is_short_form=True,
     )
 
 
-class Privacy(Model):
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
     """The protected unit, adjacency, delta and group size."""
 
-    unit: str | None = Field(
-        default=None, description="The level whose units are protected; may be left out where there is only one."
+    unit: str | None = key(
+        TEXT, "The level whose units are protected; may be left out where there is only one.", default=None
     )
-    adjacency: Annotated[Adjacency | None, Field(strict=False)] = Field(
-        default=None,
-        description="Difference between two neighbouring data sets: one unit more or less (add-remove, the "
+    adjacency: Adjacency | None = key(
+        Word(tuple(each.value for each in Adjacency), as_enum=Adjacency),
+        "Difference between two neighbouring data sets: one unit more or less (add-remove, the "
         "default), one exchanged (replace-one), or one whose contribution is nothing (zero-out).",
+        default=None,
     )
-    delta: Delta = Field(
-        description="The delta of the guarantee, also as a quotient such as 1/1000000; well below 1 / number of "
-        "protected units to mean anything."
+    delta: Fraction = key(
+        Exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
+        "The delta of the guarantee, also as a quotient such as 1/1000000; well below 1 / number of "
+        "protected units to mean anything.",
+        advice="the probability with which the bound may fail, e.g. `delta: 1e-5`; below 1 / number of protected units",
     )
-    group_size: Count = Field(default=1, description="Units that are protected together, wherever they are.")
+    group_size: int = key(COUNT, "Units that are protected together, wherever they are.", default=1)
 
 
-class Accounting(Model):
+@dataclass(frozen=True, kw_only=True)
+class Accounting:
     """The choice of the accountant."""
 
-    method: Literal["auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic"] = Field(
-        default="auto", description="The accountant; auto is the tightest that applies."
-    )
+    method: str = key(Word(METHODS), "The accountant; auto is the tightest that applies.", default="auto")
 
 
-class Budget(Model):
+@dataclass(frozen=True, kw_only=True)
+class Budget:
     """The limits on epsilon that `check` tests."""
 
-    epsilon: Amount = Field(description="The largest epsilon that passes.")
-    max_increase_pct: Amount | None = Field(
-        default=None, description="The largest rise of epsilon against a base, in percent."
+    epsilon: Fraction = key(_AMOUNT, "The largest epsilon that passes.", advice="say what the run may cost at most")
+    max_increase_pct: Fraction | None = key(
+        _AMOUNT, "The largest rise of epsilon against a base, in percent.", default=None
     )
 
 
-class Tuning(Model):
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
     """The run is repeated a random number of times, and only the best result is released."""
 
-    mean: Repeats = Field(description="Runs on average; how many it really are is drawn at random and stays secret.")
-    distribution: Literal["geometric", "logarithmic", "negative-binomial", "poisson"] = Field(
-        default="geometric", description="Distribution of the number of runs; all but poisson make at least one."
+    mean: Fraction = key(
+        exact(1 + Fraction(1, 10**6), 10**9, "more than 1 and at most 1e9"),
+        "Runs on average; how many it really are is drawn at random and stays secret.",
+        advice="say how often the run is repeated on average",
     )
-    shape: Shape | None = Field(
-        default=None, description="Of negative-binomial alone: 1 is geometric, near 0 logarithmic."
+    distribution: str = key(
+        Word(("geometric", "logarithmic", "negative-binomial", "poisson")),
+        "Distribution of the number of runs; all but poisson make at least one.",
+        default="geometric",
+    )
+    shape: Fraction | None = key(
+        exact(Fraction(1, 10**6) - 1, 10**6, "more than -1 and at most 1e6"),
+        "Of negative-binomial alone: 1 is geometric, near 0 logarithmic.",
+        default=None,
     )
 
 
-DRAW_KEYS = ("scheme", "size", "rate", "expected", "redraw_every", "drop_last")
-# The keys of every kind of section as a user writes it, for spelling hints; `written` describes them.
-KEYS: dict[str, tuple[str, ...]] = {
-    "": (
-        "version",
-        "name",
-        "requires",
-        "data",
-        "sampling",
-        "mechanism",
-        "training",
-        "phases",
-        "privacy",
-        "accounting",
-        "budget",
-        "tuning",
-    ),
-    "data": ("examples", "levels", "tree"),
-    "data.levels[]": tuple(Level.model_fields),
-    "sampling": (*DRAW_KEYS, "episodes"),
-    "sampling.*": DRAW_KEYS,
-    "sampling.episodes": tuple(Episodes.model_fields),
-    "mechanism": tuple(dict.fromkeys(key for kind in MECHANISMS.values() for key in kind.model_fields)),
-    "mechanism.also": tuple(OtherSum.model_fields),
-    "training": (*Training.model_fields, "batch_size"),
-    "phases[]": ("name", "sampling", "mechanism", "training"),
-    "privacy": tuple(Privacy.model_fields),
-    "accounting": tuple(Accounting.model_fields),
-    "budget": tuple(Budget.model_fields),
-    "tuning": tuple(Tuning.model_fields),
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A phase of training. Keys that it does not state are inherited from the top level."""
+
+    name: str | None = key(LABEL, "Name of the phase in results.", default=None)
+    sampling: object = key(_reference("Sampling"), "Changes in the draws of a step.", default=None)
+    mechanism: object = key(_reference("Mechanism"), "Changes in the mechanism.", default=None)
+    training: object = key(_reference("Training"), "Length of the phase.", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A dpcalc config, or the `dpcalc:` section of a training config."""
+
+    version: int = key(
+        Structure({"const": 1, "type": "integer"}), "The version of the format: 1.", advice="add `version: 1`"
+    )
+    name: str | None = key(LABEL, "Name of the run in results.", default=None)
+    requires: str | None = key(
+        Structure({"type": "string", "pattern": rf"^{_CLAUSE}(,{_CLAUSE})*$"}),
+        'Versions of dpcalc that may read this config, e.g. ">=0.1, <2".',
+        default=None,
+    )
+    data: object = key(
+        _reference("Data"),
+        "The data: units within units. The same in every phase.",
+        advice="add `data: {examples: 60_000}`, or `data.levels`",
+    )
+    sampling: object = key(
+        _reference("Sampling"),
+        "The draws of one step: a draw for each level by the level's name, or, with one level, the "
+        "draw itself. An inner level left out is drawn whole.",
+        default=None,
+        advice="say how a step draws its batch, e.g. `sampling: {scheme: poisson}`; dpcalc does not guess",
+    )
+    mechanism: object = key(
+        _reference("Mechanism"),
+        "The mechanism that one step applies to its batch.",
+        default=None,
+        advice="add `mechanism: {noise_multiplier: 1.1, max_grad_norm: 1.0}`",
+    )
+    training: object = key(
+        _reference("Training"),
+        "Length of training.",
+        default=None,
+        advice="add `training: {steps: 10_000}`, or `epochs`",
+    )
+    phases: object = key(
+        _list_of("Phase", 1, MAX_PHASES),
+        "Phases of training one after the other, each of which inherits from the top level.",
+        default=None,
+    )
+    privacy: object = key(
+        _reference("Privacy"),
+        "The protected unit, adjacency and delta. The same in every phase.",
+        advice="add `privacy: {delta: 1e-5}`",
+    )
+    accounting: object = key(_reference("Accounting"), "The choice of the accountant.", default=None)
+    budget: object = key(_reference("Budget"), "The limits on epsilon that `check` tests.", default=None)
+    tuning: object = key(
+        _reference("Tuning"),
+        "The run is repeated, e.g. with other settings, and only the best result is released.",
+        default=None,
+    )
+
+
+# The keys of every kind of section.
+
+
+SECTIONS: dict[str, type | None] = {
+    "": File,
+    "data": Data,
+    "data.levels[]": Level,
+    "sampling": Sampling,
+    "sampling.*": Draw,
+    "sampling.episodes": Episodes,
+    "mechanism": None,
+    "mechanism.also": None,
+    "training": Training,
+    "phases[]": Phase,
+    "privacy": Privacy,
+    "accounting": Accounting,
+    "budget": Budget,
+    "tuning": Tuning,
 }
+"""Kinds of sections by generalised dotted path; the mechanisms declare the keys of theirs."""
+
+
+def keys_in(section: str) -> dict[str, Key]:
+    """Return the keys of a kind of section as a user writes them; {} for an unknown one.
+
+    Args:
+        section: as in SECTIONS.
+    """
+    if section == "mechanism":
+        return all_mechanism_keys()
+    if section == "mechanism.also":
+        kind = mechanism_keys("gaussian")["also"].kind
+        return keys_of(kind.item) if isinstance(kind, ListOf) else {}
+    declared = SECTIONS.get(section)
+    return {} if declared is None else keys_of(declared)
+
+
+def mechanism_keys(name: str) -> dict[str, Key]:
+    """Return the keys of `mechanism` under one type, `type` first."""
+    return {"type": TYPE, **keys_of(mechanism_class(name))}
+
+
+def all_mechanism_keys() -> dict[str, Key]:
+    """Return the keys of all mechanisms; one that several declare has all their meanings and the widest type."""
+    return _merged_keys(tuple(MECHANISMS))
+
+
+@cache
+def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
+    """Return the keys of some mechanisms, merged; cached, as a hostile file may ask for every one of its keys."""
+    merged: dict[str, Key] = {}
+    for mechanism in mechanisms:
+        for name, each in mechanism_keys(mechanism).items():
+            before = merged.get(name, each)
+            meanings = (before.meaning,) if each.meaning in before.meaning else (before.meaning, each.meaning)
+            merged[name] = replace(before, kind=_widest(before.kind, each.kind), meaning=" ".join(meanings))
+    return merged
+
+
+def _widest(kind: ValueType, other: ValueType) -> ValueType:
+    """Return a type that takes the values of both."""
+    if kind == other:
+        return kind
+    if isinstance(kind, Exact) and isinstance(other, Exact):
+        ends = min(kind.min_value, other.min_value), max(kind.max_value, other.max_value)
+        gap = tuple(dict.fromkeys((*kind.gap, *other.gap)))
+        return Exact(*ends, kind.words, gap=gap, quotients=kind.quotients or other.quotients)
+    return AnyOf((*kind.kinds, other) if isinstance(kind, AnyOf) else (kind, other))

@@ -1,72 +1,172 @@
-"""Validation of every section of a file; errors in one section hide no errors in another one."""
+"""Validation of every section of a file by its declaration; errors in one section hide no errors in another one."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from dpcalc.config.data_files import MechanismFiles, Points, data_tree
-from dpcalc.config.expand import BATCH_SIZE, EPISODES, Run, base_run, is_direct_draw, level_names, runs
+from dpcalc.config import scalars
+from dpcalc.config.data_files import MechanismFiles, data_tree
+from dpcalc.config.expand import Run, base_run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
 from dpcalc.config.messages import (
-    label_errors,
+    DRAW_FORM,
+    extra_key_error,
     missing_key_error,
+    scheme_errors,
     unknown_key_error,
-    validate_section,
-    validate_with_adapter,
     wrong_type_error,
+    wrong_value_error,
+    wrong_word_error,
 )
 from dpcalc.config.schema import (
-    KEYS,
-    MECHANISMS,
-    SAMPLING,
+    MAX_PHASES,
+    SCHEMES,
     Accounting,
-    AnyMechanism,
     Budget,
     Data,
     Draw,
     Episodes,
-    GaussianNoise,
     Privacy,
     Training,
     Tuning,
+    draw_keys,
+    keys_in,
+    mechanism_keys,
 )
 from dpcalc.config.source import Diagnostic, Mark, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at, without_keys
-from dpcalc.config.values import Model
-from dpcalc.config.vocabulary import MAX_COMPARED, nearest, sections_meant
+from dpcalc.config.values import AT_MOST, BATCH_SIZE, EPISODES, LABEL, AtMost, DrawSize
+from dpcalc.config.vocabulary import MAX_COMPARED, key_suggestion, nearest, section_kind, sections_meant
+from dpcalc.errors import KeyedInputError
+from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
+from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
 from dpcalc.sampling.trees import Tree
 
-MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
-M = TypeVar("M", bound=Model)
+M = TypeVar("M")
+Errors = tuple[Diagnostic, ...]
+_AMOUNT_KEYS = frozenset({"size", "rate", "expected", BATCH_SIZE})
+
+
+# The values of one section.
+
+
+def read_section(section: type[M], node: Node) -> tuple[M | None, Errors]:
+    """Read a section that is a dataclass with keys.
+
+    Args:
+        section: the dataclass.
+        node: the section as the file has it, in the long form.
+
+    Returns:
+        (instance, no diagnostics), or (None, one error for each mistake).
+    """
+    values, errors = read_values(keys_of(section), node)
+    return (None, errors) if errors else (section(**values), ())
+
+
+def read_values(keys: Mapping[str, Key], node: Node) -> tuple[dict[str, Any], Errors]:
+    """Return (values of the stated keys, one error for each mistake) of a mapping.
+
+    Args:
+        keys: the keys that it takes; short forms are written out already, and refused.
+        node: the mapping as the file has it.
+    """
+    if not isinstance(node, Section):
+        return {}, (wrong_type_error(node, "a mapping"),)
+    keys = {name: key for name, key in keys.items() if not key.is_short_form}
+    extra = [name for name in node.entries if name not in keys and not name.startswith(USER_KEY)]
+    values: dict[str, Any] = {}
+    errors: list[Diagnostic] = []
+    for name, key in keys.items():
+        below = node.entries.get(name)
+        if below is not None:
+            values[name], wrong = _read_value(key.kind, below, name)
+            errors.extend(wrong)
+        elif key.is_required and not _is_explained(name, extra, node):
+            errors.append(missing_key_error(node, name, key.advice))
+    errors.extend(extra_key_error(node, name, node.entries[name]) for name in extra)
+    return values, tuple(errors)
+
+
+def _is_explained(missing: str, extra: Collection[str], section: Section) -> bool:
+    """Return True if a key is missing only because it is misspelt or stated in another way."""
+    kind = section_kind(section.path)
+    return any(name in _AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
+
+
+def _read_value(kind: ValueType, node: Node, name: str) -> tuple[object, Errors]:
+    """Return (value of a key, ()), or (None, errors)."""
+    if isinstance(kind, Structure):
+        return node, ()
+    if isinstance(kind, ListOf):
+        return _read_list(kind, node)
+    own = {key for key in node.entries if not key.startswith(USER_KEY)} if isinstance(node, Section) else set()
+    if isinstance(node, Section) and own == {AT_MOST} and isinstance(kind, DrawSize):
+        limit, errors = _read_value(COUNT, node.entries[AT_MOST], AT_MOST)
+        return (AtMost(size=limit), ()) if isinstance(limit, int) else (None, errors)
+    value = scalars.value(node) if isinstance(node, Scalar) else node
+    if isinstance(kind, Word) and value not in kind.allowed:
+        return None, (wrong_word_error(name, node, kind.allowed),)
+    if getattr(kind, "quotients", False) and isinstance(value, str):
+        value = scalars.parse_quotient(value) or value
+    try:
+        return kind.check(value), ()
+    except WrongValueError as cause:
+        wrong = wrong_value_error(node, cause)
+        limited = name == "size" and entry(node, AT_MOST) is not None and kind is COUNT
+        return None, (replace(wrong, hint="`at_most` is for scheme fixed") if limited else wrong,)
+
+
+def _read_list(kind: ListOf, node: Node) -> tuple[tuple[object, ...], Errors]:
+    """Return (instances of the listed mappings, errors)."""
+    if not isinstance(node, Items):
+        return (), (wrong_type_error(node, kind.form),)
+    read = [read_section(kind.item, item) for item in node.items]
+    errors = tuple(each for _, wrong in read for each in wrong)
+    if not errors and not kind.min_length <= len(read) <= kind.max_length:
+        message = f"`{node.path}` must hold {kind.length_words}, got {len(read)}"
+        errors = (error("DPC106", node.anchor, message),)
+    return tuple(value for value, _ in read), errors
+
+
+def _read_draw(node: Node) -> tuple[Draw | None, Errors]:
+    """Return (draw of one level, ()), or (None, errors)."""
+    if not isinstance(node, Section):
+        return None, (wrong_type_error(node, DRAW_FORM),)
+    scheme = node.entries.get("scheme")
+    word = scalars.value(scheme) if isinstance(scheme, Scalar) else None
+    if not isinstance(word, str) or word not in SCHEMES:
+        return None, tuple(scheme_errors(node))
+    values, errors = read_values(draw_keys(word), node)
+    return (None, errors) if errors else (Draw(**values), ())
+
+
+# The sections of a file.
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSections:
-    """One phase, its sections as models.
+    """One phase, its sections as dataclasses.
 
     Attributes:
         run: the tree that the phase comes from, with inherited sections.
         sampling: draws by level, {} for constructed tasks; None if the section has errors.
         episodes: how tasks are constructed; None if they are not, or the section has errors.
-        mechanism: the model, None if the section has errors.
-        training: the model, None if the section has errors.
-        curve: (order, epsilon) pairs of `mechanism.curve`, None without a curve or with errors.
+        mechanism: what its section states, None if that has errors.
+        clip: name of the clipping level; None if none is stated or the mechanism clips nothing.
+        training: the section, None if it has errors.
         votes: name of the file with the votes of teachers as written, "" without one.
     """
 
     run: Run
     sampling: dict[str, Draw] | None
     episodes: Episodes | None
-    mechanism: AnyMechanism | None
+    mechanism: Mechanism | None
+    clip: str | None
     training: Training | None
-    curve: Points | None = None
     votes: str = ""
-
-    @property
-    def clip(self) -> str | None:
-        """Name of the clipping level; None if none is stated or the mechanism clips nothing."""
-        clip: str | None = getattr(self.mechanism, "clip", None)
-        return clip
 
     def node(self, *keys: str) -> Node | None:
         """Return the value at a path of keys in this phase, inherited sections included; None if there is none."""
@@ -75,16 +175,16 @@ class RunSections:
 
 @dataclass(frozen=True, kw_only=True)
 class Sections:
-    """A whole config, its sections as models.
+    """A whole config, its sections as dataclasses.
 
     Attributes:
         root: the file in its long form.
-        data: the model, None if the section has errors.
+        data: the section, None if the section has errors.
         tree: sizes of all units; None without a tree or with errors.
-        privacy: the model, None if the section has errors.
-        accounting: the model, with defaults if the file has none; None if the section has errors.
-        budget: the model; None if the file has none or the section has errors.
-        tuning: the model; None if the file has none or the section has errors.
+        privacy: the section, None if the section has errors.
+        accounting: with defaults if the file has none; None if the section has errors.
+        budget: None if the file has none or the section has errors.
+        tuning: None if the file has none or the section has errors.
         runs: one for each phase.
     """
 
@@ -109,7 +209,7 @@ class Sections:
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
-    """Validate a file in its long form; return (its sections as models, one error for everything that is wrong).
+    """Validate a file in its long form; return (its sections as dataclasses, one error for everything that is wrong).
 
     Args:
         root: the file.
@@ -158,7 +258,7 @@ class _SectionReader:
             self.problems.append(missing_key_error(parent, key))
 
     def read_model(self, model: type[M], parent: Section, key: str) -> M | None:
-        """Return a required section as its model; None, with errors added, if it is missing or invalid.
+        """Return a required section as its dataclass; None, with errors added, if it is missing or invalid.
 
         Args:
             model: the model.
@@ -169,7 +269,7 @@ class _SectionReader:
         if node is None:
             self.report_missing(parent, key)
             return None
-        value, problems = validate_section(model, node)
+        value, problems = read_section(model, node)
         self.problems.extend(problems)
         return value
 
@@ -180,19 +280,46 @@ class _SectionReader:
         return tree
 
     def read_run(self, run: Run) -> RunSections:
-        """Return the sections of one phase as models."""
-        episodes, kind = self._read_episodes(run), _mechanism_model(run.sections)
-        curve, votes, problems = self._data.read(kind, run.sections.entries.get("mechanism"))
-        self.problems.extend(problems)
+        """Return the sections of one phase."""
+        episodes = self._read_episodes(run)
+        mechanism, clip, votes = self._read_mechanism(run)
         return RunSections(
             run=run,
             sampling={} if episodes else self._read_sampling(run),
             episodes=episodes,
-            mechanism=self.read_model(kind, run.sections, "mechanism"),
+            mechanism=mechanism,
+            clip=clip,
             training=self._read_training(run),
-            curve=curve,
             votes=votes,
         )
+
+    def _read_mechanism(self, run: Run) -> tuple[Mechanism | None, str | None, str]:
+        """Return (mechanism, clipping level, name of the votes file); None for a mechanism with errors."""
+        node = run.sections.entries.get("mechanism")
+        if node is None:
+            self.report_missing(run.sections, "mechanism")
+            return None, None, ""
+        stated = entry(node, "type")
+        kind = "gaussian" if stated is None else stated.text if isinstance(stated, Scalar) else ""
+        if stated is not None and kind not in MECHANISMS:
+            self.problems.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
+            return None, None, ""
+        keys = mechanism_keys(kind)
+        values, problems = read_values(keys, node)
+        data, files_problems = self._data.read(keys, node)
+        self.problems.extend((*problems, *files_problems))
+        clip, votes = values.pop("clip", None), data.pop("votes", "")
+        if problems or files_problems:
+            return None, clip, str(votes)
+        parameters = {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
+        parameters = {name: value for name, value in (parameters | data).items() if name not in {"type", "votes"}}
+        try:
+            return mechanism_class(kind).of(**parameters), clip, str(votes)
+        except KeyedInputError as cause:
+            at = entry(node, cause.key) or node
+            message = f"`{at.path}` must be {cause.expected}, got {scalars.describe(at)}"
+            self.problems.append(error("DPC106", at.anchor, message, cause.hint))
+            return None, clip, str(votes)
 
     def check_inherited(self, run: Run) -> None:
         """Add the errors in the top level of a file with phases, except for missing keys."""
@@ -204,17 +331,17 @@ class _SectionReader:
         """Add the errors in the name of a run or phase."""
         name = section.entries.get("name")
         if name is not None:
-            self.problems.extend(label_errors(name))
+            self.problems.extend(_read_value(LABEL, name, "name")[1])
 
     def report_unknown_keys(self, section: Section) -> None:
         """Add an error for each key that a file or phase does not have."""
         kind = "phases[]" if section.path else ""
-        allowed = KEYS[kind]
+        allowed = keys_in(kind)
         self._meant_sections |= sections_meant(section.entries, kind)
         for key, value in section.entries.items():
             if key in allowed or key.startswith(USER_KEY):
                 continue
-            if section.path and key in KEYS[""]:
+            if section.path and key in keys_in(""):
                 message = f"`{key}` cannot change between phases"
                 self.problems.append(error("DPC104", value.key or value.anchor, message, "move it to the top level"))
             else:
@@ -249,7 +376,7 @@ class _SectionReader:
             mark = node.entries[key].key or node.entries[key].anchor
             message = f"`{key}` and `{EPISODES}` in `{node.path}` both say how a step draws"
             self.problems.append(error("DPC107", mark, message, "tasks are constructed from whole levels; keep one"))
-        value, problems = validate_section(Episodes, built)
+        value, problems = read_section(Episodes, built)
         self.problems.extend(problems)
         return None if others else value
 
@@ -260,8 +387,8 @@ class _SectionReader:
         if node is None:
             self.report_missing(run.sections, "sampling")
             return None
-        if isinstance(node, Scalar):
-            self.problems.append(wrong_type_error(node, "a mapping such as {scheme: poisson, rate: 0.01}"))
+        if not isinstance(node, Section):
+            self.problems.append(wrong_type_error(node, DRAW_FORM if isinstance(node, Scalar) else "a mapping"))
             return None
         if entry(node, EPISODES) is not None:
             return None
@@ -276,19 +403,20 @@ class _SectionReader:
             hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
             self.problems.append(error("DPC107", _newest_mark(node), message, hint))
             return None
-        outcome = validate_with_adapter(SAMPLING, node)
-        self.problems.extend(outcome[1])
-        return outcome[0]
+        draws = {name: _read_draw(draw) for name, draw in node.entries.items() if not name.startswith(USER_KEY)}
+        errors = [each for _, wrong in draws.values() for each in wrong]
+        self.problems.extend(errors)
+        return None if errors else {name: draw for name, (draw, _) in draws.items() if draw is not None}
 
     def _misspelt_episodes_error(self, node: Node) -> Diagnostic | None:
         """Return an error for keys of constructed tasks that are misspelt or misplaced, or None."""
-        names, known = self._names or (), KEYS["sampling"]
+        names, known = self._names or (), keys_in("sampling")
         entries = islice(node.entries.items(), MAX_COMPARED) if isinstance(node, Section) else ()
         for key, value in entries:
             if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
                 continue
-            near = nearest(key, (*known, *Episodes.model_fields))
-            if near == EPISODES or near in Episodes.model_fields:
+            near = nearest(key, (*known, *keys_of(Episodes)))
+            if near == EPISODES or near in keys_of(Episodes):
                 hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
                 return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{node.path}`", hint)
         return None
@@ -304,15 +432,9 @@ class _SectionReader:
             message = f"`batch_size` is for data with one level, and these have {len(names)} ({', '.join(names)})"
             hint = f"write `size` or `expected` in `sampling.{names[0]}`"
             self.problems.append(error("DPC107", size.key or size.anchor, message, hint))
-        value, problems = validate_section(Training, without_keys(node, BATCH_SIZE))
+        value, problems = read_section(Training, without_keys(node, BATCH_SIZE))
         self.problems.extend(problems)
         return value
-
-
-def _mechanism_model(sections: Section) -> type[AnyMechanism]:
-    """Return the model for the stated mechanism type; GaussianNoise, which reports it, if the type is unknown."""
-    kind = entry(sections.entries.get("mechanism"), "type")
-    return MECHANISMS.get(kind.text if isinstance(kind, Scalar) else "", GaussianNoise)
 
 
 def _newest_mark(section: Node) -> Mark:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dpcalc.config.schema import KEYS
+from dpcalc.config.schema import SECTIONS, keys_in
 from dpcalc.config.tree import USER_KEY
+from dpcalc.mechanisms.kinds import MECHANISMS, mechanism_class
 
 # Our dotted key: names for it in Opacus, TF-Privacy, JAX-Privacy, federated frameworks and papers.
 _SYNONYMS = {
@@ -83,20 +84,6 @@ _VALUES = {
         "all": "full full-batch none",
     },
     "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
-    "type": {
-        "gaussian": "normal gauss",
-        "laplace": "laplacian double-exponential",
-        "randomized-response": "rr k-rr randomised-response warner",
-        "pure-dp": "pure epsilon-dp",
-        "approximate-dp": "approx-dp epsilon-delta-dp",
-        "zcdp": "cdp concentrated tcdp truncated-cdp",
-        "discrete-laplace": "geometric two-sided-geometric",
-        "exponential": "bounded-range",
-        "rdp-curve": "rdp renyi renyi-dp rdp-table",
-        "pate-lnmax": "pate lnmax",
-        "pate-gnmax": "gnmax",
-        "pate-confident-gnmax": "confident-gnmax pate-confident",
-    },
 }
 _NOT_YET_VALUES = {
     "method": ("inversion", "gdp"),
@@ -123,7 +110,7 @@ class Suggestion:
 
 
 def section_kind(path: str) -> str:
-    """Generalise a dotted path to the kind of section it leads to, a key of `schema.KEYS`.
+    """Generalise a dotted path to the kind of section it leads to, a key of `schema.SECTIONS`.
 
     Example:
         >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")
@@ -131,7 +118,7 @@ def section_kind(path: str) -> str:
     """
     general = re.sub(r"\[[0-9]+\]", "[]", path)
     general = general.removeprefix("phases[].").replace("also[]", "also")
-    return "sampling.*" if general.startswith("sampling.") and general not in KEYS else general
+    return "sampling.*" if general.startswith("sampling.") and general not in SECTIONS else general
 
 
 def is_planned_value(key: str, text: str) -> bool:
@@ -157,7 +144,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
         general synonym, a key of another section, a near spelling; else the allowed keys as the hint, and no key.
     """
     word = key.lower().replace("-", "_")
-    keys = KEYS.get(section, ())
+    keys = tuple(keys_in(section))
     top = section.partition(".")[0]
     if word in _SECTION_SYNONYMS.get(section, {}):
         name = _SECTION_SYNONYMS[section][word]
@@ -172,7 +159,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
         is_same_section = name in keys and home.partition(".")[0] == top
         hint = f"dpcalc calls this `{name if is_same_section else ours}`"
         return Suggestion(hint=hint, key=name, section=ours.partition(".")[0])
-    homes = [home for home, its_keys in KEYS.items() if key in its_keys and home not in {"", "phases[]", "sampling.*"}]
+    homes = [home for home in SECTIONS if home not in {"", "phases[]", "sampling.*"} and key in keys_in(home)]
     homes.sort(key=lambda home: _LAST_HOMES.index(home) if home in _LAST_HOMES else -1)
     if homes:
         return Suggestion(hint=f"it belongs in `{homes[0]}`", key=key, section=homes[0].partition(".")[0])
@@ -191,7 +178,7 @@ def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
         entries: all keys of the mapping; known ones and `x-` keys are skipped.
         section: kind of section of the mapping, "" for the top level.
     """
-    unknown = (key for key in entries if key not in KEYS[section] and not key.startswith(USER_KEY))
+    unknown = (key for key in entries if key not in keys_in(section) and not key.startswith(USER_KEY))
     return frozenset(key_suggestion(section, key).section for key in unknown) - {""}
 
 
@@ -204,7 +191,10 @@ def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
         allowed: the allowed words.
     """
     word = text.lower().replace("_", "-")
-    for ours, others in _VALUES.get(key, {}).items():
+    synonyms = (
+        _VALUES.get(key, {}) if key != "type" else {name: mechanism_class(name).other_names for name in MECHANISMS}
+    )
+    for ours, others in synonyms.items():
         if word in others.split():
             return f"dpcalc calls this `{ours}`"
     near = nearest(word, allowed)

@@ -140,6 +140,13 @@ class Atoms(PrivacyProfile):
             total -= self.zero_loss_mass * math.expm1(epsilon)
         return min(1.0, max(0.0, total))
 
+    def rdp(self, order: float) -> float:
+        """Return the Renyi divergence of an order > 1, also infinity; of pairs without infinite losses alone."""
+        if math.isinf(order) or not self.losses:
+            return max(self.losses, default=0.0)
+        raised = np.array(self.log_masses) + (order - 1) * np.array(self.losses)
+        return float(np.logaddexp.reduce(raised)) / (order - 1)
+
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up; inf if delta < infinity_mass."""
         smallest = super().epsilon(delta)

@@ -7,15 +7,29 @@ Source: docs/theory.md, Theorem 8.3 and Lemma 8.4.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
+from dpcalc.keys import Key, exact, key
 from dpcalc.losses.atoms import Atoms
+from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
+from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise, Renyi
 from dpcalc.numerics.special import log1m_exp, log_sum_exp
+
+SCALE = exact("0.001", 10**6, "from 0.001 to 1e6")
+_SCALE_MEANING = "Under laplace and discrete-laplace the scale of the noise."
+_WHOLE = ("discrete noise is added to a whole number that one contribution changes by at most 1",)
+
+# Lower bounds: probabilities of cells of the line, which no cells make larger than the exact loss.
+
+_CELLS = 4000
+"""Cells between the outermost centers of Laplace noise; fewer lower the lower bound."""
+_MAX_ROW = 4 * _CELLS
+"""Largest number of cells for discrete Gaussian noise; further values are merged."""
 
 # Laplace noise on sums of contributions that are clipped in the 1-norm.
 
@@ -29,7 +43,7 @@ _END_SPACING, _DOUBLING_DISTANCE = 0.02, 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace:
+class Laplace(AdditiveNoise):
     """Laplace noise on the sum of the clipped contributions.
 
     Attributes:
@@ -38,8 +52,11 @@ class Laplace:
     """
 
     name: ClassVar[str] = "laplace"
-    noise_multiplier: float
-    max_grad_norm: float = 1.0
+    other_names: ClassVar[str] = "laplacian double-exponential"
+    assumptions: ClassVar[tuple[str, ...]] = (SUM, "vectors under Laplace noise are clipped in the 1-norm")
+    noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=NOISE_ADVICE)
+    max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
+    clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:
         """Raise InputError for numbers that are not positive and finite."""
@@ -49,6 +66,28 @@ class Laplace:
     def pair(self, shift: int) -> Atoms:
         """Return a dominating pair for sums that differ by `shift` >= 1 clip norms in the 1-norm; it is symmetric."""
         return laplace_pair(shift / self.noise_multiplier)
+
+    def batch_rdp(self, shift: int) -> Renyi:
+        """Return the exact Renyi divergences of sums that differ in one coordinate."""
+        return partial(laplace_rdp, shift / self.noise_multiplier)
+
+    def cell_count(self, centers: list[int]) -> float:
+        """Return how many cells there are."""
+        return _CELLS + len(centers)
+
+    def cell_log_masses(self, center: int, centers: list[int]) -> Array:
+        """Return the log probabilities of even cells between the centers, and of both tails.
+
+        Args:
+            center: of the noise.
+            centers: for which the same cells are used, increasing.
+        """
+        low, high, scale = centers[0], centers[-1], self.noise_multiplier
+        cuts = np.unique(np.append(np.linspace(low, high, _CELLS + 1), centers))
+        near = np.where(cuts[:-1] >= center, cuts[:-1] - center, center - cuts[1:])
+        inside = math.log(0.5) + log1m_exp(np.diff(cuts) / scale) - near / scale
+        ends = (math.log(0.5) - (center - low) / scale, math.log(0.5) - (high - center) / scale)
+        return np.concatenate([ends[:1], inside, ends[1:]])
 
 
 @lru_cache(maxsize=256)
@@ -125,7 +164,7 @@ _MAX_EXACT_LOSSES = 16_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian:
+class DiscreteGaussian(AdditiveNoise):
     """Noise on a whole number with Pr[x] proportional to e^(-x^2 / (2 noise_multiplier^2)).
 
     Attributes:
@@ -133,7 +172,9 @@ class DiscreteGaussian:
     """
 
     name: ClassVar[str] = "discrete-gaussian"
-    noise_multiplier: float
+    assumptions: ClassVar[tuple[str, ...]] = _WHOLE
+    noise_multiplier: float = key(exact("0.001", 10_000, "from 0.001 to 10000"), NOISE_MEANING, advice=NOISE_ADVICE)
+    clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:
         """Raise InputError for a sigma that is not positive or has too many noise values to enumerate."""
@@ -150,6 +191,37 @@ class DiscreteGaussian:
             Canonne, Kamath, Steinke 2020 (2004.00010v4), Definition 1.
         """
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
+
+    def batch_rdp(self, shift: int) -> Renyi:
+        """Return order shift^2 / (2 sigma^2), as for Gaussian noise.
+
+        References:
+            Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 5.
+        """
+        return lambda order: order * shift**2 / (2 * self.noise_multiplier**2)
+
+    def cell_count(self, centers: list[int]) -> float:
+        """Return how many values of the noisy number are enumerated."""
+        return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
+
+    def cell_log_masses(self, center: int, centers: list[int]) -> Array:
+        """Return the log probabilities of the noisy numbers, merged into at most _MAX_ROW cells, tails left out.
+
+        Args:
+            center: of the noise.
+            centers: for which the same cells are used, increasing.
+        """
+        low, high, sigma = centers[0], centers[-1], self.noise_multiplier
+        far = math.ceil(_TAIL_DEVIATIONS * sigma)
+        log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
+        places = np.arange(low - far, high + far + 1)
+        logs = -((places - center) ** 2) / (2 * sigma * sigma) - log_total
+        together = -(-places.size // _MAX_ROW)
+        padded = np.pad(logs, (0, -logs.size % together), constant_values=-np.inf).reshape(-1, together)
+        top = padded.max(axis=1)
+        shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
+        with np.errstate(divide="ignore"):
+            return np.asarray(shift + np.log(np.exp(padded - shift[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)
@@ -208,7 +280,7 @@ def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: f
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace:
+class DiscreteLaplace(AdditiveNoise):
     """Noise on a whole number with Pr[x] proportional to e^(-|x| / noise_multiplier).
 
     Attributes:
@@ -216,7 +288,10 @@ class DiscreteLaplace:
     """
 
     name: ClassVar[str] = "discrete-laplace"
-    noise_multiplier: float
+    other_names: ClassVar[str] = "geometric two-sided-geometric"
+    assumptions: ClassVar[tuple[str, ...]] = _WHOLE
+    noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=NOISE_ADVICE)
+    clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:
         """Raise InputError for a scale that is not positive and finite."""
@@ -229,6 +304,26 @@ class DiscreteLaplace:
             Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2.
         """
         return _discrete_laplace_pair(self.noise_multiplier, shift)
+
+    def batch_rdp(self, shift: int) -> Renyi:
+        """Return the Renyi divergences of the dominating pair."""
+        return self.pair(shift).rdp
+
+    def cell_count(self, centers: list[int]) -> float:
+        """Return how many cells there are."""
+        return centers[-1] - centers[0] + 3.0
+
+    def cell_log_masses(self, center: int, centers: list[int]) -> Array:
+        """Return the log probabilities of the numbers between the centers, and of both tails.
+
+        Args:
+            center: of the noise.
+            centers: for which the same cells are used, increasing.
+        """
+        low, high, scale = centers[0], centers[-1], self.noise_multiplier
+        log_total = math.log1p(math.exp(-1 / scale))
+        inside = math.log(math.tanh(0.5 / scale)) - np.abs(np.arange(low + 1, high) - center) / scale
+        return np.concatenate([[-(center - low) / scale - log_total], inside, [-(high - center) / scale - log_total]])
 
 
 @lru_cache(maxsize=256)

@@ -8,21 +8,39 @@ Source: docs/theory.md, Theorem 3.3, Lemma 8.4 and Theorem 8.5.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, partial
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from dpcalc.arrays import Array
-from dpcalc.errors import InputError, require_nonnegative, require_positive
+from dpcalc.errors import InputError, KeyedInputError, require_nonnegative, require_positive
+from dpcalc.keys import CHANCE, DATA_FILE, Structure, WholeNumber, Word, exact, key
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve
+from dpcalc.mechanisms.kinds import GUARANTEE, PairOnly, RdpOnly, Renyi
+
+PURE = exact(0, 100, "from 0 to 100")
+POSITIVE = exact("1e-9", 100, "from 1e-9 to 100")
+_EPSILON_MEANING = (
+    "Epsilon of the guarantee of one step on its batch, for types approximate-dp, pure-dp and exponential."
+)
+_EPSILON_ADVICE = "say what the guarantee of one step on its batch is"
+MAX_POINTS = 1000
+"""Largest number of orders of a curve; published tables have about a hundred."""
+_POINTS = {
+    "type": "array",
+    "items": {"type": "array", "items": {"type": ["number", "string"]}, "minItems": 2, "maxItems": 2},
+    "minItems": 1,
+    "maxItems": MAX_POINTS,
+}
 
 # (epsilon, delta)-differential privacy.
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApproximateDp:
+class ApproximateDp(PairOnly):
     """Any mechanism that is (epsilon, delta)-DP in both directions, for batches that differ in one unit.
 
     Attributes:
@@ -31,8 +49,16 @@ class ApproximateDp:
     """
 
     name: ClassVar[str] = "approximate-dp"
-    epsilon: float
-    delta: float = 0.0
+    other_names: ClassVar[str] = "approx-dp epsilon-delta-dp"
+    assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each approximate-dp step {GUARANTEE}",)
+    epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
+    delta: float = key(
+        CHANCE,
+        "The delta of that guarantee, for type approximate-dp.",
+        default=0.0,
+        advice="the delta of the guarantee of one step, e.g. `delta: 1e-9`; type pure-dp has none",
+        is_required=True,
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError for a negative or infinite epsilon, and for a delta outside [0, 1)."""
@@ -60,6 +86,32 @@ class ApproximateDp:
             infinity_mass=self.delta,
             other_infinite=self.delta,
         )
+
+    def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
+        """Return those of pure DP; None with a delta, which makes them infinite."""
+        return None if self.delta else partial(pure_dp_rdp, self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureDp(PairOnly):
+    """Keys of `type: pure-dp`, which is an approximate-dp mechanism with delta 0.
+
+    Attributes:
+        epsilon: >= 0.
+    """
+
+    name: ClassVar[str] = "pure-dp"
+    other_names: ClassVar[str] = "pure epsilon-dp"
+    epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
+
+    @classmethod
+    def of(cls, **parameters: float) -> ApproximateDp:
+        """Return the approximate-dp mechanism."""
+        return ApproximateDp(**parameters)
+
+    def pair(self) -> Atoms:
+        """Return the exact dominating pair."""
+        return ApproximateDp(epsilon=self.epsilon).pair()
 
 
 def _log_answers(epsilon: float) -> tuple[float, float]:
@@ -92,7 +144,7 @@ def pure_dp_rdp(epsilon: float, order: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(PairOnly):
     """Every drawn record answers with its own category with one probability, else with a uniform other category.
 
     Records are exchanged between neighbouring data sets (replace-one).
@@ -103,18 +155,30 @@ class RandomizedResponse:
     """
 
     name: ClassVar[str] = "randomized-response"
-    truth_probability: float
-    categories: int = 2
+    other_names: ClassVar[str] = "rr k-rr randomised-response warner"
+    assumptions: ClassVar[tuple[str, ...]] = (
+        "answers by randomized response are independent, and do not say who was drawn",
+    )
+    truth_probability: float = key(
+        CHANCE,
+        "Probability of the true answer, from 1 / categories on, for type randomized-response.",
+        advice="the probability with which an answer is true",
+    )
+    categories: int = key(WholeNumber(2), "Number of possible answers, for type randomized-response.", default=2)
 
     def __post_init__(self) -> None:
         """Raise InputError for fewer than 2 categories, and for a probability outside [1 / categories, 1)."""
         if self.categories < 2:
             raise InputError(f"categories: expected a whole number >= 2, got {self.categories}")
-        if not 1 / self.categories <= self.truth_probability < 1:
-            raise InputError(
-                f"truth_probability: expected a number from {1 / self.categories:g} to 1, 1 excluded, "
-                f"got {self.truth_probability!r}"
+        if not 1 / self.categories <= self.truth_probability:
+            raise KeyedInputError(
+                "truth_probability",
+                f"at least 1 / {self.categories}",
+                self.truth_probability,
+                "an answer that is drawn at random is true as often as that",
             )
+        if not self.truth_probability < 1:
+            raise KeyedInputError("truth_probability", "below 1", self.truth_probability)
 
     def pair(self, answers: int = 1) -> Atoms:
         """Return the exact pair of `answers` independent answers of exchanged records; no losses if uniform.
@@ -139,6 +203,10 @@ class RandomizedResponse:
         return Atoms(
             losses=tuple(losses[has_mass].tolist()), log_masses=tuple(logs[has_mass].tolist()), other_infinite=0.0
         )
+
+    def batch_rdp(self, shift: int) -> Renyi:  # noqa: ARG002  no sum is shifted
+        """Return the Renyi divergences of the pair of one answer."""
+        return self.pair().rdp
 
 
 def _log_convolution_power(logs: Array, copies: int) -> Array:
@@ -175,7 +243,7 @@ def _log_convolve(a: Array, b: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zcdp:
+class Zcdp(RdpOnly):
     """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
 
     Attributes:
@@ -187,8 +255,18 @@ class Zcdp:
     """
 
     name: ClassVar[str] = "zcdp"
-    rho: float
-    omega: float = math.inf
+    other_names: ClassVar[str] = "cdp concentrated tcdp truncated-cdp"
+    assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each zcdp step {GUARANTEE}",)
+    rho: float = key(
+        PURE,
+        "Renyi divergence of order a is at most rho a, for type zcdp.",
+        advice="Renyi divergence of order a is at most rho a",
+    )
+    omega: float = key(
+        exact(2 + Fraction(1, 10**9), 10**9, "above 2 and at most 1e9"),
+        "... at orders below omega, for truncated zCDP.",
+        default=math.inf,
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError for a negative or infinite rho, and for an omega of at most 1."""
@@ -207,7 +285,7 @@ class Zcdp:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exponential:
+class Exponential(RdpOnly):
     """The exponential mechanism: an answer with probability proportional to e^(epsilon utility / (2 sensitivity)).
 
     Attributes:
@@ -215,7 +293,9 @@ class Exponential:
     """
 
     name: ClassVar[str] = "exponential"
-    epsilon: float
+    other_names: ClassVar[str] = "bounded-range"
+    assumptions: ClassVar[tuple[str, ...]] = (f"the guarantee of each exponential step {GUARANTEE}",)
+    epsilon: float = key(POSITIVE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
     def __post_init__(self) -> None:
         """Raise InputError for an epsilon that is not positive and finite."""
@@ -239,7 +319,7 @@ OddMoments = Literal["unknown", "nonnegative"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RdpTable:
+class RdpTable(RdpOnly):
     """Any mechanism with given upper bounds on its Renyi divergences at some orders, in both directions.
 
     Attributes:
@@ -250,9 +330,25 @@ class RdpTable:
     """
 
     name: ClassVar[str] = "rdp-curve"
-    curve: tuple[tuple[float, float], ...]
-    epsilon: float = math.inf
-    odd_moments: OddMoments = "unknown"
+    other_names: ClassVar[str] = "rdp renyi renyi-dp rdp-table"
+    assumptions: ClassVar[tuple[str, ...]] = (
+        f"the curve is right for each step: it {GUARANTEE}, whichever of the two comes first",
+    )
+    curve: tuple[tuple[float, float], ...] = key(
+        Structure({"anyOf": [_POINTS, DATA_FILE]}),
+        "Renyi divergence of a step on its batch by order, for type rdp-curve: [[2, 0.1], [4, 0.2]], or "
+        "{file: curve.csv} with a line `order,epsilon` and one for each order. Between the orders it is on chords of "
+        "(order - 1) epsilon; beyond the last nothing is claimed.",
+        advice="say what one step costs by order, e.g. `curve: [[2, 0.1], [4, 0.2]]`, or `curve: {file: curve.csv}`",
+    )
+    epsilon: float = key(POSITIVE, "For rdp-curve what no loss exceeds, if that is known.", default=math.inf)
+    odd_moments: OddMoments = key(
+        Word(("unknown", "nonnegative")),
+        "For type rdp-curve with poisson draws: nonnegative drops the factor 3 from the bound on the sampled curve. It "
+        "may be said where E_Q[(P/Q - 1)^j] is never negative for odd j and neighbouring batches, as with Gaussian and "
+        "Laplace noise.",
+        default="unknown",
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError for a curve that decreases or has no valid orders, and for an epsilon of at most 0."""

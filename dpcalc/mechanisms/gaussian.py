@@ -5,13 +5,31 @@ Source: docs/theory.md, Theorem 7.5.
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from dpcalc.errors import InputError, require_nonnegative, require_positive
+from dpcalc.keys import NOISE, POSITIVE_NOISE, Key, ListOf, exact, key
+from dpcalc.mechanisms.kinds import CLIP, SUM, Mechanism, Renyi
+
+NOISE_MEANING = "Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy."
+NOISE_ADVICE = "the noise standard deviation divided by the clip norm"
+NORM = exact(Fraction(1, 10**100), 10**100, "more than 0 and at most 1e100")
+NORM_MEANING = "The clip norm. It is reported; epsilon does not depend on it."
+_SUMS_FORM = "a mapping such as {noise_multiplier: 20}, or a list of such"
+_MAX_SUMS = 100
+"""Most noisy sums beside that of the gradients; adaptive clipping needs one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class OtherSum:
+    """A noisy sum that a step releases beside that of the clipped vectors, over the same sample."""
+
+    noise_multiplier: float = key(POSITIVE_NOISE, "", advice=NOISE_ADVICE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Mechanism):
     """Gaussian noise on the sum of the clipped contributions, and on other sums over the same sample.
 
     Attributes:
@@ -22,9 +40,19 @@ class Gaussian:
     """
 
     name: ClassVar[str] = "gaussian"
-    noise_multiplier: float
-    max_grad_norm: float = 1.0
-    also: tuple[float, ...] = ()
+    other_names: ClassVar[str] = "normal gauss"
+    assumptions: ClassVar[tuple[str, ...]] = (SUM,)
+    noise_multiplier: float = key(NOISE, NOISE_MEANING, advice=NOISE_ADVICE)
+    max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
+    clip: ClassVar[Key] = CLIP
+    also: tuple[float, ...] = key(
+        ListOf(OtherSum, 0, _MAX_SUMS, f"at most {_MAX_SUMS} sums", _SUMS_FORM),
+        "For type gaussian: another sum with Gaussian noise over the same sample, such as the count of adaptive "
+        "clipping, as {noise_multiplier: 20}, or several in a list. Its noise multiplier is the standard deviation of "
+        "its noise divided by the most that the owner of one clipped vector adds to it: twice the deviation for bits "
+        "less 1/2.",
+        default=(),
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError for negative or non-finite numbers."""
@@ -33,6 +61,16 @@ class Gaussian:
         for other in self.also:
             if not (math.isfinite(other) and other > 0):
                 raise InputError(f"also: expected finite noise multipliers > 0, got {other!r}")
+
+    @classmethod
+    def of(cls, *, also: tuple[OtherSum, ...] = (), **parameters: float) -> "Gaussian":
+        """Return the mechanism with the values of a config; of other sums their noise multipliers are kept."""
+        return cls(**parameters, also=tuple(float(other.noise_multiplier) for other in also))
+
+    def batch_rdp(self, shift: int) -> Renyi:
+        """Return order shift^2 / (2 sigma^2), exact, with sigma that of all sums together."""
+        noise = self.joint.noise_multiplier
+        return lambda order: order * shift**2 / (2 * noise**2)
 
     @property
     def joint(self) -> "Gaussian":

@@ -1,36 +1,165 @@
-"""The table of all mechanisms by name, and the unions by which the one-step bounds tell them apart."""
+"""The registry of mechanisms by name, and the base classes by which the one-step bounds tell them apart.
 
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
-from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
-from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.pate import PateConfidentGNMax, PateGNMax, PateLNMax, PateMechanism
+A mechanism is a frozen dataclass that owns all facts about itself: its keys in a config (`dpcalc.keys.key`), the names
+that other tools use, its assumptions, and its dominating pair or its Renyi divergences. It is registered by one line in
+MECHANISMS.
+"""
 
-AdditiveNoise = Laplace | DiscreteGaussian | DiscreteLaplace
-"""Noise on a sum, other than Gaussian: `pair(shift)` is a dominating pair for sums `shift` clip norms apart."""
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-RdpOnly = Zcdp | Exponential | RdpTable
-"""Mechanisms known by Renyi divergences alone: `rdp(order)` bounds them; there is no dominating pair."""
+from dpcalc.keys import TEXT, Key, Word
 
-BlackBox = AdditiveNoise | RandomizedResponse | ApproximateDp | RdpOnly
-"""Mechanisms that are accounted for by their dominating pair or their Renyi divergences alone."""
+if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
+    from dpcalc.arrays import Array
+    from dpcalc.losses.atoms import Atoms
 
-Mechanism = Gaussian | BlackBox | PateMechanism
-
-MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind
-    for kind in (
-        Gaussian,
-        Laplace,
-        RandomizedResponse,
-        ApproximateDp,
-        Zcdp,
-        DiscreteGaussian,
-        DiscreteLaplace,
-        Exponential,
-        RdpTable,
-        PateLNMax,
-        PateGNMax,
-        PateConfidentGNMax,
-    )
+MECHANISMS: dict[str, str] = {
+    "gaussian": "dpcalc.mechanisms.gaussian:Gaussian",
+    "laplace": "dpcalc.mechanisms.additive:Laplace",
+    "randomized-response": "dpcalc.mechanisms.black_box:RandomizedResponse",
+    "approximate-dp": "dpcalc.mechanisms.black_box:ApproximateDp",
+    "pure-dp": "dpcalc.mechanisms.black_box:PureDp",
+    "zcdp": "dpcalc.mechanisms.black_box:Zcdp",
+    "discrete-gaussian": "dpcalc.mechanisms.additive:DiscreteGaussian",
+    "discrete-laplace": "dpcalc.mechanisms.additive:DiscreteLaplace",
+    "exponential": "dpcalc.mechanisms.black_box:Exponential",
+    "rdp-curve": "dpcalc.mechanisms.black_box:RdpTable",
+    "pate-lnmax": "dpcalc.mechanisms.pate:PateLNMax",
+    "pate-gnmax": "dpcalc.mechanisms.pate:PateGNMax",
+    "pate-confident-gnmax": "dpcalc.mechanisms.pate:PateConfidentGNMax",
 }
-"""Mechanism classes by the name that a config writes under `mechanism.type`."""
+"""Module and class of each mechanism by its `mechanism.type`; a module is imported when a config names its type."""
+
+SUM = "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch"
+GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
+CLIP = Key(
+    kind=TEXT,
+    meaning="The level whose vectors are clipped, by default the last one; `batch` is the batch as a whole, `task` one "
+    "that `episodes` constructs.",
+    default=None,
+)
+"""Key of the mechanisms that add noise to a sum: the level whose contributions are bounded. A phase holds its value."""
+
+Renyi = Callable[[float], float]
+"""From an order above 1 to a Renyi divergence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
+    """Base of all mechanisms, frozen dataclasses whose fields are the keys of `mechanism` in a config.
+
+    Attributes:
+        name: the word of `mechanism.type`.
+        other_names: what other tools call it, separated by spaces, for spelling hints.
+        assumptions: what must be true of the training code, one sentence each.
+        noise_key: key that a solver of the noise sets.
+    """
+
+    name: ClassVar[str]
+    other_names: ClassVar[str] = ""
+    assumptions: ClassVar[tuple[str, ...]] = ()
+    noise_key: ClassVar[str] = "noise_multiplier"
+
+    @property
+    def words(self) -> str:
+        """Parameters in words, where they are no numbers; else ""."""
+        return ""
+
+    @classmethod
+    def of(cls, **parameters: Any) -> "Mechanism":  # noqa: ANN401  each class has its own
+        """Return the mechanism with the values of a config."""
+        return cls(**parameters)
+
+    def with_noise(self, value: float) -> Self:
+        """Return a copy with another `noise_multiplier`, of a mechanism that has one."""
+        return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
+
+    def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  of no use where no sum is shifted
+        """Return upper bounds on the Renyi divergences of neighbouring batches by order; None where none are known.
+
+        Args:
+            shift: by how many clip norms sums differ, where it is about sums.
+
+        Returns:
+            A function of the order above 1; at whole orders some pair of batches attains it, except for `RdpOnly`;
+            infinite at infinity where losses have no bound.
+        """
+        return None
+
+
+class BlackBox(Mechanism):
+    """A mechanism that is accounted for by its dominating pair or its Renyi divergences alone."""
+
+
+class AdditiveNoise(BlackBox):
+    """Noise on a sum, other than Gaussian: a dominating pair for sums any number of clip norms apart."""
+
+    assumptions: ClassVar[tuple[str, ...]] = (SUM,)
+
+    @abstractmethod
+    def pair(self, shift: int) -> "Atoms":
+        """Return a dominating pair for sums that differ by `shift` >= 1 clip norms; it is symmetric."""
+
+    @abstractmethod
+    def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
+        """Return log probabilities of cells of the line under noise around one center, for lower bounds.
+
+        Args:
+            center: of the noise, one of `centers`.
+            centers: all centers for which the same cells are used, increasing, in clip norms.
+        """
+
+    @abstractmethod
+    def cell_count(self, centers: list[int]) -> float:
+        """Return how many values `cell_log_masses` computes, about."""
+
+
+class PairOnly(BlackBox):
+    """A mechanism known by a dominating pair for batches that differ in one unit; changes of more units are chained."""
+
+    @abstractmethod
+    def pair(self) -> "Atoms":
+        """Return a dominating pair for batches that differ in one unit; it is symmetric."""
+
+
+class RdpOnly(BlackBox):
+    """A mechanism known by Renyi divergences alone; there is no dominating pair."""
+
+    @property
+    @abstractmethod
+    def orders(self) -> tuple[float, ...]:
+        """Orders above 1, increasing, so close that the curve between them is known well enough."""
+
+    @abstractmethod
+    def rdp(self, order: float) -> float:
+        """Return an upper bound on the Renyi divergence of an order above 1; `inf` if none is known."""
+
+    def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
+        """Return `rdp`."""
+        return self.rdp
+
+
+def mechanism_class(name: str) -> type[Mechanism]:
+    """Return the class of a mechanism by its `mechanism.type`; KeyError for an unknown one."""
+    return _imported(MECHANISMS[name])
+
+
+@cache
+def _imported(place: str) -> type[Mechanism]:
+    """Return the class at "module:Class"."""
+    module, _, name = place.partition(":")
+    mechanism: type[Mechanism] = getattr(importlib.import_module(module), name)
+    return mechanism
+
+
+TYPE = Key(
+    kind=Word(lambda: tuple(MECHANISMS)),
+    meaning="The mechanism; it says which of the other keys there are.",
+    default="gaussian",
+)
+"""Key that names the mechanism."""

@@ -8,6 +8,7 @@ Source: docs/theory.md, Theorem 12.1 and Lemma 12.3.
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -17,11 +18,14 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
+from dpcalc.keys import POSITIVE_NOISE, Key, Structure, exact, key
 from dpcalc.losses.likely_outcome import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile
 from dpcalc.mechanisms.black_box import ApproximateDp
+from dpcalc.mechanisms.gaussian import NOISE_ADVICE
+from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf, normal_log_cdf_array
 
 _ROUNDOFF = 1e-14
@@ -299,8 +303,36 @@ def _gaussian_profile(shift: float) -> GluedProfile:
 # Steps of a plan that answer one query each.
 
 
+VOTES = (
+    "every unit is in the data of one teacher only",
+    "only the noisy labels are released: no votes, no teacher, nothing about the noise",
+    "the queries, their number and the noise do not depend on the teachers' data or on earlier answers",
+)
+"""Assumptions of every guarantee of PATE."""
+_VOTES_FILE = Key(
+    kind=Structure({"type": "string"}),
+    meaning="For types pate-lnmax, pate-gnmax and pate-confident-gnmax: a file *.npy, *.csv or *.tsv, a row for each "
+    "query, a column for each label, the teachers that chose it. `epsilon` tells what these votes cost, which is "
+    "itself private; nothing else reads them.",
+    default=None,
+)
+_LABEL_NOISE = "Under pate-gnmax and pate-confident-gnmax the standard deviation of the noise on each count, in votes."
+
+
+class PateMechanism(Mechanism):
+    """Base of the mechanisms by which a step answers one query of PATE; `votes` is a key of the phase."""
+
+    assumptions: ClassVar[tuple[str, ...]] = VOTES
+    clips: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def aggregation(self) -> Aggregation:
+        """The aggregation rule with its noise."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class PateLNMax:
+class PateLNMax(PateMechanism):
     """A query answered by LNMax.
 
     Attributes:
@@ -308,9 +340,14 @@ class PateLNMax:
     """
 
     name: ClassVar[str] = "pate-lnmax"
-    clips: ClassVar[bool] = False
+    other_names: ClassVar[str] = "pate lnmax"
     noise_key: ClassVar[str] = "gamma"
-    gamma: float
+    votes: ClassVar[Key] = _VOTES_FILE
+    gamma: float = key(
+        exact("1e-6", 50, "from 1e-6 to 50"),
+        "Inverse scale of the Laplace noise on each count, for type pate-lnmax.",
+        advice="the inverse scale of the Laplace noise on each count of votes",
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError for a gamma that is not positive and finite."""
@@ -332,7 +369,7 @@ class PateLNMax:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateGNMax:
+class PateGNMax(PateMechanism):
     """A query answered by GNMax.
 
     Attributes:
@@ -340,8 +377,9 @@ class PateGNMax:
     """
 
     name: ClassVar[str] = "pate-gnmax"
-    clips: ClassVar[bool] = False
-    noise_multiplier: float
+    other_names: ClassVar[str] = "gnmax"
+    votes: ClassVar[Key] = _VOTES_FILE
+    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
 
     def __post_init__(self) -> None:
         """Raise InputError for a deviation that is not positive and finite."""
@@ -354,7 +392,7 @@ class PateGNMax:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateConfidentGNMax:
+class PateConfidentGNMax(PateMechanism):
     """A query answered by GNMax where the largest count, after a first noise, reaches a threshold.
 
     Attributes:
@@ -364,10 +402,20 @@ class PateConfidentGNMax:
     """
 
     name: ClassVar[str] = "pate-confident-gnmax"
-    clips: ClassVar[bool] = False
-    noise_multiplier: float
-    threshold: float
-    threshold_noise_multiplier: float
+    other_names: ClassVar[str] = "confident-gnmax pate-confident"
+    votes: ClassVar[Key] = _VOTES_FILE
+    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice=NOISE_ADVICE)
+    threshold: float = key(
+        exact(0, 10**9, "from 0 to 1e9"),
+        "Votes that the most frequent label must reach, after the noise of the check, to be released; for type "
+        "pate-confident-gnmax.",
+        advice="the votes that the most frequent label must reach",
+    )
+    threshold_noise_multiplier: float = key(
+        POSITIVE_NOISE,
+        "Standard deviation of the noise of that check, in votes.",
+        advice="the standard deviation of the noise of the check, in votes",
+    )
 
     def __post_init__(self) -> None:
         """Raise InputError for deviations that are not positive and finite, and for an infinite threshold."""
@@ -378,7 +426,3 @@ class PateConfidentGNMax:
         """The aggregation rule with both noises."""
         label = GNMax(sigma=self.noise_multiplier)
         return ConfidentGNMax(label=label, threshold=self.threshold, check_sigma=self.threshold_noise_multiplier)
-
-
-PateMechanism = PateLNMax | PateGNMax | PateConfidentGNMax
-"""Mechanisms by which a step answers one query of PATE."""

@@ -89,7 +89,7 @@ def _with_signs(phase: Phase) -> Phase:
     """Return the phase with odd moments stated nonnegative where they are unknown; unchanged otherwise."""
     if getattr(phase.mechanism, "odd_moments", "") != "unknown":
         return phase
-    return replace(phase, mechanism=replace(phase.mechanism, odd_moments="nonnegative"))  # type: ignore[arg-type]  # it has them
+    return replace(phase, mechanism=replace(phase.mechanism, odd_moments="nonnegative"))  # type: ignore[call-arg]  # it has them
 
 
 def _changes(plan: Plan) -> Iterator[tuple[str, Plan]]:

@@ -20,6 +20,7 @@ from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import BlackBox
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -249,7 +250,7 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
         TypeError: the phase has Gaussian noise or a PATE mechanism.
     """
     phase = plan.phases[place]
-    if isinstance(phase.mechanism, Gaussian | PateMechanism):
+    if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
     return BlackBoxSteps(
         mechanism=phase.mechanism,
@@ -301,7 +302,7 @@ def _noisy(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
     """Return (forward, backward) release of a phase that adds noise to a sum; refuses PATE."""
     if isinstance(phase.mechanism, Gaussian):
         return phase_release(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
-    if isinstance(phase.mechanism, PateMechanism):
+    if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected noise on a sum, got {phase.mechanism.name}")
     return repeated_releases(phase.mechanism, bound, phase.steps)
 

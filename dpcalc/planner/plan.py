@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
 
-if TYPE_CHECKING:  # these load numpy
-    from dpcalc.mechanisms.kinds import Mechanism
+if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
 
 
 _SHOWN = 3  # phases in the short form of a plan
-DIVERGENCES = frozenset({"zcdp", "exponential", "rdp-curve"})
-"""Mechanisms of which Renyi divergences alone are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +32,7 @@ class Phase:
 
     name: str
     hierarchy: Hierarchy
-    mechanism: "Mechanism"
+    mechanism: Mechanism
     clip: int
     steps: int
     votes: str = ""
@@ -79,9 +77,7 @@ class Phase:
                 f"noise_multiplier: expected a mechanism that adds noise in {self.name}, got {self.mechanism.name}, "
                 "which has none; solve for steps or rate"
             )
-        if hasattr(self.mechanism, "with_noise"):  # it is stated otherwise
-            return replace(self, mechanism=self.mechanism.with_noise(value))
-        return replace(self, mechanism=replace(self.mechanism, noise_multiplier=value))  # type: ignore[arg-type]  # it has one
+        return replace(self, mechanism=self.mechanism.with_noise(value))
 
     @property
     def clip_names(self) -> tuple[str, ...]:
@@ -157,7 +153,7 @@ class Plan:
     @property
     def knows_losses(self) -> bool:
         """True if the privacy loss of every step is known, not its Renyi divergences alone."""
-        return all(phase.mechanism.name not in DIVERGENCES for phase in self.phases)
+        return all(not isinstance(phase.mechanism, RdpOnly) for phase in self.phases)
 
     @property
     def unit_name(self) -> str:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
-
 from dpcalc.accountants import worst_direction
 from dpcalc.accountants.basic import best_fraction
 from dpcalc.accountants.pld import auto
@@ -20,7 +18,6 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import bound_mixtures
 from dpcalc.amplification.tree import Chain, Release, Repeat, Single, WorstOf
 from dpcalc.guarantee import Adjacency, Kind, Row
-from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import (
     LARGEST_ORDER,
@@ -31,11 +28,10 @@ from dpcalc.losses.rdp_curve import (
     fixed_size_upper,
     poisson_upper,
 )
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_rdp
-from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse, RdpTable, pure_dp_rdp
+from dpcalc.mechanisms.additive import Laplace
+from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
-from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.composition import ProtectedUnit, inclusion_probability, is_plain, protected_units, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.counts import CountDistribution, binomial, hypergeometric, nonzero_probability
@@ -318,43 +314,6 @@ class PublishedRdpBound:
         return self.steps * self.step(order)
 
 
-def base_rdp(mechanism: Mechanism, shift: int) -> Renyi | None:
-    """Return the Renyi divergences of a mechanism on neighbouring batches as a function of the order; None if infinite.
-
-    Args:
-        mechanism: any.
-        shift: by how many clip norms sums differ, where it is about sums.
-
-    Returns:
-        Of each order above 1 an upper bound, and at whole orders what some pair of batches attains but where the
-        mechanism is known by its divergences; infinite at infinity where losses have no bound.
-
-    References:
-        Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 5, for discrete Gaussian noise.
-    """
-    match mechanism:
-        case Gaussian() | DiscreteGaussian():
-            noise = mechanism.joint.noise_multiplier if isinstance(mechanism, Gaussian) else mechanism.noise_multiplier
-            return lambda order: order * shift**2 / (2 * noise**2)
-        case Laplace(noise_multiplier=scale):
-            return partial(laplace_rdp, shift / scale)
-        case DiscreteLaplace() | RandomizedResponse():
-            pair = mechanism.pair(shift) if isinstance(mechanism, DiscreteLaplace) else mechanism.pair()
-            return partial(_of_atoms, pair)
-        case ApproximateDp(epsilon=epsilon, delta=delta):
-            return None if delta else partial(pure_dp_rdp, epsilon)
-        case _:
-            return None if isinstance(mechanism, PateMechanism) else mechanism.rdp
-
-
-def _of_atoms(pair: Atoms, order: float) -> float:
-    """Return the Renyi divergence of a pair with finitely many, finite losses at an order > 1, also infinity."""
-    if math.isinf(order) or not pair.losses:
-        return max(pair.losses, default=0.0)
-    raised = np.array(pair.log_masses) + (order - 1) * np.array(pair.losses)
-    return float(np.logaddexp.reduce(raised)) / (order - 1)
-
-
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
     """Return the general bounds for one phase of one level, single units and clipped vectors; () for other plans.
 
@@ -398,7 +357,7 @@ def _signs_known(mechanism: Mechanism) -> bool:
 
 def _published(phase: Phase, name: str, kind: Kind, bound: Bound, shift: int) -> PublishedRdpBound | None:
     """Return one general bound for the steps of a phase; None where the divergences of the mechanism are infinite."""
-    rate, base = float(phase.hierarchy.level(1).rate), base_rdp(phase.mechanism, shift)
+    rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(shift)
     if base is None:
         return None
 

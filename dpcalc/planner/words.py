@@ -5,18 +5,15 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.planner.composition import cheapest_bounds, likeliest_unit, unit_of_direction
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
-
-if TYPE_CHECKING:
-    from dpcalc.mechanisms.kinds import Mechanism
 
 _COUNT = re.compile(r"(?<![\w.,/:+-])\d{4,}(?![\w.,/:-]\d|\w)")
 
@@ -55,7 +52,7 @@ def mechanism_text(phase: Phase) -> str:
     return f"{mechanism.name}, " + ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in known.items())
 
 
-def other_sums_text(mechanism: "Mechanism") -> str | None:
+def other_sums_text(mechanism: Mechanism) -> str | None:
     """Return the other sums of a Gaussian step in words, "" for none; None for any other mechanism."""
     if not isinstance(mechanism, Gaussian):
         return None
@@ -118,42 +115,21 @@ def _other_uses_text(plan: Plan) -> str:
 
 FIXED = "noise, sampling, clipping and lengths are fixed before the first output, not chosen after seeing any output"
 """Assumption of composition without adaptively chosen settings: docs/theory.md, Theorem 13.1."""
-_SUM = "noise is added to the sum of the clipped vectors, and the divisor is fixed, not the size of the drawn batch"
-_SUMS = frozenset({"gaussian", "laplace", "discrete-gaussian", "discrete-laplace"})
 _EMPTY = "a drawn unit of which no record is drawn contributes exactly zero"
 _ALSO = (
     "other sums are over the same sample, and the owner of one clipped vector adds to each at most the norm that its "
     "noise multiplier refers to"
 )
-_GUARANTEE = "holds for any two batches that differ in what one unit contributes, is there or is not"
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
-_GUARANTEED = frozenset({"approximate-dp", "zcdp", "exponential", "rdp-curve"})
 _NESTED = "a pass under a shuffled unit goes on whenever that unit has its turn, and a new one begins when it is over"
 _EXACT_COUNTS = (
     "the counts of shuffled units are exact and those of the larger data set: a pass of the other one has as many steps"
 )
-VOTES = (
-    "every unit is in the data of one teacher only",
-    "only the noisy labels are released: no votes, no teacher, nothing about the noise",
-    "the queries, their number and the noise do not depend on the teachers' data or on earlier answers",
-)
-_ASSUMED = {
-    "gaussian": (_SUM,),
-    "laplace": (_SUM, "vectors under Laplace noise are clipped in the 1-norm"),
-    "discrete-gaussian": ("discrete noise is added to a whole number that one contribution changes by at most 1",),
-    "discrete-laplace": ("discrete noise is added to a whole number that one contribution changes by at most 1",),
-    "randomized-response": ("answers by randomized response are independent, and do not say who was drawn",),
-    "approximate-dp": (f"the guarantee of each approximate-dp step {_GUARANTEE}",),
-    "zcdp": (f"the guarantee of each zcdp step {_GUARANTEE}",),
-    "exponential": (f"the guarantee of each exponential step {_GUARANTEE}",),
-    **dict.fromkeys(("pate-lnmax", "pate-gnmax", "pate-confident-gnmax"), VOTES),
-    "rdp-curve": (f"the curve is right for each step: it {_GUARANTEE}, whichever of the two comes first",),
-}
 
 
 def _mechanism_assumptions(plan: Plan) -> tuple[str, ...]:
     """Return the assumptions on the mechanisms of all phases, each once."""
-    lines = [line for phase in plan.phases for line in _ASSUMED[phase.mechanism.name]]
+    lines = [line for phase in plan.phases for line in phase.mechanism.assumptions]
     return tuple(dict.fromkeys((*lines, *(_ALSO for phase in plan.phases if getattr(phase.mechanism, "also", ())))))
 
 
@@ -165,7 +141,7 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
     """Return True if a phase adds noise to a sum in which a drawn unit may have no drawn record."""
-    if phase.mechanism.name not in _SUMS or phase.hierarchy.episodes is not None:
+    if not isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.hierarchy.episodes is not None:
         return False
     nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, Poisson | All)
     if phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in:
@@ -197,7 +173,9 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         FIXED,
         _other_uses_text(plan),
     ]
-    if plan.adjacency is Adjacency.ZERO_OUT and any(phase.mechanism.name in _GUARANTEED for phase in plan.phases):
+    if plan.adjacency is Adjacency.ZERO_OUT and any(
+        isinstance(phase.mechanism, PairOnly | RdpOnly) for phase in plan.phases
+    ):
         lines.append(_ZEROED)
     hierarchy = plan.phases[0].hierarchy
     if hierarchy.depth > 1:

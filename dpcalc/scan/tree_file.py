@@ -4,17 +4,15 @@ import json
 import re
 from collections.abc import Sequence
 
-from pydantic import TypeAdapter, ValidationError
-
 from dpcalc.config.data_files import MAX_TREE_BYTES
 from dpcalc.config.normal import quoted
-from dpcalc.config.values import LevelName
+from dpcalc.config.values import LEVEL_NAME
 from dpcalc.errors import InputError
+from dpcalc.keys import WrongValueError
 from dpcalc.report.json_parts import document
 from dpcalc.sampling.trees import Counts
 from dpcalc.scan.count import Scan
 
-_NAME: TypeAdapter[str] = TypeAdapter(LevelName)
 TREE_SUFFIX = ".json"  # required ending of a tree file's name
 
 
@@ -26,9 +24,9 @@ def check_level_names(names: Sequence[str]) -> None:
     """
     for name in names:
         try:
-            _NAME.validate_python(name)
-        except ValidationError as error:
-            raise InputError(f"--levels: expected {error.errors()[0]['msg']}, got `{name}`") from None
+            LEVEL_NAME.check(name)
+        except WrongValueError as error:
+            raise InputError(f"--levels: {error}, got `{name}`") from None
     if len(set(names)) < len(names):
         raise InputError(f"--levels: expected different names, got {', '.join(names)}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc.cli.init import Template
+from dpcalc.config.json_schema import json_schema_text
 from dpcalc.config.load import load, load_text
 from dpcalc.report.rules import RULES
 
@@ -35,7 +36,7 @@ def test_schema(dpcalc):
     ended = dpcalc("schema")
     assert (ended.code, ended.err) == (0, "")
     assert json.loads(ended.out)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert ended.out == (ROOT / "dpcalc" / "config" / "schema.json").read_text(encoding="utf-8")
+    assert ended.out == json_schema_text()
 
 
 def test_schema_as_a_table(dpcalc):

@@ -4,10 +4,10 @@ import copy
 
 import pytest
 
-from dpcalc.config.messages import plain_values
 from dpcalc.config.source import source_of
 from dpcalc.config.tree import node_at, remove_at, replace_at, walk, with_path
 from dpcalc.config.yaml_text import parse_yaml
+from tests.config.texts import plain_values
 
 TEXT = "a: {b: [x, {c: y, d: z}], e: w}\nf: v\n"
 OTHER = "{new: [n]}"

@@ -1,7 +1,9 @@
 """Small files to vary: a flat one and a nested one, by top-level line; `§` marks where an error must point."""
 
+from dpcalc.config import scalars
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError, Diagnostic
+from dpcalc.config.tree import USER_KEY, Items, Section
 
 PATH = "file.yaml"
 FLAT = {
@@ -72,3 +74,12 @@ def errors(text, assignments=()) -> tuple[Diagnostic, ...]:
 
 def plan(text, assignments=()):
     return load_text(text, path=PATH, assignments=assignments).plan
+
+
+def plain_values(node):
+    """Return a tree as dicts, lists and scalar values, without marks and without `x-` keys."""
+    if isinstance(node, Section):
+        return {key: plain_values(value) for key, value in node.entries.items() if not key.startswith(USER_KEY)}
+    if isinstance(node, Items):
+        return [plain_values(item) for item in node.items]
+    return scalars.value(node)

@@ -61,7 +61,7 @@ def epsilon(*phases, adjacency=ADD, unit=1, method="auto"):
 
 def test_every_mechanism_has_an_example():
     voting = {name for name in MECHANISMS if name.startswith("pate-")}  # not of drawn batches; see test_ensemble
-    assert EXAMPLES.keys() | voting == MECHANISMS.keys()
+    assert EXAMPLES.keys() | voting == MECHANISMS.keys() - {"pure-dp"}  # another way to write approximate-dp
 
 
 @pytest.mark.parametrize(("scheme", "adjacency"), [(POISSON, ADD), (POISSON, ZERO), (FIXED, ADD), (FIXED, REPLACE)])

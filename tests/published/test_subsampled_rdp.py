@@ -21,7 +21,7 @@ from dpcalc.losses.rdp_curve import fixed_size_lower, fixed_size_upper, poisson_
 from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.published import LOWER, SIGNS_KNOWN, UPPER, base_rdp, published_rdp_bounds
+from dpcalc.planner.published import LOWER, SIGNS_KNOWN, UPPER, published_rdp_bounds
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed, Poisson
 
@@ -98,7 +98,7 @@ def test_the_bounds_are_those_of_the_theorems(kind, noise, order):
 def test_what_the_figures_say(kind, noise):
     """Lower below upper, both at most the step without sampling but for constants; exact where signs are known."""
     fixed, sampled = lines(kind, noise, FIXED), lines(kind, noise, POISSON)
-    base = base_rdp(kind(noise_multiplier=noise), 1)
+    base = kind(noise_multiplier=noise).batch_rdp(1)
     for order in range(2, 65):
         assert 0 < fixed[LOWER](order) < fixed[UPPER](order) < base(order) + math.log(4) / (order - 1)
         assert sampled[SIGNS_KNOWN](order) == pytest.approx(fixed[LOWER](order), rel=1e-9)  # the bound is attained

@@ -1,0 +1,307 @@
+"""The keys of a config, declared once beside the data that they describe: type, range, meaning, default and advice.
+
+A section of a config is a frozen dataclass whose fields are made by `key`; `keys_of` returns what it declares. From the
+declaration come the validation, the JSON Schema, the table of keys and the spelling hints (`dpcalc.config`). Numbers
+arrive as exact fractions. Nothing here knows YAML.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dpcalc.errors import DpcalcError
+
+MAX_COUNT = 10**15
+"""Largest number of units or steps; below 2**53, so that every count is exact as a float."""
+TINY = Fraction(1, 10**15)
+"""Smallest positive probability of a draw; 1 - TINY still differs from 1 as a float."""
+
+Schema = dict[str, Any]
+"""A JSON Schema, or a part of one."""
+
+
+class WrongValueError(DpcalcError):
+    """A value that a key does not take.
+
+    Attributes:
+        code: DPC102 for the wrong type, DPC106 for a number out of range, DPC104 for a text that is not allowed.
+        expected: completes "must be".
+    """
+
+    def __init__(self, code: str, expected: str) -> None:
+        """Store the rule code and the words."""
+        super().__init__(f"expected {expected}")
+        self.code, self.expected = code, expected
+
+
+class ValueType:
+    """Type of the value of a key: it checks a value, and describes itself as JSON Schema."""
+
+    def check(self, value: object) -> Any:  # noqa: ANN401  each type has its own
+        """Return the checked value.
+
+        Raises:
+            WrongValueError: the value is not of this type.
+            NotImplementedError: in this base class.
+        """
+        raise NotImplementedError
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema of this type.
+
+        Raises:
+            NotImplementedError: in this base class.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class WholeNumber(ValueType):
+    """Exact integers from `min_value` to `max_value`."""
+
+    min_value: int
+    max_value: int = MAX_COUNT
+
+    def check(self, value: object) -> int:
+        """Return the integer.
+
+        Raises:
+            WrongValueError: the value is of another type, or out of range.
+        """
+        if not isinstance(value, Fraction) or value.denominator != 1:
+            raise WrongValueError("DPC102", "a whole number")
+        if value < self.min_value:
+            raise WrongValueError("DPC106", f"at least {self.min_value}")
+        if value > self.max_value:
+            raise WrongValueError("DPC106", f"at most {self.max_value:.0e}")
+        return value.numerator
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema of the range."""
+        return {"type": "integer", "minimum": self.min_value, "maximum": self.max_value}
+
+
+@dataclass(frozen=True)
+class Exact(ValueType):
+    """Exact numbers from `min_value` to `max_value`, or one of `gap`; `quotients`: also written as 1/97."""
+
+    min_value: Fraction
+    max_value: Fraction
+    words: str
+    gap: tuple[Fraction, ...] = ()
+    quotients: bool = False
+
+    def check(self, value: object) -> Fraction:
+        """Return the exact fraction.
+
+        Raises:
+            WrongValueError: the value is of another type, or out of range.
+        """
+        if not isinstance(value, Fraction):
+            raise WrongValueError("DPC102", "a number")
+        if not self.min_value <= value <= self.max_value and value not in self.gap:
+            raise WrongValueError("DPC106", self.words)
+        return value
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema of the range, its ends rounded to floats; a quotient is added by the caller."""
+        inside: Schema = {"type": "number", "minimum": float(self.min_value), "maximum": float(self.max_value)}
+        others: list[Schema] = [{"const": float(value)} for value in self.gap]
+        return {"anyOf": [*others, inside]} if others else inside
+
+
+@dataclass(frozen=True)
+class Word(ValueType):
+    """One of some words; `words` is a function where the list is a registry that may grow."""
+
+    words: tuple[str, ...] | Callable[[], tuple[str, ...]]
+    as_enum: type | None = None
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The words."""
+        return self.words() if callable(self.words) else self.words
+
+    def check(self, value: object) -> Any:  # noqa: ANN401  the word, or a member of `as_enum`
+        """Return the word, as a member of the enumeration if there is one.
+
+        Raises:
+            WrongValueError: the value is of another type, or out of range.
+        """
+        if value not in self.allowed:
+            raise WrongValueError("DPC104", "one of " + ", ".join(self.allowed))
+        return value if self.as_enum is None else self.as_enum(value)
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema of the list of words."""
+        return {"enum": [*self.allowed], **({"type": "string"} if self.as_enum is None else {})}
+
+
+class TruthValue(ValueType):
+    """Type of `true` and `false`."""
+
+    def check(self, value: object) -> bool:
+        """Return the boolean.
+
+        Raises:
+            WrongValueError: the value is of another type, or out of range.
+        """
+        if not isinstance(value, bool):
+            raise WrongValueError("DPC102", "true or false")
+        return value
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema of a boolean."""
+        return {"type": "boolean"}
+
+
+class Text(ValueType):
+    """Any text."""
+
+    def check(self, value: object) -> str:
+        """Return the text.
+
+        Raises:
+            WrongValueError: the value is of another type, or out of range.
+        """
+        if not isinstance(value, str):
+            raise WrongValueError("DPC102", "a text")
+        return value
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema of a text."""
+        return {"type": "string"}
+
+
+@dataclass(frozen=True)
+class AnyOf(ValueType):
+    """Values of one of several types, for the JSON Schema of a key that mechanisms declare differently."""
+
+    kinds: tuple[ValueType, ...]
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema that allows each of them."""
+        return {"anyOf": [kind.as_json_schema() for kind in self.kinds]}
+
+
+@dataclass(frozen=True, eq=False)
+class Structure(ValueType):
+    """A value of many parts, which has a reader of its own (curves, trees of counts)."""
+
+    schema: Schema
+
+    def check(self, value: object) -> object:
+        """Return the value as it is."""
+        return value
+
+    def as_json_schema(self) -> Schema:
+        """Return its JSON Schema."""
+        return self.schema
+
+
+@dataclass(frozen=True)
+class ListOf(ValueType):
+    """A list of `min_length` to `max_length` mappings, each of the keys of the dataclass `item`.
+
+    Attributes:
+        item: a dataclass with keys.
+        length_words: what the list must hold, in words.
+        form: how the list is written, in words.
+    """
+
+    item: type
+    min_length: int
+    max_length: int
+    length_words: str
+    form: str = "a list"
+
+    def as_json_schema(self) -> Schema:
+        """Return the JSON Schema of the mappings written out."""
+        properties = {name: each.kind.as_json_schema() for name, each in keys_of(self.item).items()}
+        required = [name for name, each in keys_of(self.item).items() if each.is_required]
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "patternProperties": {"^x-": True},
+            "additionalProperties": False,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Key:
+    """A key of a section.
+
+    Attributes:
+        kind: type and range of its value.
+        meaning: sentences for the JSON Schema and the table of keys.
+        default: value where the key is missing; MISSING if there is none.
+        is_required: True if a config must state it; also of a key with a default, which is then Python's alone.
+        advice: hint where a required key is missing.
+        is_short_form: True for a key that users may write and that is replaced before validation.
+    """
+
+    kind: ValueType
+    meaning: str
+    default: object = MISSING
+    is_required: bool = False
+    advice: str = ""
+    is_short_form: bool = False
+
+
+def key(  # noqa: PLR0913  one for each fact
+    kind: ValueType,
+    meaning: str,
+    *,
+    default: object = MISSING,
+    is_required: bool = False,
+    advice: str = "",
+    is_short_form: bool = False,
+) -> Any:  # noqa: ANN401  as dataclasses.field
+    """Return a dataclass field that is a key of a config; the arguments are those of `Key`."""
+    declared = Key(
+        kind=kind,
+        meaning=meaning,
+        default=default,
+        is_required=is_required or default is MISSING,
+        advice=advice,
+        is_short_form=is_short_form,
+    )
+    return field(default=default, metadata={"key": declared})
+
+
+def keys_of(section: type) -> dict[str, Key]:
+    """Return the keys that a dataclass declares, in their order: fields made by `key`, and class variables of type Key.
+
+    A class variable is a key that the class does not hold itself: `clip` and `votes` of a mechanism are of its phase.
+    """
+    keys = {}
+    declared: Mapping[str, Any] = section.__dataclass_fields__  # type: ignore[attr-defined]  # every dataclass has it
+    for name, item in declared.items():
+        declaration = item.metadata.get("key") or item.default
+        if isinstance(declaration, Key):
+            keys[name] = declaration
+    return keys
+
+
+def exact(low: float | str | Fraction, high: float | str | Fraction, words: str, **more: Any) -> Exact:  # noqa: ANN401  as Exact
+    """Return the type of exact numbers in a range; ends as text are decimal."""
+    return Exact(Fraction(low), Fraction(high), words, **more)
+
+
+COUNT = WholeNumber(1)
+NUMBER = WholeNumber(0)
+TRUTH = TruthValue()
+TEXT = Text()
+POSITIVE_NOISE = exact("1e-6", 10**9, "from 1e-6 to 1e9")
+NOISE = exact("1e-6", 10**9, "0, or from 1e-6 to 1e9", gap=(Fraction(0),))
+CHANCE = Exact(Fraction(0), 1 - TINY, "at least 0 and below 1", quotients=True)
+DATA_FILE: Schema = {
+    "type": "object",
+    "properties": {"file": {"type": "string"}},
+    "required": ["file"],
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+}
+"""JSON Schema of `{file: name}` in the place of data."""
