@@ -22,7 +22,7 @@ from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.work import ELEMENT, spend
 
-_MAX_RECUTS = 3  # times a step is cut finer, each with a 16th of the budget
+_MAX_RECUTS = 1  # times a step is cut finer, with a 16th of the budget; a second time takes most work of a lower bound
 _MAX_LOSS_OF_MASS = 10.0  # times the budget that rounding down may cost before the step is cut finer
 ComposedLoss = tuple[LossPmf, float]  # a tilted loss, and its slack
 Step = tuple[Curve, LogMoments, int]  # its log moments, and how often it occurs

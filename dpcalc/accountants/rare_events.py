@@ -28,7 +28,7 @@ from dpcalc.losses.composition import Loss
 from dpcalc.losses.moments import Curve, LogMoments, LossMoments, RevealedSubsampleMoments, total_infinity_mass
 
 # None of these affects validity: any cap gives a bound. They decide how tight it is and how many attempts it takes.
-_MARGINS = 2.0 ** np.arange(-20, 4.5, 0.5)  # distances above epsilon that are tried for the cap
+_MARGINS = 2.0 ** np.arange(-60, 4.5, 0.5)  # distances above epsilon that are tried for the cap; epsilon may be 1e-8
 _MAX_TAKEN_BACK = 1e-6  # expected number of negative losses larger than the distance
 _DEVIATIONS = 5.0  # of the sum of the small losses that the distance must exceed
 _PER_MARGIN = 8  # lattice points in the distance, at least
