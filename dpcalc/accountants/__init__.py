@@ -29,7 +29,7 @@ __all__ = ["ACCOUNTANTS", "Accountant", "AccountantResult", "worst_direction"]
 
 
 def worst_direction(alternatives: WorstOf, accountant: Accountant, *, delta: float) -> tuple[AccountantResult, str]:
-    """Return (result with the largest epsilon, its name) over protected units and directions, by one accountant.
+    """Return (result with the largest epsilon, its name) over all releases, by one accountant; 0 for one without steps.
 
     Args:
         alternatives: releases by name.
@@ -52,7 +52,7 @@ def worst_direction(alternatives: WorstOf, accountant: Accountant, *, delta: flo
 
 
 def _ceilings(accountant: Accountant, delta: float) -> tuple[Ceiling, Ceiling | None]:
-    """Return (cheap upper bound on a release's epsilon, sharper one or None); (infinity, None) unless pld or auto."""
+    """Return (cheap upper bound on a release's epsilon, sharper one or None); (always inf, None) unless pld or auto."""
     if accountant not in {pld, auto}:
         return lambda _: math.inf, None
 

@@ -18,7 +18,7 @@ from dpcalc.losses.profile import PrivacyProfile
 
 
 def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the sum of the steps' epsilons at delta / (number of steps) each.
+    """Return the sum of the steps' epsilons at delta / (number of steps) each; raise without a privacy profile.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -63,7 +63,7 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the epsilon of advanced composition with unequal steps, at the best split of delta.
+    """Return the epsilon of advanced composition with unequal steps, at the best scanned split of delta.
 
     With delta' for the theorem and the rest spread evenly over the steps,
     epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
@@ -123,7 +123,7 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 
 
 def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the epsilon of optimal composition with exact per-step profiles, at the best split of delta.
+    """Return the epsilon of optimal composition (exact for equal steps, else closed form), at the best split of delta.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -144,7 +144,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return the composition's epsilon with this fraction of log(1 - delta) and the rest for the steps."""
+        """Return the composed epsilon if this fraction of log(1 - delta) is the theorem's and the rest the steps'."""
         share = -math.expm1((1 - fraction) * math.log1p(-delta) / steps)
         delta_composition = -math.expm1(fraction * math.log1p(-delta))
         one_step = [(step_epsilon(curve, share), count) for curve, count in counts.items()]
@@ -160,7 +160,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
-    """Return the smallest epsilon >= 0 with H(epsilon) <= delta for `count` copies of one (epsilon, 0)-DP step.
+    """Return the smallest epsilon >= 0 of `count` (epsilon, 0)-DP steps at delta (0: the sum); raise above 1e10.
 
     Sums run over the false answers l where P(l) matters, log space throughout: with A_i = sum_{l < i} P(l) and
     B_i = sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i - B_i, and between the points
@@ -205,7 +205,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
 
 
 def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
-    """Return an upper bound on epsilon of (epsilon_l, 0)-DP steps at delta: the smallest of three closed forms.
+    """Return the smallest of three closed-form epsilons of (epsilon_l, 0)-DP steps at delta; the sum for delta 0.
 
     Args:
         one_step: (epsilon_l, how often), epsilon_l >= 0.

@@ -79,7 +79,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss of the run on one grid, log slack)], one for each rounding direction.
+    """Return [(tilted loss of the run on one grid, log slack)], one per side; raise for RDP-only steps or memory.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -140,7 +140,7 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (step on a grid, log slack), cut finer up to 3 times while rounding down loses too much mass."""
+    """Return (step on a grid, log slack), recut up to 3 times while it loses over 10 times the budget of mass."""
     first = side.discretize(cut)
     for _ in range(_MAX_RECUTS):
         if aim.copies * (aim.log_norm - first.log_norm) < _MAX_LOSS_OF_MASS * aim.budget:
@@ -157,7 +157,7 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
 def _revealed_steps(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(composed loss of steps under one public draw, log slack)]; loss 0 where it misses.
+    """Return [(loss of steps under one public draw, log slack)] by direction; TypeError for moments of another kind.
 
     The errors of the steps count with the tilted probability that the draw takes the unit.
     """
@@ -208,7 +208,7 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the bound on the epsilon >= 0 where delta(epsilon), all errors on one side, falls to `delta`.
+    """Return the bound on the epsilon >= 0 where delta(epsilon) falls to `delta`; never: inf (UPPER) or 0 (LOWER).
 
     Between two grid points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
 
@@ -266,7 +266,7 @@ def _bound_without_detail(epsilon: float) -> EpsilonBound:
 
 
 def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: float, start: int) -> int:
-    """Return about the last index where delta(loss) > delta, by running sums; `start` if there is none."""
+    """Return about the last index where delta(losses[i]) > delta, by running sums; `start` if there is none."""
     # The discounted sums are taken in blocks of e^LARGE, relative to the block's first loss: no exponent overflows.
     above = np.cumsum(plain[::-1])[::-1] - plain
     discounted = np.zeros(losses.size)  # at each loss the sum of what lies above it, times e^(loss - its own)
@@ -283,7 +283,7 @@ def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: floa
 
 
 def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) -> float:
-    """Return a bound on the hockey-stick divergence at an epsilon; LOWER may be negative, UPPER above 1.
+    """Return a bound on delta at a real epsilon, errors on one side; unclipped: LOWER may be negative, UPPER above 1.
 
     Args:
         composed: (tilted loss, log slack).

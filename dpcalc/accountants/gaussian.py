@@ -35,7 +35,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) by the first closed form that applies, or None.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) by the first closed form that applies; None if none does.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -50,7 +50,7 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int)
 
 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) if all steps are unsampled Gaussians, else None.
+    """Return a bound on epsilon (sign 1: upper, -1: lower); None unless all are unsampled Gaussians, or for round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -69,7 +69,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (left, right) around the epsilon >= 0 of N(0, 1) against N(mu, 1); (0, 0) if it is 0, or None.
+    """Return (left, right) around the epsilon of N(0, 1) against N(mu, 1); (0, 0) if it is 0, None if floats overflow.
 
     With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at epsilon
     0 is no larger; None where floats do not hold the profile.
@@ -87,7 +87,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
 
 def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return a bound on delta (sign 1: upper, -1: lower) if all steps are unsampled Gaussians, else None.
+    """Return a bound on delta (sign 1: upper, -1: lower); None unless all are unsampled Gaussians, or for round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -120,7 +120,7 @@ def _composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) of a single step from its profile, else None.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) of one atoms or (K) step; None for others or several.
 
     Args:
         counts: one direction.
@@ -145,7 +145,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return a bound on delta (sign 1: upper, -1: lower) of a single Gaussian step without a grid, else None.
+    """Return a bound on delta (sign 1: upper, -1: lower) of one Gaussian step; None for several, or for round-off.
 
     Args:
         counts: one direction.
@@ -187,7 +187,7 @@ def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, sign: int) -> float |
 
 
 def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one step (K); None if round-off exceeds 1e-6 of delta."""
+    """Return a bound on epsilon of one GluedProfile step; None if round-off exceeds 1e-6 of delta."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
     error = _roundoff_of_sum(terms, epsilon)
@@ -198,7 +198,7 @@ def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, sign: int) 
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:  # noqa: ARG001  both ends
-    """Return 0 if the steps' deltas at epsilon 0 add up to at most `delta` (basic composition), else None.
+    """Return 0 if all are GluedProfile or Atoms and their deltas at epsilon 0 sum to at most `delta`, else None.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -248,7 +248,7 @@ def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
-    """Return mu of the Gaussian that many subsampled Gaussian steps approach, mu^2 summed over phases; or inf.
+    """Return sqrt(sum T q^2 (e^(1/sigma^2) - 1)), the mu many subsampled Gaussian steps approach; inf on overflow.
 
     Args:
         steps: (rate, noise multiplier, how often) of Poisson-sampled Gaussian steps of sensitivity 1.
@@ -300,7 +300,7 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, *, delta: float) -> float:
-    """Return the sensitivity mu of the Gaussian release of noise 1 that has this delta at this epsilon, rounded up.
+    """Return the mu of the Gaussian with this delta at this epsilon, rounded up; 0 for delta 0, inf for delta 1.
 
     Args:
         epsilon: >= 0.
@@ -331,7 +331,7 @@ def gaussian_mu(epsilon: float, *, delta: float) -> float:
 
 
 def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the true positive rates of the best test of N(mu, 1) against N(0, 1), at false positive rates.
+    """Return the best test's true positive rate at each false positive rate, N(mu, 1) against N(0, 1).
 
     Args:
         mu: >= 0; `inf` gives rates of 1.

@@ -47,7 +47,7 @@ class Contour:
     step: float
 
     def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta(epsilon), its derivative), uncertified; raise ConvergenceError if the sum is cut too early.
+        """Return (delta(epsilon), its derivative), uncertified; raise ConvergenceError if the last terms are large.
 
         Raises:
             ConvergenceError: if the last terms of the sum are not small against it.
@@ -79,7 +79,7 @@ class InversionResult:
     truncated_mass: float = 0.0
 
     def epsilon_change(self, counts: StepCounts) -> float:
-        """Return the first-order change of epsilon for slightly different steps; nan without a contour.
+        """Return the first-order change of epsilon for slightly different `counts`; nan without a contour.
 
         Args:
             counts: the same steps with a slightly different parameter.
@@ -99,7 +99,7 @@ class InversionResult:
 
 
 def inversion(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an uncertified estimate of epsilon of one direction (1e-9 relative); 0 without steps, inf if infinite.
+    """Return an uncertified estimate of epsilon (1e-9 relative); 0 without steps; raise if the sum converges slowly.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -117,7 +117,7 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
 def largest_inversion(
     releases: Mapping[str, StepCounts], *, delta: float, otherwise: Callable[[StepCounts, ConvergenceError], float]
 ) -> tuple[InversionResult, str]:
-    """Return (estimate, name) of the release with the largest epsilon; `otherwise` answers where it fails.
+    """Return (estimate, name) of the costliest release by inversion; `otherwise(counts, error)` answers where it fails.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.
@@ -160,7 +160,7 @@ def _moment_bound_value(start: MomentBound | None) -> float:
 
 
 def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> InversionResult:
-    """Return the estimate of epsilon of one direction, searched down from its bound; raise for few-valued losses."""
+    """Return the estimate of epsilon, inf for no start, 0 for one <= 0; ConvergenceError for few-valued losses."""
     if any(_has_few_losses(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
@@ -202,7 +202,7 @@ def _contour_extent(
 
 
 def _contour(counts: dict[Curve, int], order: float, step: float, frequency: float, truncated_mass: float) -> Contour:
-    """Return the nodes at a given step, up to where the integrand is negligible; `frequency` is a first guess."""
+    """Return the contour's nodes, extended until the integrand is negligible; ConvergenceError above 512 terms."""
     while True:
         count = max(16, math.ceil(frequency / step))
         moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=frequency)
@@ -246,7 +246,7 @@ def _revival_frequency(
 
 
 def _newton_root(contour: Contour, bound: float, delta: float) -> float:
-    """Return the epsilon where the estimated delta is `delta`, by Newton's iteration from above; at least 0."""
+    """Return the epsilon >= 0 where the estimated delta is `delta`, by Newton from `bound`, or ConvergenceError."""
     epsilon = bound
     for _ in range(60):
         value, slope = contour.delta_and_slope(epsilon)

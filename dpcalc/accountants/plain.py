@@ -39,7 +39,7 @@ _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 
 def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return an upper bound on epsilon by closed-form Renyi divergences, almost free; inf if delta is used up.
+    """Return an upper bound on epsilon by closed-form Renyi divergences, at most the largest loss; inf if delta spent.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -57,7 +57,7 @@ def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResu
 
 
 def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
-    """Return an upper bound on delta by closed-form Renyi divergences, almost free; 0 without steps.
+    """Return an upper bound on delta, at most 1, by closed-form Renyi divergences; 0 without steps.
 
     Args:
         counts: steps of one direction and how often each occurs; none has delta 0.
@@ -75,7 +75,7 @@ def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
 
 
 def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], Array]) -> float:
-    """Return the smallest value over orders 1e-12 to 1e12 of `bound(orders, K)`, by four zooms; NaN counts as inf."""
+    """Return the smallest `bound(orders, K)` over orders 1e-12 to 1e12, by four zooms; NaN counts as inf."""
     logs = [(count, _log_moment(curve)) for curve, count in counts.items()]
     corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]
     low, high, smallest = _MIN_ORDER, _MAX_ORDER, math.inf
@@ -247,7 +247,7 @@ def _from_farthest(moves: Moves) -> Moves:
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:
-    """Return moves of the mass only P has onto the mass only Q has, farthest onto farthest; () arrays for P = Q.
+    """Return moves of the mass only P has onto the mass only Q has, farthest onto farthest; empty for P = Q.
 
     Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
     they were rounded by: then at least as much is moved over each distance or a larger one.

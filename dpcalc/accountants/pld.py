@@ -57,7 +57,7 @@ _TINY = 1e-280  # a delta below which there is none: moments leave out less than
 def epsilon_bounds(
     counts: dict[Curve, int], *, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return certified bounds on epsilon of one direction, one for each of `sides`; 0 without steps.
+    """Return certified bounds on epsilon, one for each of `sides`, by closed form or grid; 0 without steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -99,7 +99,7 @@ def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
 def _epsilon_bounds_on_grid(
     counts: dict[Curve, int], delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return certified bounds on epsilon from a composition on a grid, about `width` apart (relative)."""
+    """Return certified bounds on epsilon on a grid, about `width` apart; (inf, 0) if delta is used up."""
     if UPPER not in sides:
         # Rounding down many steps costs several times the upper end; it only tells how far that is from the truth.
         width *= min(max(len(counts) / _FEW_STEPS, 1.0), MANY_WIDER)
@@ -135,7 +135,7 @@ def _epsilon_bounds_on_grid(
 def _composed_loss_that_fits(
     counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return the composed loss; for lower bounds alone, on a 4 times coarser grid until it fits in memory."""
+    """Return the composed loss; without UPPER in `sides`, up to 4 times on a coarser grid if memory is short."""
     for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
         try:
             return composed_loss(counts, moments, settings, sides)
@@ -145,7 +145,7 @@ def _composed_loss_that_fits(
 
 
 def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> CompositionSettings | None:
-    """Return the settings of a second attempt if round-off or the slope of delta asks for one, else None.
+    """Return settings of a second attempt: finer for a steep delta, extended precision for round-off; else None.
 
     The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ: then
     the cells must be finer, and the round-off of the transforms may matter, too.
@@ -159,7 +159,7 @@ def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> Compo
 
 
 def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
-    """Return certified bounds on delta of one direction at an epsilon, one for each of `sides`; 0 without steps.
+    """Return certified bounds on delta in [0, 1] at an epsilon, one for each of `sides`; 0 without steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -224,7 +224,7 @@ def _composed_for_delta(
 
 
 def delta_upper_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> Array:
-    """Return certified upper bounds on delta of one direction at many epsilons, from a single composition.
+    """Return certified upper bounds on delta at many real epsilons from one composition, tight near `around`.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -282,7 +282,7 @@ def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the bound of `pld`, or of `rdp` if pld fails for memory, precision or missing losses; note: which one.
+    """Return the bound of `pld`, on ArithmeticError or UnsupportedError that of `rdp`; the note says which.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

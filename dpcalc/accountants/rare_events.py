@@ -58,7 +58,7 @@ class ExpectedLosses:
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return an estimate of how far above epsilon a loss must be for the others rarely to undo it."""
+        """Return an estimate of how far above epsilon one loss must be for the others rarely to bring the sum back."""
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
         within = np.searchsorted(np.abs(loss), _MARGINS)
@@ -69,7 +69,7 @@ class ExpectedLosses:
         return float(_MARGINS[int(np.argmax(enough))]) if enough.any() else float(_MARGINS[-1])
 
     def single_loss_epsilon(self, delta: float) -> float:
-        """Return a first-order estimate of epsilon, ignoring sums of two large losses; no bound.
+        """Return a first-order estimate of epsilon, sums of large losses ignored; 0 if no loss suffices.
 
         It solves sum_i E[(1 - e^(epsilon - L_i))_+] = delta for epsilon.
         """
@@ -110,7 +110,7 @@ class RareEvents:
     guess: float
 
     def capped_counts(self, epsilon: float, cap: TailCap) -> dict[Curve, int]:
-        """Return the steps with all losses above epsilon + cap_margin capped (rounded up to a grid point).
+        """Return {step: count} with losses above epsilon + cap_margin, rounded up to a grid point, capped.
 
         Args:
             epsilon: >= 0.
@@ -128,7 +128,7 @@ class RareEvents:
 def find_rare_events(
     counts: dict[Curve, int], moments: Moments, *, delta: float, truncated_mass: float, epsilon_upper: float
 ) -> RareEvents | None:
-    """Return the composition as RareEvents if a few rare losses dominate delta, else None.
+    """Return RareEvents if the moment bound is 1000 times delta and capping lowers it tenfold, else None.
 
     So it is where the moment bound at the epsilon of single losses is far above delta, and much less so when what lies
     beyond is gathered.
@@ -202,7 +202,7 @@ class _Attempt:
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
-    """Return a certified bound on epsilon from up to 7 compositions, each capped near the estimate before.
+    """Return a certified bound on epsilon, the best of up to 7 capped compositions; raise if the first does not fit.
 
     Args:
         rare: the composition.
@@ -249,7 +249,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: fl
 
 
 def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, width: float) -> _Attempt | None:
-    """Return the settings of the next attempt, None if the last bound was good enough."""
+    """Return the next attempt (more digits, another guess, or a finer grid); None if the bound was good enough."""
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
         return replace(attempt, precision=as_longdouble)

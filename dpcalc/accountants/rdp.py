@@ -89,7 +89,7 @@ class Moments:
 def composed_moments(
     counts: dict[Curve, int], *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> Moments:
-    """Return the log moments of a composition, step by step.
+    """Return the log moments of each step with its count, good for orders up to `max_order`.
 
     Args:
         counts: steps and how often each occurs.
@@ -143,7 +143,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest epsilon that any order proves at delta; can be negative, inf if infinity mass >= delta.
+    """Return the smallest epsilon that any order proves at delta; can be negative; inf if infinity mass >= delta.
 
     The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
     increases with z.
@@ -193,7 +193,7 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest delta that any Renyi order proves at an epsilon; the value may be above 1.
+    """Return the smallest delta that any order proves at an epsilon, infinity mass included; may be above 1.
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
 
@@ -214,7 +214,7 @@ def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: floa
 
 
 def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float, left_out: float) -> MomentBound:
-    """Return the smallest delta that any order proves; `left_out` of P mass is missing in the moments and added."""
+    """Return the smallest delta that any order proves, plus `left_out`, the P mass missing in the moments."""
     # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order is best else.
     slower = epsilon * (1 - MOMENT_ROUNDING)
     orders, value, moments, max_order = _zoom_to_minimum(
@@ -231,7 +231,7 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> tuple[Array, Array, Moments, float]:
-    """Return (orders close around the minimum of a bound, K at them, the moments, their largest order).
+    """Return (8 orders around a bound's minimum, K there, moments, their largest order); minimum: `derivative` = 0.
 
     The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
     """
@@ -277,7 +277,7 @@ MAX_MOMENT = 32  # as published; a larger one would be another accountant
 
 
 def moments(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon of the moments accountant as published: the best of the integer moments 1 to 32.
+    """Return the best epsilon of the integer moments 1 to 32 (the published accountant); inf if delta is used up.
 
     Epsilon = min over lambda of (alpha(lambda) - log delta) / lambda, alpha summed over the steps.
 
@@ -327,7 +327,7 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon from Renyi divergences by the classical conversion: epsilon = rdp(a) + log(1/delta) / (a - 1).
+    """Return epsilon = rdp(a) + log(1/delta) / (a - 1) at its best real order a: never below `rdp`, at most `moments`.
 
     Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
     the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order.

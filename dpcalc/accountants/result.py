@@ -36,7 +36,7 @@ def costliest_release(
     ceiling: Callable[[StepCounts], float],
     nearer: Callable[[StepCounts], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
-    """Return (result, name) of the release with the largest cost; a cheap bound rules most out uncomputed.
+    """Return (answer, name) of the costliest release, in order of falling ceilings, the others left uncomputed.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.

@@ -120,7 +120,7 @@ def _some_step_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Arr
 
 
 def _many_steps_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
-    """Return (P, log Q) bounds of the event that k steps or more fall into their sets, for each k tried."""
+    """Return (P, log Q) bounds of the event that k steps or more fall into their sets, k below the mean, 8 tried."""
     total = float(sum(count for _, _, count in masses))
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((count / total * np.exp(log_p) for log_p, _, count in masses), np.zeros(1)), 1.0)

@@ -53,7 +53,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 
 
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return (K*), a pair that dominates one step in the direction D||D'; its `swapped` is for D'||D.
+    """Return atoms that dominate one step in the direction D||D' (`swapped`: D'||D); `pairs(d)` bounds d changes.
 
     Args:
         bound: numbers of changes and their probabilities; inclusion probability > 0.
@@ -82,14 +82,14 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
 
 
 def _join_directions(own: _Side, other: _Side) -> Atoms:
-    """Return the atoms with losses > 0 from `own` (D||D') and losses < 0 from `other`; the other mass has loss 0."""
+    """Return atoms with losses > 0 from `own` (D||D') and < 0 from `other` negated; remaining mass has loss 0."""
     losses, logs, infinity_mass = own
     against, weights, other_infinite = other
     return glued((logs, losses), (weights, -against), (infinity_mass, other_infinite))
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:
-    """Return the losses > 0 of (K*) in one direction, for a `StepBound`: eta C + sum v_j M_j against eta B + the same.
+    """Return the losses > 0 of eta C + sum v_j M_j against eta B + sum v_j M_j (v_j missed, M_j at `distances`).
 
     There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j.
     """
@@ -113,7 +113,7 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _S
 
 
 def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses > 0 of the mixture over H against H = 0 (direction D||D')."""
+    """Return the losses > 0 of the mixture over H (members drawn) against H = 0, which is the direction D||D'."""
     # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
     counts, none = _log_chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_second(pair) for _, pair in counts])
@@ -124,7 +124,7 @@ def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
 
 
 def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses > 0 of H = 0 against the mixture over H (direction D'||D)."""
+    """Return the losses > 0 of H = 0 against the mixture over H (members drawn), which is the direction D'||D."""
     counts, none = _log_chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_first(pair.swapped) for _, pair in counts])
     losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
@@ -133,7 +133,7 @@ def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
 
 
 def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
-    """Return the losses > 0 of two mixtures over H that move apart (replace-one), the same in both directions."""
+    """Return the losses > 0 of two mixtures over H, half of the shift apart from H = 0 on either side (replace-one)."""
     # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
     # one mixture rise those of the other fall.
     counts, none = _log_chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
@@ -260,7 +260,7 @@ class BlackBoxSteps:
         )
 
     def _bound(self, drawn: Path) -> Bound:
-        """Return the bound of one draw in changed units; randomized response under a Poisson draw reveals H."""
+        """Return the one-step bound in changed units; for randomized response under Poisson draws H is public."""
         if not isinstance(self.mechanism, RandomizedResponse) or not isinstance(drawn.schemes[-1], Poisson):
             return unit_count_bound(self.hierarchy, drawn, adjacency=self.adjacency, group=self.group)
         laws = revealed_count_distributions(self.hierarchy, drawn, clip=self.hierarchy.depth, group=self.group)
@@ -270,7 +270,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the phase as release trees in the directions D||D' and D'||D.
+    """Return the phase as release trees (D||D', D'||D); raise InputError if a removal shortens a shuffle's pass.
 
     Args:
         steps: of a phase that `black_box_refusal` accepts.
@@ -298,7 +298,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return `number` equal steps, or their passes, as release trees (D||D', D'||D); held draws are public.
+    """Return `number` equal steps (shuffle: passes) as release trees (D||D', D'||D); held draws are public.
 
     Draws that are held for several steps, the protected level's own included, are revealed.
 
@@ -334,7 +334,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
-    """Return the loss after k changes by group privacy: epsilon k, delta k e^((k - 1) epsilon), as atoms."""
+    """Return (k epsilon, k e^((k - 1) epsilon) delta)-DP as atoms, for k changes; all infinite if that delta >= 1."""
     pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
     total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
@@ -345,7 +345,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 @cached_with_cost(128)
 def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on the loss of one step (D||D'): divergences if only they are known, else (K*)."""
+    """Return an upper bound on a step's loss (D||D'): an RdpCurve if only divergences are known, else atoms."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     return step_pair(bound, partial(_pair_after_changes, mechanism))
@@ -353,7 +353,7 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 @cached_with_cost(512)
 def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
-    """Return the dominating pair after a number of changes >= 0; no atoms (loss 0) for none."""
+    """Return the pair of `changes` >= 0 changes, no atoms for 0; raise TypeError if only divergences are known."""
     match mechanism:
         case _ if not changes:
             return Atoms(losses=(), log_masses=())
@@ -397,7 +397,7 @@ def _smallest_frame(path: Path) -> int:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the passes over a shuffled level (D||D', D'||D): a chain of the batches that differ, repeated."""
+    """Return the passes over a shuffled level (D||D', D'||D): one loss per batch that differs, each repeated."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -409,7 +409,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return the loss of one pass for a group of this size, chained from the batches that differ for one unit."""
+    """Return the loss of one pass for a group: the batches composed, then chained once for each of `size` units."""
     pairs = [curve for curve in curves if isinstance(curve, Atoms)]
     if pairs:
         return chained(reduce(composed, pairs), size)
@@ -417,7 +417,7 @@ def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | Rd
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return the bounds of the batches of a pass that differ for one unit, in frames without the other members."""
+    """Return the bounds of the batches of one pass that differ for one unit (2 if a unit is removed, else 1)."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.

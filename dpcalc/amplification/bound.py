@@ -46,7 +46,7 @@ class StepBound:
 
 
 def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency) -> StepBound:
-    """Return (K) for any unit of the protected level; raise InputError unless all levels have equal sizes.
+    """Return the StepBound of any unit of the protected level; raise InputError unless all levels have equal sizes.
 
     Args:
         hierarchy: levels and schemes, equal sizes.
@@ -67,7 +67,7 @@ def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adj
 
 
 def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
-    """Return (K) for the unit at the end of a path, without replacement and shuffle; sizes may differ by path.
+    """Return the StepBound of the unit at the end of a path without replacement and shuffle; sizes may differ by path.
 
     Args:
         path: counts, schemes and largest contributions from the outermost level down to the protected unit; no draw
@@ -97,7 +97,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
 
 def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return (s, d_p, d'_p) in clip norms for a unit at or above the clipping level (p <= c)."""
+    """Return (shift s, distance d_p from D, d'_p from D') in clip norms, for a unit at or above the clipping level."""
     # Under a fixed draw another unit (a stand-in, `sibling`) is drawn in the place of a missed or removed one; under
     # the other schemes its place stays empty.
     own, sibling = path.contributions[-1], path.siblings[-1]
@@ -113,7 +113,7 @@ def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
 
 
 def _ancestor_distance(path: Path, number: int, clip: int) -> int:
-    """Return d_j in clip norms for the ancestor at level j = `number` (from 1), stand-in included; 2 if j > clip."""
+    """Return the distance d_j, in clip norms, of batches that miss the ancestor at level `number`; 2 below `clip`."""
     if number > clip:
         return 2
     fixed = isinstance(path.schemes[number - 1], Fixed)
@@ -121,7 +121,7 @@ def _ancestor_distance(path: Path, number: int, clip: int) -> int:
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return d_j - d'_j in clip norms, one value for all ancestors j < p: the unit's contributions, or 0."""
+    """Return by how much missed ancestors are nearer to D' than to D, in clip norms: the unit's contributions, or 0."""
     if clip < len(path.counts) or adjacency is Adjacency.REPLACE_ONE:
         return 0
     if adjacency is Adjacency.ADD_REMOVE and isinstance(path.schemes[-1], Fixed):

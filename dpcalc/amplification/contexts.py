@@ -38,7 +38,7 @@ _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bou
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
-    """Return every placement of some members, up to the order of siblings; [] if there is no room for them.
+    """Return every placement of `members` up to the order of siblings, [] without room; raise if there are too many.
 
     Args:
         members: number of members, >= 1.
@@ -72,7 +72,7 @@ def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ..
 
 
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> dict[Context, Fraction]:
-    """Return {context: probability}, an upper bound in stochastic order; the context () is that no parent is drawn.
+    """Return {context: probability}, summing to 1, an upper bound in stochastic order; () is that no parent is drawn.
 
     Args:
         placement: of the members.
@@ -149,7 +149,7 @@ def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
 def outermost_drawn(
     scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units of the group drawn, members drawn, probability); a pair may come several times.
+    """Yield (outermost units of the group drawn, members drawn, probability), pairs perhaps repeated; upper bound.
 
     Args:
         scheme: of the outermost level, without replacement.
@@ -166,7 +166,7 @@ def outermost_drawn(
 
 
 def _join_distributions(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the distribution of two independent contexts joined; over 256 pairs, rounded with the sum kept.
+    """Return the distribution of two independent contexts joined, merged to 48; exact up to 256 pairs, else rounded.
 
     Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
     missing goes to the likeliest context.
@@ -206,7 +206,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (number of units drawn of each kind, probability); `occupied`: units of each kind. Replacement: bound.
+    """Yield (tuple of units drawn of each kind, probability); with replacement and several kinds an upper bound.
 
     With replacement and several kinds, only the upper bound that every draw hits each kind.
     """
@@ -260,7 +260,7 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
 
 
 def large_group(members: int, drawn: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
-    """Return one (probability, distribution of members drawn), an upper bound for any placement of the members.
+    """Return [(min(1, k eta), distribution of members drawn)], an upper bound for any placement of the k members.
 
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.

@@ -112,7 +112,7 @@ Bound = StepBound | CountPair | Average
 
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
-    """Return the bound of a step that surely holds the most it can of what is protected: inclusion 1.
+    """Return the bound of a step that surely draws the unit; for an `Average` its part with the largest shift.
 
     Args:
         bound: any one-step bound; of an `Average` the part with the largest `max_shift` counts.
@@ -147,7 +147,7 @@ class Member:
 
     @property
     def shift(self) -> int:
-        """Distance in clip norms between batches of D and D' that differ in this member."""
+        """Distance in clip norms of D and D': own + stand_in (add-remove), own (zero-out), 2 own (replace-one)."""
         match self.adjacency:
             case Adjacency.ADD_REMOVE:
                 return self.distance
@@ -162,7 +162,7 @@ class Member:
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: Iterable[tuple[Fraction, CountDistribution]]) -> Bound:
-        """Return the one-step bound for a distribution of H: the only part if its probability is 1, else an `Average`.
+        """Return the one-step bound for the distributions of H: a single part of probability 1, else an `Average`.
 
         Args:
             contexts: (probability, distribution of H given it) for each revealed outcome of the draws above;
@@ -181,7 +181,7 @@ class Member:
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
 
     def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, StepBound | CountPair]]:
-        """Return [(share, bound)], shares summing to 1: one `CountPair`, or (K) for each h >= 1 (with a stand-in)."""
+        """Return [(share, bound)]: a CountPair (share 1) without a stand-in or for add-remove, else one for each h."""
         if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
             return [(Fraction(1), _pair(law, self.shift, both_ways=both))]
@@ -190,7 +190,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Merge parts of (K) beyond about 64 with neighbours: an upper bound. Unchanged with any `CountPair`.
+    """Return parts merged to about 64, each with its members' largest values (upper bound); CountPairs stay.
 
     Averages with a `CountPair` are returned as they are. Each merged part takes the largest distances and inclusion of
     its members, with which (K) grows.
@@ -221,7 +221,7 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
 def average_over_counts(
     law: CountDistribution, *, shift: int, distance: int, distance_swapped: int
 ) -> list[tuple[Fraction, StepBound | CountPair]]:
-    """Return (Pr[H = h | H >= 1], (K) with shift and distances times h) for each h >= 1, ascending.
+    """Return [(Pr[H = h | H >= 1], StepBound with shift and distances times h)] for h >= 1, ascending.
 
     Args:
         law: distribution of H, with Pr[H >= 1] > 0.
@@ -265,7 +265,7 @@ RevealedCounts = list[tuple[Fraction, CountDistribution]]
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return [(probability, distribution of H given it)], an upper bound (stochastic order), by public outcome above.
+    """Return [(probability, distribution of members H drawn)] by public draw above; upper bound, summing to <= 1.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -290,7 +290,7 @@ def revealed_count_distributions(
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return the distributions of H, an upper bound that needs little work; for episodes all members in all tasks.
+    """Return [(probability, distribution of H)], a union bound; for episodes: any member in a task, then all in all.
 
     For episodes, that any member is in any task is revealed, and then all members are taken to be in all tasks: a union
     bound over members and tasks.
@@ -308,7 +308,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return the distributions of H by sums over all draws; without a placement a union bound over the members."""
+    """Return [(probability, distribution of H)] by sums over all draws; a union bound without placement."""
     if hierarchy.episodes is not None:
         laws = _episode_counts(hierarchy.episodes, path, clip, group)
     elif group.size > 1 and group.placement is None and any(isinstance(x, WithReplacement) for x in path.schemes):
@@ -338,7 +338,7 @@ def _cap_if_batch_is_clipped(law: CountDistribution, clip: int) -> CountDistribu
 
 
 def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return the distributions of H for episodes; a record's number of tasks with its class is public."""
+    """Return [(probability, distribution of H)] for episodes; for records, the tasks that hold the class are public."""
     if len(path.counts) == 1:
         in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
         if clip == 1:
@@ -352,7 +352,7 @@ def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> Rev
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the one-step bound in changed units, one for each protected unit drawn and each stand-in.
+    """Return the one-step bound in changed units: each protected unit drawn is one, each stand-in another.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 
@@ -455,7 +455,7 @@ def _units_and_members_drawn(
 def _missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return (d_1, d_2) in clip norms: to a batch without the units g, and with them but other members drawn."""
+    """Return (distance of batches without the g outermost units, of batches with them but no member), in clip norms."""
     (g, h), occupied, contributions = drawn, len(placement), path.contributions[0]
     if isinstance(path.schemes[0], Fixed):
         each = contributions + path.siblings[0]

@@ -57,7 +57,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return the exact (P, Q) of the sum over one outermost draw, in D and D', for one sign pattern.
+    """Return exact distributions {center in clip norms: weight} of an outermost draw's sum in D and D', noiseless.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -89,7 +89,7 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the distribution of the sum of `draws` draws of one sibling at a level; {0: 1} if hard to compute.
+    """Return the sum of `draws` draws of one sibling: certain, or binomial; {0: 1} if random and draws > 1 or over 32.
 
     {0: 1} if that sum is random over several draws, or of more than `_MAX_INDEPENDENT` units.
     """
@@ -125,7 +125,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
 
 
 def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return the distributions in (D, D') of the sum drawn from the frame of the protected units."""
+    """Return the distributions {center: weight} in (D, D') of the sum drawn from the frame of the protected units."""
     path, own = co_sampled.path, _own_contributions(co_sampled)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
@@ -150,7 +150,7 @@ def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members:
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return the distributions in (D, D') of the sum of a draw with H protected units, each -own (replaced: +own).
+    """Return {center: weight} in (D, D') of a draw with H ~ law protected units, each -own in D (replaced: +own in D').
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -190,7 +190,7 @@ def counted_pair(
 def episode_pair(
     hierarchy: Hierarchy, sign: int, *, draw: tuple[int, int], adjacency: Adjacency, members: int = 1
 ) -> tuple[Mixture, Mixture]:
-    """Return the exact (P, Q) of the sum of a step that builds episodes, in D and in D'.
+    """Return {center: weight} in (D, D') of a step that builds episodes; raise LookupError for a hierarchy without.
 
     Where a task or the whole batch is clipped, the protected unit turns its vector around.
 
@@ -231,7 +231,7 @@ def episode_pair(
 
 
 def _clipped_above(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return the distributions in (D, D') of the clipped vector of a clipping unit that has members inside.
+    """Return {-1, 0, +1: weight} in (D, D') of the clipped vector of a clipping unit that has members inside.
 
     It is -1 if it holds a record of a member (replaced: +1), else `sign` with any other record, else 0. Zeroed members
     leave the vector of the others.
@@ -266,7 +266,7 @@ def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> M
 def _records_drawn(
     co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record at all]) in a drawn unit of the clipping level.
+    """Return (Pr[no record of a member is drawn], Pr[no record at all]) in a drawn unit of the clipping level.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -427,7 +427,7 @@ _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms w
 
 
 def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Atoms:
-    """Return a pair with atoms whose profile is nowhere above that of the noise around two mixtures (lower bound).
+    """Return atoms whose profile is nowhere above that of noise around mixtures p and q: a lower bound, D||D'.
 
     Args:
         mechanism: noise on a sum.

@@ -28,7 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on a step's Renyi divergences, the larger of both directions, at several orders.
+    """Return upper bounds on a step's Renyi divergences, for either direction; raise UnsupportedError if none is known.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -46,7 +46,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on the divergences after exactly this many changes, at some 45 orders, quickly.
+    """Return upper bounds on the divergences after this many changes at some 50 orders; raise if none is known.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -63,7 +63,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on the divergences of releases composed, for a group of `links` units.
+    """Return upper bounds on the divergences of all `curves` composed, for a group of `links` units; or raise.
 
     Args:
         curves: divergences of each release for one unit.
@@ -90,7 +90,7 @@ def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tu
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
-    """Return the function order > 1 -> upper bound on the divergence of the step."""
+    """Return a function: order > 1 -> upper bound on the divergence of the step, for either direction."""
     match bound:
         case Average(parts=parts):
             several = [(_positive_float(chance), _step_divergence(mechanism, part)) for chance, part in parts]
@@ -118,7 +118,7 @@ def _positive_float(chance: Fraction) -> float:
 def _subsampled_divergence(
     certain: Renyi, rate: float, hidden: Callable[[Renyi, float, int], float], order: float
 ) -> float:
-    """Return the divergence at rate `rate`, from `certain` (rate 1): the smaller of public draw and `hidden`."""
+    """Return the divergence at this rate: of a public draw of `certain`, or at orders 2 to 256 `hidden` if less."""
     if rate == 1:
         return certain(order)
     revealed = _public_mixture_divergence([(rate, certain(order))], order)
@@ -128,7 +128,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return the divergence of an order after k changes, one after the other; 0 for none, of zCDP k^2 rho a.
+    """Return an upper bound on the divergence after k changes in a row: 0 for none, k^2 rho a for zCDP.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.
@@ -166,7 +166,7 @@ def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
 
 
 def _public_mixture_divergence(parts: list[tuple[float, float]], order: float) -> float:
-    """Return the divergence of a mixture with a public component; with the remaining probability no release.
+    """Return the divergence of a mixture with a public component; missing probability releases nothing.
 
     Args:
         parts: (probability, divergence of the order); probabilities sum to at most 1.

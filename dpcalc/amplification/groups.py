@@ -19,7 +19,7 @@ MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return why no bound covers a group of this size, as "expected X, got Y"; "" if one does, and for size 1.
+    """Return why no bound covers a group of this size ("expected X, got Y"); "" if one does, and for size 1.
 
     Args:
         size: number of members, >= 1.
@@ -41,7 +41,7 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
 
 
 def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Return the size of a shuffled protected level, or what a task takes: units to be left per parent; else 0.
+    """Return how many units must remain under each parent: the size of a shuffle, what a task takes; else 0.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -134,7 +134,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return one Group for each placement; a single open one if over 12 members or 128 placements; raise without room.
+    """Return a Group for each placement, one open Group if too many; raise without room or if no bound covers it.
 
     Args:
         size: number of members, >= 1.

@@ -34,7 +34,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithRe
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return valid bounds of a phase, of which any may be taken: the native one, one with hidden draws, ancestors'.
+    """Return valid bounds, any of which may be taken: native, hidden draws, ancestors; raise if passes are shortened.
 
     Args:
         hierarchy: levels and schemes.
@@ -106,7 +106,7 @@ def _upto(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected level itself (not of an ancestor): episodes, passes, or held draws.
+    """Return the bound of the protected level itself: of episodes, passes taken as draws, or draws with their periods.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -196,7 +196,7 @@ def _certain(path: Path, levels: set[int]) -> Path:
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of one draw, all levels having one redraw period; `clips`: (clip level of a vector, of counts).
+    """Return the bound of one draw; `clips`: (clipping level of a vector, level at which vectors are counted).
 
     They differ for groups in passes: a group can be in several batches, each of which is clipped as one vector.
     """
@@ -210,7 +210,7 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjace
 
 
 def _member(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return the effect on a batch of one member, or of one of its contributions if `is_counted`."""
+    """Return what one member (or contribution, if `is_counted`) changes; one turned vector if clip is above it."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)

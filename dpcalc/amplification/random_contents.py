@@ -28,7 +28,7 @@ _NEGLECTED_CHANCE = Fraction(
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the bound of one draw for one unit, without replacement, its contributions random if that helps.
+    """Return the bound of one draw for one unit, contributions random where known and cheap, else at their maximum.
 
     Args:
         hierarchy: levels and schemes.
@@ -111,7 +111,7 @@ def _average_over_own_counts(
     max_contributions: int,
     adjacency: Adjacency,
 ) -> Average:
-    """Return the average of (K) over the contributions h >= 1 of a unit whose frame D' keeps whole."""
+    """Return the average over h >= 1 contributions of StepBounds, for a unit whose place in D' stays (no removal)."""
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     empty = bound.inclusion * (1 - nonempty)
     missed = (*bound.missed[:-1], *(bound.missed[-1] * p for p in stand_in.values()), empty)
@@ -139,7 +139,7 @@ def _average_over_own_counts(
 def _average_over_own_and_stand_in(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, max_contributions: int
 ) -> Average:
-    """Return the average of (K) over the contributions of a removed unit and its stand-in (fixed draw)."""
+    """Return the average of StepBounds over the contributions of a removed unit and of its stand-in."""
     missed = (*bound.missed[:-1], *(bound.missed[-1] * p for p in stand_in.values()))
     parts = [
         (
@@ -160,7 +160,7 @@ def _average_over_own_and_stand_in(
 
 
 def _clipped_above(hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the bound of a unit below the clipping level (clip < unit), for one unit."""
+    """Return the bound of a unit below the clipping level, better if it may be empty or the only record there."""
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
         nonempty = nonzero_probability(law)
@@ -200,7 +200,7 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 
 
 def _bound_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> StepBound:
-    """Return (K) given that no other record is drawn in the clipping unit, for a removed unit."""
+    """Return the StepBound given that the unit's clipping unit holds no other record: shift 1, for a removed unit."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[tuple[Fraction, int, int]] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction

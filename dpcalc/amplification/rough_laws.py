@@ -39,7 +39,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(probability, {count: 1})], an upper bound (stochastic order) on a revealed H, some 48 counts.
+    """Return [(probability, {count: 1})] for some 48 counts, an upper bound (stochastic order) on H.
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -94,7 +94,7 @@ def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple
 
 
 def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
-    """Return the log of an upper bound on the probability that a unit is drawn: its expected copies (<= 1 a level)."""
+    """Return the log of an upper bound on the probability that a unit is drawn: min(1, mean) at each level."""
     total = 0.0
     for scheme, count in draws:
         expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
@@ -111,7 +111,7 @@ def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
 
 
 def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type: ignore[type-arg]  # real or complex
-    """Return log E e^{x H} of one unit, elementwise for real or complex x; any branch of the logarithm."""
+    """Return log E e^{x H} of one unit, elementwise for real or complex x (any branch); inf where it overflows."""
     for scheme, count in reversed(draws):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             growth = np.expm1(x)

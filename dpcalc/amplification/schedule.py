@@ -24,7 +24,7 @@ from dpcalc.sampling.schemes import Shuffle
 
 
 def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
-    """Return the privacy profile of (K) in direction D||D' at every real epsilon; its `swapped` is for D'||D.
+    """Return the profile of a StepBound for D||D' (upper bound, any real epsilon); its `swapped` is for D'||D.
 
     Args:
         bound: distances and probabilities of one step, inclusion > 0.
@@ -41,7 +41,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) of (K) as {center in clip norms: exact weight}; the unit's weight eta is at 0 in P, at s in Q.
+    """Return (P, Q) as {center in clip norms: weight}: missed weights at `distances`, inclusion at 0 (Q: at shift).
 
     Args:
         bound: the parameters of (K) for one step.
@@ -61,7 +61,7 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the privacy profile of a one-step bound in direction D||D'; its `swapped` is for D'||D.
+    """Return the profile of any one-step bound for D||D' (upper bound); its `swapped` is for D'||D.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -85,7 +85,7 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
 
 
 def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) over H as {center in clip norms: weight}: (-sh, 0), or replace-one (-sh/2, sh/2)."""
+    """Return (P, Q) as {center: Pr[H = h]}: -shift h against 0; both ways: -shift h / 2 against shift h / 2."""
     if bound.both_ways:
         half = bound.shift // 2
         return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
@@ -123,7 +123,7 @@ class PhaseBound:
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
-    """Return all steps of a Gaussian phase as release trees (D||D', D'||D); an unfinished pass counts as whole.
+    """Return a Gaussian phase as release trees (D||D', D'||D), upper bounds; an unfinished pass counts as whole.
 
     Args:
         phase_bound: the one-step bound and its redraw periods.
@@ -151,7 +151,7 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return the release of `length` steps under nested public draws in one direction; last periods cut short.
+    """Return `length` steps as a release: repeated public draws, whole periods first, then a shorter one.
 
     Args:
         length: number of steps, >= 0.
@@ -207,7 +207,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as one draw: the innermost fixed-size (drop_last), others `All`.
+    """Return the path with each pass as one draw: `All`, but the innermost fixed-size with drop_last and few members.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -222,7 +222,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of a pass: one Gaussian release if it holds every unit, else the bound of its draw.
+    """Return the bound of a pass: one Gaussian release if each pass holds every unit, else unchanged with pass length.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -260,7 +260,7 @@ def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Ad
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the number of steps in which each protected unit takes part at most once, >= 1.
+    """Return the steps in which a protected unit takes part at most once: product over shuffles, 1 without.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.
@@ -287,7 +287,7 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return (not raise) the InputError for a shuffle that loses a step, with the changes that would help.
+    """Return (not raise) the InputError for a shortened pass, with remedies; raise TypeError if not shuffled.
 
     Args:
         hierarchy: levels and schemes.
@@ -312,7 +312,7 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
 
 
 def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield changes in words under which a removal takes no step from a pass: drop_last, and the nearest size."""
+    """Yield changes of a shuffle, in words, that keep its steps: drop_last flipped, the nearest size within 1,000."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"

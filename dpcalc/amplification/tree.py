@@ -90,7 +90,7 @@ class WorstOf:
 
 
 def step_counts(release: Release) -> dict[Curve, int]:
-    """Return {step: number of times it occurs} of a release; steps with count 0 are left out."""
+    """Return {step: number of times it occurs} of a release; public draws become one step, count 0 is left out."""
     counts: Counter[Curve] = Counter()
     match release:
         case Single():

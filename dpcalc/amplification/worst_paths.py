@@ -22,7 +22,7 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
-    """Return the paths to protected units of which one is the costliest, whatever the adjacency.
+    """Return paths of which one is the costliest, a tuple of one `Path` a phase each; over 128 are merged upwards.
 
     Args:
         draws: (levels, clipping level) of each phase; the data are the same.
@@ -41,12 +41,12 @@ def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[t
 
 
 def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
-    """Return a path, one `Path` a phase, that costs at least as much as each of several; for groups across paths."""
+    """Return a path, one `Path` a phase, that costs at least as much as each of several."""
     return tuple(_path_above(phase) for phase in zip(*ways, strict=True))
 
 
 def _path_above(paths: Sequence[Path]) -> Path:
-    """Return a path of one phase that is nowhere below some others: smallest frames, largest contributions.
+    """Return a path of one phase that is nowhere below the others: smallest frames, largest contributions and siblings.
 
     A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     """
@@ -101,7 +101,7 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> list[int]:
-    """Return indices of rows that no other row equals or exceeds everywhere (first of equal ones); limit + 1 at most.
+    """Return indices of rows that no other row equals or exceeds in every column; stops at limit + 1.
 
     Stops when more than `limit` are found.
     """
@@ -122,7 +122,7 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> list[int]:
 
 
 def _merge_neighbours(table: PathTable) -> PathTable:
-    """Return a table of about MAX_PATHS rows, each nowhere below the paths it stands for."""
+    """Return a table of about MAX_PATHS rows, each at least as costly as the neighbouring paths merged into it."""
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
     full = [
         table.counts[:, at] <= level.scheme.size

@@ -73,7 +73,7 @@ class Case:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield the plans whose costs are needed: without a base the new one, else all of the pair."""
+        """Yield the plans whose costs are needed: all of the pair, without a base the new one, or none."""
         if self.pair is not None:
             yield from self.pair.plans
         elif self.new is not None:
@@ -126,7 +126,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the case of a config with its base; a missing or unreadable base becomes DPC406, and no pair."""
+    """Return a case with its base; a missing or unreadable base becomes DPC406 without pair; InputError for "-"."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     of = find(Path(path).absolute().parent)

@@ -101,7 +101,7 @@ def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bo
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return the result of `check` for one case, without suggestions; an error result for any exception."""
+    """Return the result of `check` for one case, without suggestions; undecided for a loose bound over the limit."""
     if case.new is None:
         return error_result(case.path, case.reason)
     try:
@@ -136,7 +136,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 
 
 def _strictest_limit(new: Loaded, pair: ConfigPair | None, demands: Demands) -> Limit | None:
-    """Return the smallest limit of file, base (unless allow_budget_change) and policy; None if there is none."""
+    """Return the smallest epsilon limit of file, base (unless allow_budget_change) and policy; None without any."""
     own = _budget_limit(new, "budget.epsilon")
     before = (
         None
@@ -187,7 +187,7 @@ def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Itera
 def _regression_problems(
     pair: ConfigPair | None, guarantee: Guarantee, base: BaseCost | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield the problems of a config that costs more (warning, or DPC402) or promises less than its base."""
+    """Yield the problems of a config worse than its base, DPC402 over the allowed increase; none without a base."""
     if pair is None or base is None:
         return
     rises = (
@@ -213,7 +213,7 @@ def _increase_limit(loaded: Loaded, of: str) -> Limit | None:
 
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
-    """Return the results, with suggestions for the first 10 files that exceed their limit or are infinite."""
+    """Return the results, the first 10 files with a limit that are over it (or infinite) with suggestions."""
     requests: dict[int, tuple[Fit, ...]] = {}
     for index, (case, result) in enumerate(zip(files, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
@@ -227,14 +227,14 @@ def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: C
 
 
 def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
-    """Yield the requests for the noise, and for the steps of a run with one phase, that fit the limit."""
+    """Yield the requests: the noise that fits, then for a run with one phase the steps that fit."""
     yield Fit(plan=plan, quantity="sigma", limit=limit)
     if len(plan.phases) == 1:
         yield Fit(plan=plan, quantity="steps", limit=limit)
 
 
 def _suggestions(questions: Sequence[Fit], costs: Costs) -> Fits:
-    """Return the smallest noise (factor for several phases) and the most steps that fit; None if not computed."""
+    """Return Fits: the noise that fits (a common factor for several phases), and steps; None if not computed."""
     noise, *others = (costs.fit(question) for question in questions)
     if len(questions[0].plan.phases) > 1:
         return Fits(noise_factor=noise)

@@ -93,7 +93,7 @@ class Costs:
         self._workers.close()
 
     def compute_files(self, plans: Iterable[tuple[str, Plan]]) -> None:
-        """Compute the guarantees of plans of files, reporting progress by file.
+        """Compute the guarantees of (path, plan) pairs, reporting the path of the next one as progress.
 
         Args:
             plans: (path of a file, a plan of it as `cost_relevant` returns it).
@@ -105,7 +105,7 @@ class Costs:
         self.compute(files)
 
     def compute(self, questions: Iterable[Question]) -> None:
-        """Compute and remember the answers (or exceptions) to all requests that have none yet, plans first.
+        """Compute and store answers (or exceptions) of requests not yet computed: plans, then others, 20 s each.
 
         An answer that fails or takes too long is remembered as its exception.
 
@@ -131,7 +131,7 @@ class Costs:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return the upper bound on epsilon of a plan (method "auto"); raise the exception remembered in its place.
+        """Return the upper bound on a plan's epsilon (method "auto"), computed if needed; raise the stored exception.
 
         Args:
             plan: as a file states it; labels, budget and method do not matter.
@@ -148,7 +148,7 @@ class Costs:
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its certified lower bound; unchanged if that could not be computed in time.
+        """Return the guarantee with its certified lower bound; unchanged if that raised or took too long.
 
         Args:
             plan: as a file states it.
@@ -189,7 +189,7 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return True if pld could have answered but did not, or counts are rough: the bound may be far too large.
+    """Return True if pld could have answered but another method did, or counts are rough: the bound may be loose.
 
     Args:
         plan: the plan.

@@ -44,7 +44,7 @@ class ConfigPair:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield every plan whose epsilon the comparison needs."""
+        """Yield every plan that is compared: new, base, base with each change, new with each old claim."""
         yield cost_relevant(self.new.plan)
         yield cost_relevant(self.old.plan)
         yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)
@@ -74,7 +74,7 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return the epsilon of the base, and for each change the epsilon with it alone; None where there is none.
+    """Return the base's epsilon and its changes, costliest first, each with the epsilon it alone leads to, or None.
 
     Args:
         pair: a config and its base.
@@ -97,7 +97,7 @@ def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
 
 
 def comparison_result(pair: ConfigPair, costs: Costs) -> Result:
-    """Return the result of `dpcalc diff`: failed if the config costs more or promises less than its base.
+    """Return the result of `dpcalc diff`: failed on any error-level regression, an increase of epsilon included.
 
     Args:
         pair: a config and its base.
@@ -132,7 +132,7 @@ class IncreaseRule:
 
 
 def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rise: IncreaseRule) -> Iterator[Problem]:
-    """Yield the problems of a config that is worse than its base: limits, promises, sources, claims, epsilon.
+    """Yield DPC303, 404, 408 (notes if allowed), DPC405, then DPC401 or 402 if epsilon rose by over 1e-6.
 
     Args:
         pair: a config and its base.
@@ -236,7 +236,7 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 
 
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC405 (a warning) for each changed claim about data or sampling that may make the run look cheaper.
+    """Yield a warning DPC405 for each changed claim about data or sampling unless it provably lowers nothing.
 
     No file shows that such a claim is true.
     """
@@ -275,7 +275,7 @@ def _other_file(difference: Difference, new: Loaded) -> str:
 def _claims_taken_back(
     old: Loaded, new: Loaded, claims: Sequence[Difference]
 ) -> Iterator[tuple[Difference, Plan | None]]:
-    """Yield (claim, new plan with the old claim; None if there is none, or over 32 claims changed).
+    """Yield (claim, new plan with the old value of the claim; None if invalid, or over 32 claims changed).
 
     A claim may help only together with other changes; taking it back alone shows its effect.
     """
@@ -290,7 +290,7 @@ def _claims_taken_back(
 
 
 def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:
-    """Return the old plan with one difference applied, None if that is no valid config."""
+    """Return the old plan with one difference applied, cost-relevant parts only; None if that is no valid config."""
     try:
         return cost_relevant(with_difference(old, new, difference))
     except ConfigError:

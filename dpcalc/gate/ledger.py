@@ -86,7 +86,7 @@ class LedgerEntry:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with the epsilon of every run alone and of all together, the latter with its lower bound.
+    """Return a ledger with the upper bound of every run alone and of all together, the latter with its lower bound.
 
     Args:
         path: the ledger.
@@ -179,7 +179,7 @@ def _new_bytes(path: str, old: bytes, before: Loaded | None, entry: LedgerEntry)
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return the plan of a new ledger: that of its first run, with --delta and --budget in place of its own."""
+    """Return the plan of a new ledger: its first run, unnamed, with --delta and --budget where given."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(
@@ -205,7 +205,7 @@ def _refuse_other_data(path: str, ledger: Plan, run: Plan) -> None:
 
 
 def _sizes_text(hierarchy: Hierarchy) -> str:
-    """Return the sizes of a data set in words, outermost level first."""
+    """Return the sizes of a data set in words, outermost level first, e.g. "10 user x 3 to 5 record"."""
     sizes = (
         str(level.count) if level.is_equal else f"{level.min_count} to {level.count}" for level in hierarchy.levels
     )
@@ -245,7 +245,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Return the verdict on a ledger: as `check`, and DPC407 if it does not extend the base's ledger.
+    """Return the verdict on a ledger: as `check` without suggestions, failed (DPC407) if it does not extend the base's.
 
     Args:
         path: the ledger.
@@ -265,7 +265,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if the ledger begins with that of a revision (or the revision has none); line ends are ignored.
+    """Return True if the ledger is that of a revision plus lines (or new in it); line ends are ignored; False if gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.

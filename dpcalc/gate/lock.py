@@ -72,7 +72,7 @@ class Lock:
         return Path(os.path.relpath(os.path.abspath(path), Path(self.path).parent)).as_posix()  # noqa: PTH100
 
     def sources(self, loaded: Loaded) -> dict[str, str]:
-        """Return "FILE:KEY" by dotted key for values that references lead to; files relative to the lock."""
+        """Return {dotted key: "FILE:KEY"} for values that references lead to; files relative to the lock."""
         folder = Path(self.path).parent.resolve()
         names = {
             place: Path(os.path.relpath(place, folder)).as_posix() for place, _ in loaded.sources.values() if place
@@ -84,7 +84,7 @@ class Lock:
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return (path from the current directory, section or "") of the entries whose files exist, sorted by name.
+        """Return (path, section or "") of the entries whose files exist; InputError for one outside the repository.
 
         Args:
             key: section to restrict to, or "" for all.
@@ -123,7 +123,7 @@ class Lock:
         )
 
     def _file(self, name: str) -> tuple[str, str]:
-        """Return (path, section) of an entry's name; (path, "") for a name without ":" or a file of that very name."""
+        """Return (path from here, section) of an entry's name; a file whose name is all of it takes precedence."""
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
         if os.path.lexists(path) or not colon:
@@ -174,7 +174,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC403 if a config differs from its entry: missing, other meaning, other sources, or other cost.
+    """Yield one DPC403 if the config is not in the lock, its hash, sources or epsilon (2e-5 relative) differ.
 
     Args:
         lock: the reviewed state.
@@ -193,7 +193,7 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
 
 
 def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Loaded) -> Iterator[Problem]:
-    """Yield DPC403 for each value that is unchanged but read from another place.
+    """Yield DPC403 for each key that is read from another place than the lock says, or no longer by reference.
 
     The training code may still read the old place.
     """
@@ -207,7 +207,7 @@ def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Lo
 
 
 def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Result, ...], Lock]:
-    """Return the results of configs against a lock, and the lock with their new entries.
+    """Return (results of configs against a lock, the lock with their new entries; other entries stay).
 
     Args:
         cases: the configs.
@@ -224,7 +224,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result (DPC403) for each lock entry whose config is no longer judged.
+    """Return a failed result (DPC403) for each lock entry whose config is gone, unmatched, or after a search unseen.
 
     Args:
         cases: the configs that are judged.
@@ -248,7 +248,7 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
 
 
 def _result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEntry]) -> Result:
-    """Return the result of one config against the lock, and store its new entry in `entries`."""
+    """Return one config's result against the lock, and store its new entry in `entries`; error result for stdin."""
     loaded = case.new
     if loaded is None:
         return error_result(case.path, case.reason)
@@ -279,7 +279,7 @@ def _problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> Probl
 
 
 def _entry(fields: Mapping[str, object]) -> LockEntry:
-    """Return an entry of the lock file, checked; null for an infinite epsilon; raise ValueError, TypeError or KeyError.
+    """Return a checked entry of the lock file, null epsilon as inf; ValueError, TypeError or KeyError otherwise.
 
     Raises:
         ValueError: a number is out of range.

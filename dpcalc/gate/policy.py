@@ -42,7 +42,7 @@ class Policy:
                 raise InputError(f"{limit.source}: expected a finite number >= 0, got {limit.value!r}")
 
     def combined_with(self, other: "Policy") -> "Policy":
-        """Return the policy that demands all that either policy demands: smallest limits, any flag."""
+        """Return the policy that demands all that either demands: smallest limits and percentage, any flag."""
         shares = [share for share in (self.warn_at_pct, other.warn_at_pct) if share is not None]
         return Policy(
             max_epsilon=strictest_limit((self.max_epsilon, other.max_epsilon)),
@@ -64,7 +64,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy of a file, combined with the one of the same file at a base revision, if any.
+    """Return the policy of a file (None: nearest pyproject.toml with one), combined with that at revision `base`.
 
     Args:
         named: the file, or None for the nearest `pyproject.toml` upwards that has a policy.
@@ -86,7 +86,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
 
 
 def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy of the first of some files in a revision; `NO_POLICY` if none can be read there."""
+    """Return the policy of the first of some files that has one in a revision; NO_POLICY if none can be read."""
     for place in places:
         try:
             of = find_revision(base, Path(place).absolute().parent)
@@ -147,7 +147,7 @@ def _table(data: bytes, path: str) -> dict[str, object] | None:
 
 
 def _content(data: bytes, path: str) -> dict[str, object]:
-    """Return the content of a TOML file; raise InputError if it cannot be read as TOML."""
+    """Return the content of a TOML file; raise InputError, also for one with an unusual name or depth."""
     shown = visible(path)
     try:
         return parse_toml(decode(data, path))

@@ -88,7 +88,7 @@ class Revision:
         return _git(self.root, "cat-file", "blob", name)
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return the files of this revision, sorted paths from the top, that a name or pattern below `folder` matches.
+        """Return the sorted paths from the top of this revision's files that a name or pattern below `folder` matches.
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.
@@ -118,7 +118,7 @@ class Revision:
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
     def _object(self, place: str) -> tuple[str, str, int] | None:
-        """Return (object name, kind, size in bytes) at a path, symbolic links followed; None if there is nothing.
+        """Return (object name, kind, bytes) at a path, links followed; None for nothing, Refusal for no regular file.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
@@ -231,7 +231,7 @@ class Snapshot:
 
 
 def find_revision(name: str, folder: Path) -> Revision:
-    """Return the commit that git calls `name`, in the repository around a directory; raise InputError without one.
+    """Return the commit that git calls `name`; InputError without a repository, UnknownRevisionError without it.
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.
@@ -265,7 +265,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return the output of a git command that runs nothing the repository names and fetches nothing.
+    """Return the output of a git command run without hooks, filters and fetches; raise InputError if it fails.
 
     Args:
         root: top directory of the working tree.

@@ -53,7 +53,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return the configs to judge: those found now, and those that the same search finds at a base.
+    """Return the configs to judge: those found now, and (with a base and a search or pattern) those found at the base.
 
     Args:
         paths: the configs that are found now.
@@ -101,7 +101,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with DPC408 for each config that is no longer found, and each weakened search.
+    """Return the results with DPC408 for configs no longer found (also new results), and for weakened searches.
 
     Args:
         results: of the files in `scope.paths`.

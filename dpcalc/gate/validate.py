@@ -7,7 +7,7 @@ from dpcalc.gate.verdict import Result, Verdict, error_result
 
 
 def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
-    """Return one result for each file, in the order given; a bad file never hides another.
+    """Return one result for each file in order: passed, invalid or undecided; a bad file never hides another.
 
     Args:
         paths: config files; "-" is standard input.

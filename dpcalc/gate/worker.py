@@ -29,7 +29,7 @@ class Function(Protocol):
 
 
 def serve() -> None:
-    """Answer tasks from standard input until the parent closes the pipe or dies; never returns after the first task."""
+    """Answer tasks from standard input until the parent closes the pipe or dies, which ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
@@ -72,7 +72,7 @@ def _parcel(function: Function, task: bytes, memory: int | None) -> bytes:
 
 
 def limit_memory(memory: int) -> None:
-    """Limit the address space of this process to `memory` bytes beyond its present size; on Linux only.
+    """Limit the address space of this process to `memory` bytes beyond its present size; elsewhere than on Linux no-op.
 
     The present size depends on the machine (the linear algebra library reserves some for every processor), so the
     limit is relative.
@@ -97,7 +97,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def write_message(stream: IO[bytes], body: bytes) -> None:
-    """Write one message and flush.
+    """Write the length of a message in 8 bytes, then the message, and flush.
 
     Args:
         stream: binary.

@@ -82,7 +82,7 @@ class Workers(Generic[T, R]):
         seconds: float = math.inf,
         on_progress: OnProgress = ignore_progress,
     ) -> tuple[R | Exception, ...]:
-        """Return one answer for each task, in order: its value, what the function raised, or an OutOfTimeError if late.
+        """Return one answer for each task, in order: its value, or the exception of a failed, late or dead one.
 
         Args:
             tasks: the arguments.
@@ -104,7 +104,7 @@ class Workers(Generic[T, R]):
     def finished(
         self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
     ) -> Iterator[tuple[int, R | Exception]]:
-        """Yield (index of a task from 0, its answer) as answers arrive, until all are there or the deadline passed.
+        """Yield (index of a task from 0, value or exception) as they arrive; at `deadline` stop and end busy workers.
 
         Args:
             tasks: the arguments.
@@ -213,7 +213,7 @@ def answers(  # noqa: PLR0913  those of `Workers`
 
 
 def _command() -> list[str]:
-    """Return the command line of a worker process, with absolute entries of `sys.path` only.
+    """Return the command line of a worker: this Python with -P and its flags, absolute entries of sys.path only.
 
     `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping relative
     entries of ours. `-I` and the like are handed on.

@@ -113,7 +113,7 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def swapped(self) -> "Atoms":
-        """The pair (Q, P)."""
+        """The pair (Q, P): losses negated and reversed, masses of Q, the two infinity masses exchanged."""
         losses, logs = np.array(self.losses)[::-1], np.array(self.log_masses)[::-1]
         return Atoms(
             losses=tuple((-losses).tolist()),
@@ -169,7 +169,7 @@ class Atoms(PrivacyProfile):
 
 
 def of_profile(delta: Callable[[float], float], losses: Array, infinity_mass: float) -> Atoms:
-    """Return the pair whose profile joins the values of a profile at `losses` by chords in e^epsilon (upper bound).
+    """Return the pair whose profile joins `delta` at `losses` by chords in e^epsilon; inf above (upper bound).
 
     A profile is convex in e^epsilon, so its chords lie above it (Doroshenko et al. 2022, 2207.04380v3, section 4). The
     loss must be at least the first point wherever P has mass; losses above the last point are called infinite.
@@ -253,7 +253,7 @@ def _log_or_minus_inf(mass: float) -> float:
 
 
 def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
-    """Couple columns comonotonically: return (log mass of each common cell, [loss of each column in each cell]).
+    """Couple columns comonotonically, large losses first: return (log cell masses, [losses of each column by cell]).
 
     Ends of cells are measured from the nearer side, so that rare losses keep their digits at both.
 
@@ -301,7 +301,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> Column:
 
 
 def of_cells(losses: Array, logs: Array, alone: tuple[float, float], *, max_losses: int = MAX_LOSSES) -> Atoms:
-    """Return a pair from P masses at losses in any order, equal ones added, thinned to `max_losses`: an upper bound.
+    """Return a pair from log P masses at losses in any order, equal ones added, thinned to `max_losses` (upper bound).
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -345,7 +345,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> Column:
 
 
 def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
-    """Return the pair with losses > 0 of one bound on a profile and losses < 0 of another: an upper bound.
+    """Return the pair with losses > 0 `above` and losses < 0 `below`; where they exceed mass 1, a chord (upper bound).
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -367,7 +367,7 @@ def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return the losses around index `zero` merged into two with `excess` less P and Q mass (a chord)."""
+    """Return (losses, log masses) with those around index `zero` merged into two, `excess` less mass in P and Q."""
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive.
     reach = 1
@@ -385,7 +385,7 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
 
 
 def with_public_draw(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of pairs whose component is public; with the remaining probability the loss is 0.
+    """Return the mixture of (probability, pair) whose component is public; missing probability has loss 0.
 
     Args:
         parts: (probability, pair); probabilities sum to at most 1.
@@ -421,7 +421,7 @@ def _thin_for_product(pair: Atoms) -> Atoms:
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
-    """Return a bound on (P_0, P_k) if `pair` bounds every (P_i, P_{i+1}): group privacy; loss 0 for k = 0.
+    """Return a bound on (P_0, P_k) if `pair` bounds each (P_i, P_{i+1}): losses coupled and added; loss 0 for k = 0.
 
     The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
 

@@ -46,7 +46,7 @@ TailCap = Callable[[float, float, float], CappedTail]
 
 
 def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the tail as the limit and infinity, an upper bound: the profile is never underestimated.
+    """Return the tail moved to the limit and infinity, its P and Q mass kept: delta is never underestimated.
 
     Args:
         p: P mass of the losses above the limit, > 0.
@@ -61,7 +61,7 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the tail merged into one loss, a lower bound: the profile is never overestimated.
+    """Return the tail merged into one loss log(P/Q), a little lowered: delta is never overestimated.
 
     Args:
         p: P mass of the losses above the limit, > 0.
@@ -85,7 +85,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Return the loss with values above a limit capped; unchanged if known by RDP, or no segment can be capped.
+    """Return the loss with values above `limit` capped (inside a public draw too); the same object if nothing changes.
 
     Args:
         curve: one step in one direction; one known by RDP is returned as it is.

@@ -101,7 +101,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Return the cells of one step, so fine that rounding costs less than aim.budget; raise if too many.
+    """Return the cells of one step, so fine that rounding costs about aim.budget; raise without mass, or if too many.
 
     Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells
     the sum is least for widths proportional to (density * slope^2)^(-1/3).
@@ -217,7 +217,7 @@ def _edges(piece: _Piece, per_area: float) -> Array:
 
 
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return (level of the widest lattice that half the budget allows, doublings of its spacing for large losses).
+    """Return (level of the widest lattice within half the budget, doublings for losses beyond 2^14 points, at most 13).
 
     Rounding up to it costs less than half the budget. Beyond the border the lattice is as wide as a small part of the
     budget allows, when in every round each of the ROUND losses that meet such a loss is rounded like it.
@@ -225,7 +225,7 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
 
-    def cost(inside: NDArray[np.bool_], level: int) -> float:
+    def growth_by_rounding(inside: NDArray[np.bool_], level: int) -> float:
         spend(3 * ELEMENT * loss.size)
         spacing = math.ldexp(1.0, level)
         offset = loss[inside] - np.floor(loss[inside] / spacing) * spacing
@@ -233,7 +233,7 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
 
     level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
     near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
-    while cost(near, level) > aim.budget / 4 and level > -300:
+    while growth_by_rounding(near, level) > aim.budget / 4 and level > -300:
         level -= 1
         near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
@@ -241,7 +241,7 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
         wider = level + gap + 1
         if (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16:  # so wide that the bulk would swell on it
             break
-        if ROUND * rounds * cost(~near, wider) > aim.budget / 8:
+        if ROUND * rounds * growth_by_rounding(~near, wider) > aim.budget / 8:
             break
         gap += 1
     return level, gap
@@ -262,7 +262,7 @@ def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> 
 
 
 def _points_with_losses(piece: _Piece, losses: Array) -> tuple[Array, float]:
-    """Return the points of a piece at which its loss takes the values `losses`, and the largest miss of any."""
+    """Return (points where a piece's loss takes those of `losses` inside its range, largest miss), by Newton."""
     # Newton's method with the slope of the sampled table, kept inside the table's interval: the loss is monotone on a
     # piece, and four steps leave a miss that is round-off. The miss is returned and counted against the bound.
     order = slice(None) if piece.loss[-1] > piece.loss[0] else slice(None, None, -1)

@@ -68,7 +68,7 @@ def _sums_of_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Array]:
 
 
 def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Array]:
-    """Return the sums of `_sums_of_cells` for cells wider than the whole lattice, of which two are met.
+    """Return the sums of `_sums_of_cells` for cells wider than all entries, which lie in one or two of them.
 
     A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
     """
@@ -86,7 +86,7 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Arra
 
 
 def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return factors on a tilted mass: what it is at its cell's lower end, and the part for the upper end.
+    """Return, for masses `place` points above a cell's lower end, factors (moved there, share of that for the upper).
 
     Args:
         pmf: the loss.
@@ -147,7 +147,7 @@ def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, s
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
-    """Return the masses of the chords after each lattice point sinks by the larger gap of its two cells."""
+    """Return the masses of the chords when each lattice point sinks by the larger gap of its cells (lower bound)."""
     # Lowering point j by g_j changes the profile's slopes on both sides: in masses, that is a second difference with
     # the weights of a lattice in e^epsilon.
     swell = math.exp(tilt * spacing)
@@ -242,7 +242,7 @@ class _Atoms:
     end: int
 
     def brought_mass(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
-        """Merge atoms from index i on into a group: return (tilted mass at its lattice point, gain, next index).
+        """Merge atoms from index i on to balance `missing`: return (mass at `goal`, gain, next index).
 
         Atoms so far off that merging them costs more than it saves by rounding less down are left alone: in shares of
         the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times its mass.
@@ -275,7 +275,7 @@ def _expm1_or_inf(distance: float) -> float:
 
 
 def inflation(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of the tilted mass when a lattice is rounded up to a wider one.
+    """Return the relative growth of the tilted mass if a lattice is rounded up to one of this spacing.
 
     Args:
         residues: tilted mass by position within the wide cell, shape (block,).
@@ -287,7 +287,7 @@ def inflation(residues: Array, tilt: float, spacing: float) -> float:
 
 
 def growth(offset: Array, tilt: float, width: Array | float) -> Array:
-    """Return the tilted mass that rounding up adds to a unit tilted mass, elementwise.
+    """Return the tilted mass that rounding a unit tilted mass up (split over its cell's two ends) adds, elementwise.
 
     Args:
         offset: of the mass above the lower end of its cell, >= 0.
@@ -339,7 +339,7 @@ class SplitPmf:
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return the self-compositions of a split loss, one for each count; the bulk's part rounded by `rounding`.
+    """Return the self-compositions of a split loss, one for each count: bulk^k, and (bulk + jumps)^k - bulk^k.
 
     Args:
         split: one loss on two lattices.

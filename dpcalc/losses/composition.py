@@ -22,7 +22,7 @@ _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no w
 
 
 def merged(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of two losses, on the wider of their lattices or as near to it as a budget allows.
+    """Return the composition of two losses, the finer one coarsened towards the wider lattice within a budget.
 
     Args:
         a: one loss on a lattice.
@@ -36,7 +36,7 @@ def merged(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf
 
 
 def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of different losses, the finest lattices first, with a wider lattice after each sum.
+    """Return the composition of different losses, the two finest first, the sum coarsened within its share of `budget`.
 
     Args:
         parts: not empty.
@@ -68,7 +68,7 @@ def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf
 
 
 def power(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of `count` copies of one loss, in rounds with a wider lattice after each.
+    """Return the composition of `count` >= 1 copies of a loss, 16 at a time, coarsened within `budget` each round.
 
     Args:
         loss: one step.
@@ -91,7 +91,7 @@ def power(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
-    """Return the self-compositions of a loss, one for each count; a split loss with a vanished bulk is joined first."""
+    """Return the self-compositions of a loss, trimmed, one for each count; a vanished bulk joins the jumps."""
     if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
         return _powers(
             add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
@@ -139,7 +139,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss coarsened by at most `max_doublings`, as far as a budget allows or memory demands."""
+    """Return the loss on the widest lattice that costs at most `budget` (rounding down: 4 times it) or fits."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
@@ -153,7 +153,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how often the spacing can be doubled so that rounding up `copies` copies costs at most the budget."""
+    """Return how often the spacing can double so that rounding up costs `copies` at most the budget."""
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size
         if loss.tilt * loss.spacing * block > 1:  # what was lost or rounded would swell with the tilt
@@ -164,7 +164,7 @@ def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublin
 
 
 def _mass_by_residue(mass: Array, max_doublings: int) -> list[Array]:
-    """Return the mass summed by lattice position modulo 2, 4, 8, ...; [] if no doubling is possible."""
+    """Return the mass summed by position modulo 2, 4, 8, ... up to the size; [] if no doubling is possible."""
     largest = 1 << min(max_doublings, mass.size.bit_length() - 1)
     if largest == 1:
         return []

@@ -26,7 +26,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice or two, an upper bound: each cell is split over its two lattice points.
+    """Return one step on a lattice or two, an upper bound: each cell split over its ends; raise if cells are too wide.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -74,7 +74,7 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
-    """Return (cells, masses, losses, origin): the lattice is shifted to the merged loss of the heaviest cell.
+    """Return (cells, masses, losses, origin): the heaviest cell's merged loss is the origin, its mass set apart.
 
     It is the merged loss of the heaviest cell of the lattice, whose mass is put there. Where jumps have a wider
     lattice, the bulk is an atom on it: there the merged loss of the heaviest wide cell, unless 0 itself is an atom.

@@ -32,7 +32,7 @@ def points_around(pair: MixturePair) -> Array | None:
 
 
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
-    """Return summands of P(E) - e^epsilon Q(E), E close to {loss > epsilon}: their sum is a lower bound on delta.
+    """Return summands of P(E) - e^epsilon Q(E), E about {loss > epsilon}: a lower bound on delta; [] if E is empty.
 
     Each term is good to a few units in the last place of its exponents.
 

@@ -27,7 +27,7 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return upper bounds on K(z) = log E[e^{zL}] of (epsilon, 0)-DP steps with a likely outcome.
+    """Return (K of D||D', of D'||D), upper bounds for (epsilon, 0)-DP steps whose other outcomes have probability <= q.
 
     The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
     an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome reaches
@@ -61,7 +61,7 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return log (M) if all other outcomes have this loss; q is their mass in Q if swapped is 1, in P if 0."""
+    """Return the log moment if all other outcomes (mass q in P, or in Q if swapped is 1) have this loss."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
     log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
@@ -70,7 +70,7 @@ def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) 
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return upper bounds on K(z) = log E[e^{zL}] of Gaussian steps with a likely outcome, for both directions.
+    """Return (K of D||D', of D'||D), upper bounds for Gaussian steps whose other outcomes have probability <= q.
 
     (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
     which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
@@ -92,7 +92,7 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, means: tuple[float, float]) -> Array:
-    """Return log (M) for upper and lower tails, shape (q, orders): the largest over the splits of q."""
+    """Return the log moment, shape (q, orders), if other outcomes are two Gaussian tails; the largest over splits."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
@@ -114,7 +114,7 @@ def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, means: tu
 
 
 def _log_sum(raised: Array, other: Array, slack: Array, *, blur: Array | float) -> Array:
-    """Return log(e^raised + e^other), rounded up by the errors `blur` (relative) and `slack` (absolute)."""
+    """Return log(e^raised + e^other), rounded up by `blur` (relative) and `slack` (absolute), for both sizes."""
     top = np.maximum(raised, other)
     with np.errstate(over="ignore"):
         near = np.log1p(np.exp(raised) * (1 + blur) + np.expm1(other) + slack)

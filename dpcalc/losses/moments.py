@@ -298,7 +298,7 @@ class LossMoments:
         return log_moment, weighted / moment
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return the variance and the fourth cumulant of the loss tilted by e^{order L}."""
+        """Return (variance, fourth cumulant) of the loss under the density tilted by e^{order L}."""
         raised = self.log_mass + order * self.loss
         weights = np.exp(raised - float(raised.max(initial=0.0)))
         weights /= weights.sum()
@@ -379,7 +379,7 @@ def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, 
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return Gauss-Legendre nodes of every segment, and the atoms, of a loss, for orders up to `max_order`.
+    """Return Gauss-Legendre nodes of every segment, and the atoms, as log moments for orders up to `max_order`.
 
     Args:
         curve: one step, one direction.
@@ -401,7 +401,7 @@ def loss_moments(
 
 
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) of the quadrature nodes of one segment, shape (n,) each; n = 0 if nothing counts."""
+    """Return (log P mass, loss) at the quadrature nodes of a segment, (n,) each; raise TooLargeError for too many."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
@@ -461,7 +461,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return the part (low, high) of a segment outside which e^{zL} P is negligible for 0 <= z <= max_order.
+    """Return the ends (low, high) outside which e^{zL} P is negligible for 0 <= z <= max_order; low >= high: none.
 
     Where the loss is positive, or the whole segment has no more mass, P mass up to `truncated_mass` is cut as well. The
     tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is bounded;

@@ -136,7 +136,7 @@ class MixturePair(LossCurve):
         return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return (log P(y), log P(y)/Q(y)) at points y of any shape, without cancellation where P and Q nearly agree.
+        """Return (log P(y), log P(y)/Q(y)) at points of any shape, exact in its digits where P and Q nearly agree.
 
         Args:
             y: points, any shape.

@@ -89,7 +89,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return the self-compositions of one loss, one for each count, from one transform; raise TooLargeError above 2^22.
+    """Return the self-compositions of one loss for all counts from one transform; TooLargeError above 2^22 entries.
 
     Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
 
@@ -110,7 +110,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^count - bulk^count, one for each count, for two parts of a measure on one lattice.
+    """Return (bulk + jumps)^count - bulk^count for each count, without cancellation; both parts on one lattice.
 
     Args:
         bulk: one part.
@@ -129,7 +129,7 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
 
 
 def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
-    """Return the sum (not the composition) of two measures on one lattice with one log_norm.
+    """Return the sum (not the composition) of two measures on one lattice with one log_norm; errors added.
 
     Args:
         a: one measure.
@@ -154,7 +154,7 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
-    """Return the composed measure from its cyclic image, rolled to start at lattice index `low`."""
+    """Return the composed measure from its cyclic image, rolled to start at index `low`; negative entries become 0."""
     total = float(pmf.mass.sum())
     return replace(
         pmf,
@@ -242,7 +242,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return the loss with probability `rate`, else 0, moved to the lattice point above (sign 1) or below (-1).
+    """Return the loss with probability `rate`, else 0 at the lattice point above (sign 1) or below (-1); TooLargeError.
 
     Args:
         pmf: a tilted loss.

@@ -89,7 +89,7 @@ class GluedProfile(PrivacyProfile):
         return max(0.0, self.unassigned)
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on the profile at any real epsilon, in [0, 1]."""
+        """Return an upper bound on the profile, in [0, 1]: `own` at epsilon >= 0, `other` reversed below 0."""
         if epsilon < 0:
             other = half_line_delta(self.other, self.shift / 2, -epsilon)
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * other)
@@ -133,7 +133,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the point y < high at which the loss falls to epsilon, rounded down; -inf if it is never as large.
+    """Return the y < high where the loss falls to epsilon, rounded down; `high` for epsilon 0, -inf if never so large.
 
     Args:
         pair: with a loss that falls below `high`.
@@ -153,7 +153,7 @@ def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def _loss(pair: MixturePair, y: float) -> float:
-    """Return log P(y)/Q(y) at one point, in plain floats."""
+    """Return log P(y)/Q(y) at one point, without cancellation where P and Q nearly agree."""
     # Exponents are relative to the largest of Q; P/Q - 1 from exact differences of weights where it is small.
     exponents = [(c * y - c * c / 2) / pair.deviation**2 for c in pair.centers]
     top = max(e for e, q in zip(exponents, pair.weights_q, strict=True) if q)
@@ -191,7 +191,7 @@ class MonotonePair(PrivacyProfile):
         return self.pair.segments
 
     def delta(self, epsilon: float) -> float:
-        """Return the exact profile at any real epsilon, in [0, 1]."""
+        """Return the exact profile at any real epsilon, in [0, 1], by reversal below 0."""
         if epsilon < 0:
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
         return half_line_delta(self.pair, self.pair.centers[-1] + self.pair.deviation, epsilon)

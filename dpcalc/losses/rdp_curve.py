@@ -88,7 +88,7 @@ class RdpCurve:
         return float(self.cumulants(np.array([order - 1]))[0][0]) / (order - 1)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K') on the hull, of the shape of `orders`; 1e200 and 1e250 above the last order."""
+        """Return (K, K') on the hull at orders z = a - 1, shape of `orders`; (1e200, 1e250) above the last order."""
         places, heights = self._hull
         right = np.clip(np.searchsorted(places, orders), 1, len(places) - 1)
         left = right - 1
@@ -138,7 +138,7 @@ def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, flo
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
-    """Return an upper bound on the divergence of an order >= 2 for batches of a fixed size, replace-one.
+    """Return an upper bound on the divergence of whole order >= 2 for batches with a share `rate`, replace-one.
 
     Args:
         rdp: of the mechanism on the batch, replace-one; rdp(inf) is its pure epsilon, `inf` if there is none.
@@ -163,7 +163,7 @@ def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
-    """Return a lower bound on the divergence of an order >= 2 for batches of a fixed size, replace-one.
+    """Return a lower bound on the divergence of whole order >= 2 for batches with a share `rate`, replace-one.
 
     It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
 
@@ -182,7 +182,7 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
-    """Return an upper bound on the divergence of an order >= 2 for Poisson draws, add-remove.
+    """Return an upper bound on the divergence of whole order >= 2 under Poisson draws of this rate, add-remove.
 
     Args:
         rdp: of the mechanism on the batch, add-remove.

@@ -92,7 +92,7 @@ class Laplace(AdditiveNoise):
 
 @lru_cache(maxsize=256)
 def laplace_pair(pure: float) -> Atoms:
-    """Return a dominating pair of Lap(0, 1) and Lap(pure, 1), pure > 0, from chords of its profile; it is symmetric.
+    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), pure > 0: chords at about 2001 losses (upper).
 
     It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
     that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
@@ -248,7 +248,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
-    """Return (increasing losses, log P masses) of the numbers from low to high; pessimistic above 16,000.
+    """Return (increasing losses, log P masses) of the numbers from low to high, merged pessimistically above 16,000.
 
     More than _MAX_EXACT_LOSSES numbers are merged into cells: each mass goes to the two ends of its cell so that its P
     and Q masses are kept. These are chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022,

@@ -181,7 +181,7 @@ class RandomizedResponse(PairOnly):
             raise KeyedInputError("truth_probability", "below 1", self.truth_probability)
 
     def pair(self, answers: int = 1) -> Atoms:
-        """Return the exact pair of `answers` independent answers of exchanged records; no losses if uniform.
+        """Return the exact symmetric pair of `answers` independent answers; no losses if they are uniform.
 
         Args:
             answers: their number, >= 1; each is of a record that is exchanged.
@@ -365,7 +365,7 @@ class RdpTable(RdpOnly):
 
     @property
     def words(self) -> str:
-        """Description for people: both ends of the curve, the pure epsilon if there is one, the odd moments."""
+        """Description for people: both ends of the curve, the pure epsilon if finite, and known odd moments."""
         (first_order, first), (last_order, last) = self.curve[0], self.curve[-1]
         ends = f"{first:g} at order {first_order:g} to {last:g} at order {last_order:g}"
         pure = "" if math.isinf(self.epsilon) else f", epsilon {self.epsilon:g}"

@@ -78,7 +78,7 @@ class Votes:
         return 1 - 1 / self.labels
 
     def union_bound(self, overtake: Array) -> Array:
-        """Return upper bounds, by query, on the probability that a label other than the top one wins.
+        """Return upper bounds, by query, that another label wins: the sum of overtake[lead] over the other labels.
 
         Args:
             overtake: probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes, shape (teachers +
@@ -210,14 +210,14 @@ class ConfidentGNMax:
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return the losses of the label (GNMax) and of the check if `teachers` >= 1 change.
+        """Return (label's Gaussian loss, check's Gaussian loss) of a query if `teachers` >= 1 change.
 
         The check is a Gaussian release of the largest count, which changes by one for each teacher.
         """
         return (*self.label.dominating_curves(teachers), _gaussian_profile(teachers / self.check_sigma))
 
     def overtake_probability(self, leads: Array) -> Array:
-        """Return that of `label`, an upper bound because the check can only keep a label back; shape of `leads`."""
+        """Return `label`'s upper bound for leads >= 0, valid whether or not the check passes; shape of `leads`."""
         return self.label.overtake_probability(leads)
 
     def answer_probability(self, top: NDArray[np.int64]) -> Array:

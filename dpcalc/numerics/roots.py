@@ -66,7 +66,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, tolerance: float
 ) -> float:
-    """Return an approximate root of a decreasing function of a log, or the end nearest to it; not certified.
+    """Return an approximate root of a decreasing function of a logarithm, else an end of `ends`; uncertified.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -101,7 +101,7 @@ def falling_root(
 
 
 def _inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return the point where the interpolated function is 0; for one sample without a slope, by slope -1.
+    """Return the interpolated point of value 0; from one sample without a slope, its point plus its value.
 
     By Newton's divided differences.
 

@@ -60,7 +60,7 @@ def log_sum_exp(terms: Sequence[Array]) -> Array:
 
 
 def log_cumsum_exp(x: Array) -> Array:
-    """Return the log of the running sums of e^x, shape (n,): entry i sums x[0] to x[i].
+    """Return the log of the running sums of e^x, shape (n,): entry i sums x[0] to x[i]; -inf for leading -inf.
 
     The relative error of each sum is at most that of its terms, n units in the last place, and that of its logarithm.
     """
@@ -154,7 +154,7 @@ def normal_quantile_array(log_mass: Array) -> Array:
 
 
 def mills_ratio(x: float) -> float:
-    """Return Mills' ratio (1 - Phi(x)) / phi(x): the normal probability above x over the density at x.
+    """Return Mills' ratio (1 - Phi(x)) / phi(x) for x >= -37, about 1e-15 relative, by continued fraction from 4 on.
 
     Args:
         x: at least -37; below, the result is no float.
@@ -194,7 +194,7 @@ def _unit_rule(order: int) -> tuple[Array, Array]:
 
 
 def gauss_legendre_panels(edges: Array, *, order: int) -> tuple[Array, Array]:
-    """Return the nodes and log weights of a composite Gauss-Legendre rule, one panel between neighbouring edges.
+    """Return (nodes, log weights) of a Gauss-Legendre rule with `order` nodes between neighbouring edges.
 
     Args:
         edges: increasing, shape (n + 1,).

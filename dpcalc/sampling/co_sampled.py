@@ -25,7 +25,7 @@ _KEPT_BITS = 256  # of one that is rounded up: an error of 1e-77, far below the 
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return the probability that a drawn unit holds a drawn record, rounded up by at most 2^-256; 1 for no levels.
+    """Return the probability that a drawn unit holds a drawn record; a long fraction is rounded up by < 2^-256.
 
     Args:
         levels: (scheme, units under one parent) of the levels below the unit, outermost first.
@@ -55,7 +55,7 @@ def _round_up_long_fraction(chance: Fraction) -> Fraction:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return the largest probability, over a level's units, that a drawn one holds a drawn record (upper bound).
+    """Return the largest probability that a drawn unit of level `number` holds a record drawn with it (upper bound).
 
     Args:
         hierarchy: levels and schemes.
@@ -73,7 +73,7 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper bound (stochastic order) on a drawn unit's clipped contributions; None: use the maximum.
+    """Return an upper bound (stochastic order) on a drawn unit's contributions; None if certain, or no Poisson helps.
 
     Args:
         hierarchy: levels and schemes.
@@ -142,7 +142,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return the units drawn with the unit at the end of a path, or with a group in its frame.
+    """Return a path with the certain contributions of the unit at its end (or group) and of units drawn with it.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -213,7 +213,7 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
 
 
 def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with the tree's counts; without a tree, counts raised to min_count; schemes to match."""
+    """Return the path with the tree's counts; without a tree, counts raised to min_count; schemes by `drawn_from`."""
     if hierarchy.tree is None:
         levels_of = hierarchy.levels[: len(path.counts)]
         counts = tuple(max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True))
@@ -234,7 +234,7 @@ def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
 
 
 def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
-    """Return the values of the row's children; () unless the draw is fixed-size and they differ, none 0."""
+    """Return the values of the row's children if the draw is fixed-size, they differ and none is 0; else ()."""
     inside = rows.parent == row
     of_children = np.repeat(values[inside], rows.number[inside])
     if not isinstance(level.scheme, Fixed) or level.scheme.size > of_children.size:

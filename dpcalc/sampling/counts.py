@@ -30,7 +30,7 @@ _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return the binomial distribution, exact where digits are few, else an upper bound in stochastic order.
+    """Return the binomial distribution: exact if short, else an upper bound in stochastic order (large means too).
 
     Exact, or, where very many successes are possible, an upper bound in stochastic order.
 
@@ -65,7 +65,7 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
 
 
 def power(base: Fraction, exponent: int) -> Fraction:
-    """Return base ** exponent, exact if it has at most 4096 bits, else rounded down to a multiple of 2^-4096.
+    """Return base^exponent for a base in [0, 1]: exact up to 4096 bits, else rounded down to a multiple of 2^-4096.
 
     Args:
         base: exact, in [0, 1].
@@ -85,7 +85,7 @@ def power(base: Fraction, exponent: int) -> Fraction:
 
 
 def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
-    """Return an upper bound in stochastic order on a binomial distribution of large mean, by Chernoff's bound.
+    """Return an upper bound (stochastic order) on a binomial distribution of large mean, at some 76 counts.
 
     Pr[H >= t] <= e^(-mean h(u)) with t = (1 + u) mean, h(u) = (1 + u) log(1 + u) - u. Counts between two points are
     moved to the larger one.
@@ -108,7 +108,7 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the distribution of marked units in a draw without replacement, exact or an upper bound.
+    """Return the distribution of marked units in a draw without replacement; too long digits: upper bound.
 
     Exact, or where the probabilities have too many digits an upper bound in stochastic order: they are rounded down by
     2^-4096 each, and what is missing goes to the largest count.
@@ -156,7 +156,7 @@ def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[i
 
 
 def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return the exact distribution of the sum of two independent counts.
+    """Return the exact distribution of the sum of two independent counts, each {count: probability}.
 
     Args:
         a: distribution of the first.
@@ -263,7 +263,7 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of distributions with the given weights; if digits are many, rounded by 2^-4096 a key.
+    """Return the mixture of (probability, distribution) pairs; long products are rounded, the sum is kept.
 
     Exact if that is short. Otherwise each product is rounded down to a multiple of 2^-4096, and the remainder goes to
     the likeliest key, as in `round_to_many_bits`: with thousands of digits the time goes to finding common factors.
@@ -296,7 +296,7 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
 
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
-    """Return the distribution; if any denominator has over 8192 bits, rounded to 4096 with the sum kept."""
+    """Return the distribution; if any denominator has over 8192 bits, rounded to 4096, the likeliest key adjusted."""
     if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
         return law
     unit = 1 << _MAX_BITS
@@ -316,7 +316,7 @@ def drop_rare_tail(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards(law: CountDistribution) -> CountDistribution:
-    """Return an upper bound in stochastic order with at most 48 counts above 0; 0 keeps its probability."""
+    """Return an upper bound (stochastic order) with at most 48 counts above 0; others move up to the next kept."""
     counts = sorted(count for count in law if count)
     if len(counts) <= _MAX_COUNTS:
         return law

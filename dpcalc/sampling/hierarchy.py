@@ -120,7 +120,7 @@ class Level:
 
     @property
     def rate(self) -> Fraction:
-        """Return the exact probability of a draw given the parent's; unequal sizes: the largest, 1 for a shuffle."""
+        """Return the exact rate given the parent is drawn; for unequal sizes the largest, for their shuffle 1."""
         if isinstance(self.scheme, Shuffle) and not self.is_equal:
             return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.min_count)
@@ -132,7 +132,7 @@ class Level:
 
 
 def drawn_from(scheme: Scheme, count: int) -> Scheme:
-    """Return `All()` for a fixed draw, or a shuffle without drop_last, of all `count` units; clear `at_most` otherwise.
+    """Return `All()` if a fixed draw, or a shuffle without drop_last, takes all `count` units; else without `at_most`.
 
     Args:
         scheme: as stated for the level.
@@ -186,7 +186,7 @@ class Hierarchy:
 
     @classmethod
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
-        """Return the hierarchy of a tree of unequal sizes, each level's counts read off the tree.
+        """Return the hierarchy of a tree of unequal sizes; raise InputError if a unit holds fewer than a step draws.
 
         Args:
             tree: the sizes.
@@ -209,7 +209,7 @@ class Hierarchy:
         return cls(levels=tuple(levels), tree=tree)
 
     def _refuse_redraw_periods(self) -> None:
-        """Raise InputError for a period that does not divide the one above, and for a nested shuffle or held draw."""
+        """Raise InputError if a period does not divide that above, or a shuffle is nested or held."""
         for above, level in pairwise(self.levels):
             if above.redraw_every % level.redraw_every:
                 raise InputError(
@@ -263,7 +263,7 @@ class Hierarchy:
         return prod(level.count for level in self.levels[:number])
 
     def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
-        """Return True if removing up to `removed` units from one parent can take a step from a pass over it.
+        """Return True if removing `removed` units (all, if fewer) from one parent can take a step from a pass.
 
         Args:
             number: the level of the units, from 1.
@@ -281,7 +281,7 @@ class Hierarchy:
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return the share of the outermost level not drawn whole that a step draws on average; 1 if all are whole."""
+        """Return the mean share drawn of the outermost level not drawn whole (shuffle: 1 / steps of a pass); else 1."""
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:
                 case Fixed() as fixed if self.tree is not None:

@@ -34,7 +34,7 @@ class Alike:
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
-    """Return, for each level of a tree, one row for each kind of alike siblings under each kind of parent.
+    """Return rows for each level, outermost first: siblings alike in one row, under the first parent of each kind.
 
     Args:
         sizes: for each level, the number of its units under every unit of the level above; two levels or more.
@@ -202,7 +202,7 @@ class PathTable:
         return int(self.counts.shape[1])
 
     def paths(self, at: int) -> tuple[Path, ...]:
-        """Return the path in row `at` (from 0) of the table, once for each phase."""
+        """Return the path in row `at` (from 0), one `Path` for each phase; place () if merged or sizes unknown."""
         counts = tuple(self.counts[at].tolist())
         place = self._place(int(self.rows[at]))
         path_by_phase = []
@@ -224,7 +224,7 @@ class PathTable:
         return tuple(path_by_phase)
 
     def _place(self, row: int) -> tuple[int, ...]:
-        """Return the indices of a row's first unit and its ancestors, each in its parent, from 0; () without a tree."""
+        """Return the indices, each in its parent from 0, of a row's first unit and its ancestors; () without a tree."""
         tree = self.hierarchies[0].tree
         if tree is None:
             return ()
@@ -267,7 +267,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return a row for each kind of path to a unit; without a tree, for each mix of `_representative_sizes`.
+    """Return a row for each kind of path to level `unit`; without a tree, for each mix of `_representative_sizes`.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.

@@ -124,7 +124,7 @@ class Shuffle:
         return count - count % self.size if self.drop_last else count
 
     def changes_passes(self, min_count: int, max_count: int, removed: int) -> bool:
-        """Return True if for some n in [min_count, max_count] removing `removed` children costs a pass a step.
+        """Return True if for some n in [min_count, max_count] a pass over n - removed has fewer steps than over n.
 
         Args:
             min_count: fewest children there can be, >= 1.

@@ -114,7 +114,7 @@ def indexed(at: Sequence[int]) -> str:
 
 
 def tree_of(counts: object, names: Sequence[str]) -> Tree:
-    """Return the tree of nested record counts; raise InputError for the first fault.
+    """Return the tree of nested lists of record counts, one list level a level; raise InputError for the first fault.
 
     Args:
         counts: lists nested by level; [[4, 2, 3], [4, 5]] over three levels are two primary units with three and two
@@ -175,7 +175,7 @@ def _is_sound(counts: object, depth: int) -> bool:
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
-    """Yield the faults at and below indices `at`; `names` are the levels from there on, the records last."""
+    """Yield the faults at indices `at` and, in a list, below; `names` are the levels from there to the records."""
     if len(names) == 1:
         yield from _count_faults(counts, names[0], at)
     elif not isinstance(counts, list | tuple):

@@ -56,7 +56,7 @@ class MemberDistribution:
 
 
 def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> MemberDistribution:
-    """Compute the distribution, or an upper bound, of the draws of protected units in a step or pass of a phase.
+    """Return the distribution of draws of protected units in a step (shuffle: a pass), or an upper bound.
 
     Args:
         plan: a training run.
@@ -100,7 +100,7 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the protected units in the synthetic data set.
+    """Return the numbers, from 0, of the protected units in the synthetic data set; a group's first placement.
 
     Args:
         plan: a training run.
@@ -119,7 +119,7 @@ def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int
 
 
 def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
-    """Return how the protected units share their parents; None where the bound leaves that open."""
+    """Return the placement of the protected units (one: nested 1s); None where the bound leaves it open."""
     if plan.group_size > 1:
         phases = [phase.hierarchy for phase in plan.phases]
         options = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
@@ -252,7 +252,7 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, index: int, source: Rando
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks of how often protected units are drawn: alone, together (up to 4), and in any step of a round."""
+    """Yield checks of how often protected units are drawn: at least 1 to 4 together, and in any step of a round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
@@ -325,7 +325,7 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
-    """Return a confidence interval, from the drawn rounds, for the expected units of level `depth` in a step."""
+    """Return a confidence interval for the mean batch: the levels' multiplied for equal sizes, else Hoeffding's."""
     copies, schemes = draws_of_step(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.counts.levels[:depth]

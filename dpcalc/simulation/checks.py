@@ -44,7 +44,7 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
 
 
 def _interval_end(inside: float, outside: float, is_inside: Callable[[float], bool]) -> float:
-    """Return the end of an interval by bisection, rounded outwards; `outside` itself if it is inside."""
+    """Return the end of an interval by 100 bisections, rounded outwards; `outside` itself if it is inside."""
     if is_inside(outside):
         return outside
     # 100 halvings leave the two neighbouring floats; `outside` is never inside the interval.

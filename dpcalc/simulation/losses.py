@@ -345,7 +345,7 @@ def loss_checks(plan: Plan, protected: ProtectedUnit, source: RandomSource) -> t
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of one direction: delta estimated at `pld`'s epsilon beside its certified bounds."""
+    """Return the check of one direction: delta by importance sampling at `pld`'s epsilon, beside certified bounds."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     epsilon = pld(counts, delta=plan.delta).epsilon
@@ -384,7 +384,7 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps, runs) to draw: all steps if `runs` is given, else what a few seconds allow.
+    """Return (steps, runs): unchanged if `runs` is given, else steps reduced in proportion and runs for a few seconds.
 
     Steps are reduced in proportion, to at least one of each curve.
     """

@@ -188,7 +188,7 @@ class WatchedUnits:
 def draw_rounds(
     hierarchy: Hierarchy, watched: WatchedUnits, *, rounds: int, rng: Generator, on_progress: Callable[[int], None]
 ) -> DrawCounts:
-    """Return the counts of rounds drawn from a synthetic data set of the declared sizes.
+    """Return the counts of `rounds` rounds drawn from a synthetic data set of the declared sizes, in chunks.
 
     Args:
         hierarchy: levels and schemes. Where sizes are only known to lie between two ends the first unit of each level
@@ -228,7 +228,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps of a pass if there is one shuffle, else the redraw period of level 1; raise for others.
+    """Return the steps of a pass with one shuffle, else the redraw period of level 1; UnsupportedError otherwise.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -245,7 +245,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> Rows:
-    """Return (number of its first child, number of its children) of each parent in the synthetic data set.
+    """Return (number of its first child, number of its children) for each parent, numbered from 0 in the data set.
 
     Args:
         hierarchy: levels and sizes.
@@ -286,7 +286,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
-    """Return the expected number of units that a step draws from a frame, repetitions included.
+    """Return the expected number of draws from a frame in one step, repetitions included; a shuffle's mean batch.
 
     Args:
         scheme: of the frame.

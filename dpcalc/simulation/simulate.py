@@ -34,7 +34,7 @@ class Simulation:
 
 
 def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], None]) -> Simulation:
-    """Draw batches by the plan's sampling and privacy losses by its bounds, and compare them with computed numbers.
+    """Return checks of every phase's sampling and, if losses can be drawn, of delta in both directions; else a note.
 
     Args:
         plan: a training run.

@@ -17,7 +17,7 @@ DIGITS = 5
 
 
 def simulation_facts(result: Simulation, plan: Plan) -> str:
-    """Return a simulation as `key: value` lines with the names of the JSON output.
+    """Return a simulation as `key: value` lines: name, agrees, seed, doubt, and one `checks` line a check.
 
     Args:
         result: of the simulation.
@@ -45,7 +45,7 @@ def simulation_view(result: Simulation) -> ComparisonView:
 
 
 def _cells(check: Check) -> Iterable[str]:
-    """Yield the cells of one row of the table, in the order of its columns."""
+    """Yield the seven cells of a row: quantity, computed, drawn (note), interval or "", draws, agrees, ""."""
     low, high = check.interval
     yield _quantity(check)
     yield _between(*check.computed)
