@@ -184,7 +184,7 @@ def _has_few_losses(curve: Curve) -> bool:
 def _contour_extent(
     counts: dict[Curve, int], start: MomentBound, delta: float, truncated_mass: float
 ) -> tuple[float, float]:
-    """Return (distance from epsilon where the tilted loss is negligible, frequency where its transform is).
+    """Return (distance above epsilon where the tilted loss is negligible, frequency where its transform is).
 
     What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies
     as far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where

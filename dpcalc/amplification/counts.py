@@ -352,7 +352,7 @@ def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> Rev
 
 
 def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the one-step bound in changed units: each protected unit drawn is one, each stand-in another.
+    """Return the one-step bound in changed units (drawn protected units and stand-ins), given the public draws above.
 
     A unit that is removed, replaced or zeroed is one change, and so is another unit that is drawn in its place.
 

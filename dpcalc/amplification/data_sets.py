@@ -93,13 +93,13 @@ def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
 
     {0: 1} if that sum is random over several draws, or of more than `_MAX_INDEPENDENT` units.
     """
-    vectors, shown = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
-    if shown == 1:
+    vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
+    if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
     max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
     if draws > 1 or vectors * max_units > _MAX_INDEPENDENT:
         return {0: Fraction(1)}
-    return _scale(drop_rare_tail(binomial(vectors, shown)), sign)
+    return _scale(drop_rare_tail(binomial(vectors, nonempty)), sign)
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
@@ -125,7 +125,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
 
 
 def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return the distributions {center: weight} in (D, D') of the sum drawn from the frame of the protected units."""
+    """Return {center: weight} in (D, D') of the sum drawn from the protected units' frame, siblings included."""
     path, own = co_sampled.path, _own_contributions(co_sampled)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
@@ -277,42 +277,42 @@ def _records_drawn(
     path, unit = co_sampled.path, len(co_sampled.path.counts)
     unseen, empty = _records_drawn_in_frame(path.schemes[-1], count, members, own_nonempty, co_sampled.nonempty[unit])
     for j in range(unit - 1, co_sampled.clip, -1):
-        scheme, count, shown = path.schemes[j - 1], path.counts[j - 1], co_sampled.nonempty[j]
+        scheme, count, nonempty = path.schemes[j - 1], path.counts[j - 1], co_sampled.nonempty[j]
         match scheme:
             case WithReplacement(size=size):
                 unseen = power((count - 1 + unseen) / count, size)
-                empty = power(((count - 1) * (1 - shown) + empty) / count, size)
+                empty = power(((count - 1) * (1 - nonempty) + empty) / count, size)
             case Fixed(size=size):
                 rate = path.rate(j)
                 unseen = 1 - rate + rate * unseen
-                empty = power(1 - shown, size - 1) * (rate * empty + (1 - rate) * (1 - shown))
+                empty = power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
             case _:
                 rate = path.rate(j)
                 unseen = 1 - rate + rate * unseen
-                empty = power(1 - rate * shown, count - 1) * (1 - rate + rate * empty)
+                empty = power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty)
     return unseen, empty
 
 
 def _records_drawn_in_frame(
-    scheme: Scheme, count: int, members: int, own_nonempty: Fraction, shown: Fraction
+    scheme: Scheme, count: int, members: int, own_nonempty: Fraction, nonempty: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return (Pr[no record of a member], Pr[no record at all]) in the draw from one frame."""
+    """Return (Pr[no record of a member is drawn], Pr[no record at all]) from one frame; `nonempty`: siblings'."""
     match scheme:
         case Fixed(size=size):
             law = hypergeometric(count, members, min(size, count))
             none = {h: chance * power(1 - own_nonempty, h) for h, chance in law.items()}
             return sum(none.values(), Fraction(0)), sum(
-                (chance * power(1 - shown, min(size, count) - h) for h, chance in none.items()), Fraction(0)
+                (chance * power(1 - nonempty, min(size, count) - h) for h, chance in none.items()), Fraction(0)
             )
         case WithReplacement(size=size) if count:
             rate = Fraction(members, count)
             return power(1 - rate * own_nonempty, size), power(
-                rate * (1 - own_nonempty) + (1 - rate) * (1 - shown), size
+                rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty), size
             )
         case _:
             rate = scheme.rate(count) if count else Fraction(0)
             unseen = power(1 - rate * own_nonempty, members)
-            return unseen, unseen * power(1 - rate * shown, count - members)
+            return unseen, unseen * power(1 - rate * nonempty, count - members)
 
 
 def _own_contributions(co_sampled: CoSampled) -> Mixture:

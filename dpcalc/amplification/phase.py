@@ -63,7 +63,7 @@ def phase_bounds(
 
 
 def _above(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
-    """Return the replace-one bounds of the ancestors, outermost first; () for a group under several parents."""
+    """Return the replace-one bounds of ancestors with known contents, outermost first; () unless all share them."""
     if not group.is_together:
         return ()
     return tuple(

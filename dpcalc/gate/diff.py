@@ -265,7 +265,7 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 
 def _other_file(difference: Difference, new: Loaded) -> str:
-    """Return the file that a difference stands in, relative to the current directory; "" for the config itself."""
+    """Return the file of a difference, relative to the current directory if below it; "" for the config, or no mark."""
     if difference.mark is None or difference.path == new.path:
         return ""
     path, folder = Path(difference.path), Path.cwd().resolve()

@@ -179,7 +179,7 @@ def _new_bytes(path: str, old: bytes, before: Loaded | None, entry: LedgerEntry)
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return the plan of a new ledger: its first run, unnamed, with --delta and --budget where given."""
+    """Return a new ledger's plan: the first run's without name and max_increase_pct, --delta and --budget if given."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(

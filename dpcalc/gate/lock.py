@@ -174,7 +174,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
-    """Yield one DPC403 if the config is not in the lock, its hash, sources or epsilon (2e-5 relative) differ.
+    """Yield DPC403 if the config is not in the lock, or its hash, sources (one a key) or epsilon (2e-5) differ.
 
     Args:
         lock: the reviewed state.
@@ -224,7 +224,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result (DPC403) for each lock entry whose config is gone, unmatched, or after a search unseen.
+    """Return a failed result for each lock entry not judged: all after a search; else if gone, or matched by a pattern.
 
     Args:
         cases: the configs that are judged.

@@ -133,7 +133,7 @@ def parse_policy(data: bytes, path: str) -> Policy:
 
 
 def _table(data: bytes, path: str) -> dict[str, object] | None:
-    """Return the table [tool.dpcalc.policy], None if absent; raise InputError for unknown keys of [tool.dpcalc]."""
+    """Return the table [tool.dpcalc.policy], None if absent; InputError for unknown keys of [tool.dpcalc]."""
     content: object = _content(data, path)
     for name in ("tool", "dpcalc", "policy"):
         unknown = [key for key in content if key not in _OURS] if name == "policy" and isinstance(content, dict) else []

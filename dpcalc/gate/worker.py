@@ -55,7 +55,7 @@ def _receive(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
 
 
 def _parcel(function: Function, task: bytes, memory: int | None) -> bytes:
-    """Return the pickled answer to a task; if the function raises, the pickled exception (with its traceback)."""
+    """Return the pickled answer; or the pickled exception: OutOfMemoryError for memory, RuntimeError if unpicklable."""
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:

@@ -209,7 +209,7 @@ class Hierarchy:
         return cls(levels=tuple(levels), tree=tree)
 
     def _refuse_redraw_periods(self) -> None:
-        """Raise InputError if a period does not divide that above, or a shuffle is nested or held."""
+        """Raise InputError unless periods divide those above, shuffles lie below whole levels and are redrawn."""
         for above, level in pairwise(self.levels):
             if above.redraw_every % level.redraw_every:
                 raise InputError(

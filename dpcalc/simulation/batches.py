@@ -100,7 +100,7 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the protected units in the synthetic data set; a group's first placement.
+    """Return the numbers, from 0, of the protected units in the synthetic data set; a group fills its placement.
 
     Args:
         plan: a training run.
