@@ -223,13 +223,16 @@ def _composed_for_delta(
         return composed_loss(counts, moments, settings, (side,))[0]
 
 
-def delta_upper_curve(counts: dict[Curve, int], *, epsilons: Array, around: float) -> Array:
+def delta_upper_curve(
+    counts: dict[Curve, int], *, epsilons: Array, around: float, min_difference: float = 1.0
+) -> Array:
     """Return certified upper bounds on delta at many real epsilons from one composition, tight near `around`.
 
     Args:
         counts: steps of one direction and how often each occurs.
         epsilons: any real numbers, shape (n,).
         around: an epsilon >= 0; the ends are tight near it.
+        min_difference: > 0; errors are small against it, too: where delta is near 1, its distance from 1.
 
     Returns:
         Upper bounds on delta, shape (n,), at most 1.
@@ -240,7 +243,7 @@ def delta_upper_curve(counts: dict[Curve, int], *, epsilons: Array, around: floa
     if not counts:
         return np.maximum(-np.expm1(epsilons), 0.0)
     infinity_mass = total_infinity_mass(counts.items())
-    neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinity_mass, 1e-40), 1.0)
+    neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinity_mass, 1e-40), min_difference, 1.0)
     truncated_mass = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=around, truncated_mass=truncated_mass)
     pmf, slack = _composed_for_delta(counts, best.moments, best.order, truncated_mass, UPPER)

@@ -12,8 +12,9 @@ Source: docs/theory.md, Theorem 11.1.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from dpcalc.accountants.result import StepCounts, costliest_release
 from dpcalc.amplification.tree import step_counts
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.composition import BACKWARD, FORWARD, is_noiseless, protected_units, releases
 from dpcalc.planner.plan import Plan
 from dpcalc.work import SECOND, allowance
@@ -34,10 +36,12 @@ _COMPOSITION_WORK = 1.0 * SECOND  # for one of the few compositions of an answer
 
 
 _NEGLIGIBLE = 1e-3  # a delta that is this part of a false positive rate matters no more
-_LINES, _MORE = 3000, 1000  # epsilons for rates, and beyond them for deltas
+_LINES, _MORE = 3000, 1000  # epsilons near 0, where most rates are decided, and beyond, for misses and deltas
 _ORDERS = 48
-_ROOM = 20.0  # least last epsilon for rates: e^-20 of the misses
+_ROOM = 20.0  # last epsilon near 0, at least
 _LARGEST = 700.0  # largest epsilon whose exponential is finite
+_FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of its own, for which it is composed anew
+_MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsilon by the delta of the one before
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +72,42 @@ class Profiles:
     def _lines(self, rates: Array, own: Array, other: Array) -> Array:
         """Return the smallest of all upper bounds on the true positive rate, for one direction."""
         a = rates[:, None]
-        ahead = np.exp(np.minimum(self.epsilons, _LARGEST)) * a + own
-        back = 1 - np.exp(-self.epsilons) * np.maximum(0.0, 1 - a - other)
-        lowest: Array = np.clip(np.minimum(ahead.min(axis=1), back.min(axis=1)), rates, 1.0)
+        ahead, back = self._ahead(a, own).min(axis=1), 1 - self._back(a, other).max(axis=1)
+        lowest: Array = np.clip(np.minimum(ahead, back), rates, 1.0)
         return lowest
+
+    def false_negative_rates(self, rates: Array) -> tuple[Array, Array]:
+        """Return lower bounds on the false negative rates of attackers that detect D (first) and D' (second array).
+
+        Args:
+            rates: false positive rates, shape (n,).
+
+        Returns:
+            Two arrays of shape (n,): 1 - the true positive rate, with all digits where next to nothing is missed.
+        """
+        return self._misses(rates, self.forward, self.backward), self._misses(rates, self.backward, self.forward)
+
+    def _misses(self, rates: Array, own: Array, other: Array) -> Array:
+        """Return the largest of all lower bounds on the false negative rate, for one direction."""
+        a = rates[:, None]
+        ahead = 1 - self._ahead(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
+        missed: Array = np.clip(np.maximum(ahead, self._back(a, other).max(axis=1)), 0.0, 1 - rates)
+        return missed
+
+    def _ahead(self, rates: Array, own: Array) -> Array:
+        """Return e^epsilon a + delta for each rate and epsilon."""
+        detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST)) * rates + own
+        return detected
+
+    def _back(self, rates: Array, other: Array) -> Array:
+        """Return e^-epsilon (1 - a - delta of the opposite direction) for each rate and epsilon, rounded down."""
+        remaining: Array = np.exp(-self.epsilons) * np.maximum(1 - rates - other - 4 * UNIT_ROUNDOFF, 0.0)
+        return remaining * (1 - 8 * UNIT_ROUNDOFF)
+
+    def deciding_epsilon(self, rate: float, *, forward: bool) -> float:
+        """Return the epsilon that decides how often an attacker who detects D (or D') misses it."""
+        back = self._back(np.array([[rate]]), self.backward if forward else self.forward)
+        return float(self.epsilons[int(np.argmax(back))])
 
 
 @lru_cache(maxsize=16)
@@ -117,7 +153,7 @@ def _moment_profiles(
     last = max([1e-3, *(best.value for best in bests if best)])
     end = min(last, max(_ROOM, -math.log(min(rates))))
     epsilons = np.linspace(0.0, end, _LINES)
-    if deltas and last > end:
+    if last > end:
         epsilons = np.concatenate([epsilons, np.linspace(end, min(last, _LARGEST), _MORE + 1)[1:]])
     sides = []
     for best in bests:
@@ -145,7 +181,27 @@ def _composed_profiles(
             except (ArithmeticError, UnsupportedError):
                 continue
         sides.append(lowest)
-    return Profiles(cheap.epsilons, *sides)
+    return _few_misses(Profiles(cheap.epsilons, *sides), pair, rates)
+
+
+def _few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
+    """Return profiles that are tight also near the epsilons that decide false negative rates next to 0."""
+    some = {min(rates), max(rates)}
+    for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
+        missed, last = known.false_negative_rates(np.array([rate])), -1.0
+        for _ in range(_MISS_ROUNDS if counts and missed[not forward][0] < _FEW_MISSES else 0):
+            around = known.deciding_epsilon(rate, forward=forward)
+            if around == last:
+                break
+            last = around
+            try:
+                with allowance(_COMPOSITION_WORK):
+                    side = delta_upper_curve(counts, epsilons=known.epsilons, around=around, min_difference=rate)
+            except (ArithmeticError, UnsupportedError):
+                break
+            lowest = np.minimum(known.backward if forward else known.forward, side)
+            known = replace(known, backward=lowest) if forward else replace(known, forward=lowest)
+    return known
 
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
@@ -189,17 +245,21 @@ class Detection:
         present: true positive rate of who raises the alarm for "the unit is in the data".
         absent: true positive rate of who raises it for "the unit is not".
         posterior: probability that an alarm "in the data" is right, from the prior.
+        present_missed: false negative rate of who raises it for "in the data", at least; 1 - `present`, no digit lost.
+        absent_missed: the same of who raises it for "not in the data".
     """
 
     false_positive_rate: float
     present: float
     absent: float
     posterior: float
+    present_missed: float
+    absent_missed: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Risk:
-    """Success of the best attacker; every number is an upper bound but `mu` and `misfit`.
+    """Success of the best attacker; every number is an upper bound but `mu`, `misfit` and false negative rates.
 
     Attributes:
         advantage: true minus false positive rate; in [0, 1].
@@ -249,7 +309,12 @@ def risk(plan: Plan, *, prior: float = 0.5, false_positive_rates: tuple[float, .
     """
     if not 0 < prior < 1:
         raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
-    bounds = zip(false_positive_rates, *true_positive_rates(plan, false_positive_rates), strict=True)
+    bounds = zip(
+        false_positive_rates,
+        *true_positive_rates(plan, false_positive_rates),
+        *false_negative_rates(plan, false_positive_rates),
+        strict=True,
+    )
     sides = () if is_noiseless(plan) else both_profiles(plan, false_positive_rates, (plan.delta,))
     mu, misfit = _fitted_mu(sides, plan.delta) if sides else (math.inf, 0.0)
     growth = max((_max_log_odds_growth(side, plan.delta) for side in sides), default=math.inf)
@@ -261,8 +326,10 @@ def risk(plan: Plan, *, prior: float = 0.5, false_positive_rates: tuple[float, .
                 present=float(present),
                 absent=float(absent),
                 posterior=prior * float(present) / (prior * float(present) + (1 - prior) * rate),
+                present_missed=float(present_missed),
+                absent_missed=float(absent_missed),
             )
-            for rate, present, absent in bounds
+            for rate, present, absent, present_missed, absent_missed in bounds
         ),
         prior=prior,
         belief=1 / (1 + (1 / prior - 1) * math.exp(-growth)),
@@ -312,14 +379,39 @@ def true_positive_rates(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[n
     Raises:
         InputError: for a rate outside (0, 1).
     """
+    if not _has_noise(plan, rates):
+        return np.ones(len(rates)), np.ones(len(rates))
+    each = [side.true_positive_rates(np.array(rates)) for side in both_profiles(plan, rates)]
+    return np.max([ahead for ahead, _ in each], axis=0), np.max([back for _, back in each], axis=0)
+
+
+def false_negative_rates(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the smallest false negative rates at false positive rates, for both data sets that may be detected.
+
+    Args:
+        plan: a training run.
+        rates: false positive rates in (0, 1).
+
+    Returns:
+        Lower bounds, of who raises the alarm for "in the data", and of who raises it for "not in the data"; 0 without
+        noise. What the attacker detects is the rest; where next to nothing is missed, the rest has lost the digits.
+
+    Raises:
+        InputError: for a rate outside (0, 1).
+    """
+    if not _has_noise(plan, rates):
+        return np.zeros(len(rates)), np.zeros(len(rates))
+    each = [side.false_negative_rates(np.array(rates)) for side in both_profiles(plan, rates)]
+    return np.min([ahead for ahead, _ in each], axis=0), np.min([back for _, back in each], axis=0)
+
+
+def _has_noise(plan: Plan, rates: tuple[float, ...]) -> bool:
+    """Return False for a noiseless plan; refuse false positive rates outside (0, 1)."""
     for rate in rates:
         if not 0 < rate < 1:
             expected = "expected a number between 0 and 1, both excluded"
             raise InputError(f"false positive rate: {expected}, got {rate!r}")
-    if is_noiseless(plan):
-        return np.ones(len(rates)), np.ones(len(rates))
-    each = [side.true_positive_rates(np.array(rates)) for side in both_profiles(plan, rates)]
-    return np.max([ahead for ahead, _ in each], axis=0), np.max([back for _, back in each], axis=0)
+    return not is_noiseless(plan)
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:

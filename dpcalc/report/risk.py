@@ -7,10 +7,11 @@ from dpcalc.config.source import visible
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import Detection, Risk
 from dpcalc.report.json_parts import config_fields, diagnostic_fields, document, finite
-from dpcalc.report.rounding import as_given, percent_up, rounded_up
+from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 from dpcalc.report.view import ResultView, units_text
 
 FITTED = "approximation"
+_FEW = 5e-4  # misses of a true positive rate that is rounded to 1.00
 
 
 def risk_view(risk: Risk, plan: Plan) -> ResultView:
@@ -34,7 +35,8 @@ def _sections(risk: Risk, plan: Plan) -> Iterable[tuple[str, str]]:
     yield "protects", f"{units_text(plan.unit_name, plan.group_size)}, {plan.adjacency}"
     yield "guessing", f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
     for detection in risk.detections:
-        present, absent = _percent(detection.present), _percent(detection.absent)
+        present = _detected(detection.present, detection.present_missed)
+        absent = _detected(detection.absent, detection.absent_missed)
         sides = f'{present} of those in the data ("absent": {absent} of those not in it)'
         yield f"{100 * detection.false_positive_rate:g}% false alarms", f"detect at most {sides}"
     prior = f"{100 * risk.prior:g}%"
@@ -67,7 +69,15 @@ def _facts(risk: Risk, plan: Plan) -> Iterable[tuple[str, str]]:
 def _detection_text(detection: Detection) -> str:
     """Return the true positive rates and the posterior at one false positive rate, rounded up."""
     present, absent, posterior = map(rounded_up, (detection.present, detection.absent, detection.posterior))
-    return f"fpr {as_given(detection.false_positive_rate)}: tpr {present} (absent {absent}), posterior {posterior}"
+    rates = f"fpr {as_given(detection.false_positive_rate)}: tpr {present} (absent {absent})"
+    missed = min(detection.present_missed, detection.absent_missed)
+    few = f", missed at least {rounded_down(missed)}" if 0 < missed < _FEW else ""
+    return f"{rates}{few}, posterior {posterior}"
+
+
+def _detected(share: float, missed: float) -> str:
+    """Return the share of what is detected, in percent; where that is 100 to the last digit, what is missed."""
+    return f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
 
 
 def _gaussian_text(risk: Risk) -> str:
@@ -106,6 +116,7 @@ def risk_json(risk: Risk, loaded: Loaded) -> str:
                     "present": detection.present,
                     "absent": detection.absent,
                     "posterior": detection.posterior,
+                    "false_negative_rate": min(detection.present_missed, detection.absent_missed),
                 }
                 for detection in risk.detections
             ],

@@ -5,13 +5,22 @@ from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
 
+import mpmath
 import numpy as np
 import pytest
 
 from dpcalc.config.load import load
 from dpcalc.errors import InputError
 from dpcalc.planner.composition import protected_units
-from dpcalc.planner.risk import advantage, attack_bounds, both_profiles, risk, true_positive_rate, true_positive_rates
+from dpcalc.planner.risk import (
+    advantage,
+    attack_bounds,
+    both_profiles,
+    false_negative_rates,
+    risk,
+    true_positive_rate,
+    true_positive_rates,
+)
 from dpcalc.planner.risk import true_positive_rates as rates_detected
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.planner.test_edges import plan_of
@@ -188,3 +197,28 @@ def test_composed_sampled_steps_by_convolution(share, sigma, steps):
         assert present * (1 - 1e-3) <= one.present <= present * 1.01
         assert absent * (1 - 1e-3) <= one.absent <= absent * 1.01
     assert found.detections[0].present > 1.05 * found.detections[0].absent
+
+
+@pytest.mark.parametrize("steps", [1, 50])
+@pytest.mark.parametrize("mu", [0.5, 3.0, 7.0, 12.0, 20.0])
+def test_what_next_to_no_attacker_misses(mu, steps):
+    """The Gaussian mechanism misses Phi(Phi^-1(1 - a) - mu), here with 60 digits: down to 1e-78."""
+    plan = plan_of(All(), noise=math.sqrt(steps) / mu, steps=steps)
+    for rates in ((1e-3,), (0.1,), (1e-3, 0.01, 0.1, 0.9)):
+        for rate, *both in zip(rates, *false_negative_rates(plan, rates), strict=True):
+            with mpmath.workdps(60):
+                exact = mpmath.ncdf(mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(rate)) - mu)
+                assert all(0.98 * exact <= missed <= exact for missed in both), (rates, rate)
+
+
+@pytest.mark.parametrize(("share", "sigma"), [(0.999, 0.2), (0.9999, 0.1), (0.5, 0.1)])
+def test_what_is_missed_of_a_sampled_step(share, sigma):
+    """(1 - q) N(0) + q N(1) against N(0): next to nothing but the draws without it is missed."""
+    plan = plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1)
+    for rate in (1e-3, 0.1):
+        ((found,), _) = false_negative_rates(plan, (rate,))
+        with mpmath.workdps(60):
+            above = mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(rate))
+            q = mpmath.mpf(str(share))
+            exact = (1 - q) * (1 - mpmath.mpf(rate)) + q * mpmath.ncdf(above - 1 / mpmath.mpf(sigma))
+            assert 0.97 * exact <= found <= exact
