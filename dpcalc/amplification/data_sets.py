@@ -57,7 +57,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return exact distributions {center in clip norms: weight} of an outermost draw's sum in D and D', noiseless.
+    """Return ({center in clip norms: weight} in D, the same in D') of an outermost draw's sum, exact, noiseless.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.

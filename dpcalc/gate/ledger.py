@@ -102,7 +102,7 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, or create it, unless that exceeds the budget; return (the ledger, True if written).
+    """Append a run to a ledger, or create it, unless over budget; return (ledger, True if written), or raise.
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -265,7 +265,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if the ledger is that of a revision plus lines (or new in it); line ends are ignored; False if gone.
+    """Return True if the ledger is that of a revision plus lines, or new in it; False if changed or gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.

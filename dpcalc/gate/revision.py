@@ -88,7 +88,7 @@ class Revision:
         return _git(self.root, "cat-file", "blob", name)
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return the sorted paths from the top of this revision's files that a name or pattern below `folder` matches.
+        """Return the sorted paths of this revision's files that a name or pattern matches; () for none or outside.
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.

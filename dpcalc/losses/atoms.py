@@ -141,7 +141,7 @@ class Atoms(PrivacyProfile):
         return min(1.0, max(0.0, total))
 
     def rdp(self, order: float) -> float:
-        """Return the Renyi divergence of an order > 1, also infinity; of pairs without infinite losses alone."""
+        """Return the Renyi divergence of an order > 1, inf the largest loss; all mass must be listed, none infinite."""
         if math.isinf(order) or not self.losses:
             return max(self.losses, default=0.0)
         raised = np.array(self.log_masses) + (order - 1) * np.array(self.losses)

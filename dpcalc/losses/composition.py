@@ -61,7 +61,7 @@ def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
 
 
 def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
-    """Return both losses on a's finer lattice, or as near to it as memory allows; a.level <= b.level."""
+    """Return (a, b) on a's finer lattice, or as near to it as memory allows; a.level <= b.level."""
     gap = b.level - a.level
     free = min(gap, _affordable_halvings(b))
     return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()

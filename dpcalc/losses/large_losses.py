@@ -63,7 +63,7 @@ def _tails(low: float, high: float) -> list[tuple[int, float]]:
 
 
 def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
-    """Return intervals (low, high) in which the loss is above epsilon, ends found by bisection (not certified)."""
+    """Return intervals (low, high) where the loss is above epsilon, by bisection, uncertified; [] for too many."""
     points = points_around(pair)
     if points is None:
         return []

@@ -229,7 +229,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def unassigned(self) -> float:
-        """P mass to which no profile assigns a loss; below 0 if the profiles together have more than all."""
+        """P mass to which no profile assigns a loss, the draw that hits none included; may be below 0."""
         # A part may have more than all of its mass, the average less. Only the average bounds a step, so only its mass
         # at 0 must not be negative; keeping it from being negative in each part cost up to a quarter of epsilon.
         inside = (

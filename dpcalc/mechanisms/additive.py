@@ -68,15 +68,15 @@ class Laplace(AdditiveNoise):
         return laplace_pair(shift / self.noise_multiplier)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return the exact Renyi divergences of sums that differ in one coordinate."""
+        """Return a function: order > 1 -> exact Renyi divergence of sums that differ in one coordinate."""
         return partial(laplace_rdp, shift / self.noise_multiplier)
 
     def cell_count(self, centers: list[int]) -> float:
-        """Return how many cells there are."""
+        """Return how many cells `cell_log_masses` has, about."""
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return the log probabilities of even cells between the centers, and of both tails.
+        """Return log probabilities of about 4000 even cells between the centers, the two tails first and last.
 
         Args:
             center: of the noise.
@@ -193,7 +193,7 @@ class DiscreteGaussian(AdditiveNoise):
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return order shift^2 / (2 sigma^2), as for Gaussian noise.
+        """Return the function: order -> order * shift^2 / (2 sigma^2), an upper bound as for Gaussian noise.
 
         References:
             Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 5.
@@ -201,11 +201,11 @@ class DiscreteGaussian(AdditiveNoise):
         return lambda order: order * shift**2 / (2 * self.noise_multiplier**2)
 
     def cell_count(self, centers: list[int]) -> float:
-        """Return how many values of the noisy number are enumerated."""
+        """Return how many values of the noisy number `cell_log_masses` enumerates, about."""
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return the log probabilities of the noisy numbers, merged into at most _MAX_ROW cells, tails left out.
+        """Return log probabilities of the noisy numbers within 39 sigma, merged into at most _MAX_ROW cells.
 
         Args:
             center: of the noise.
@@ -306,15 +306,15 @@ class DiscreteLaplace(AdditiveNoise):
         return _discrete_laplace_pair(self.noise_multiplier, shift)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return the Renyi divergences of the dominating pair."""
+        """Return a function: order > 1 -> Renyi divergence of the dominating pair."""
         return self.pair(shift).rdp
 
     def cell_count(self, centers: list[int]) -> float:
-        """Return how many cells there are."""
+        """Return how many cells `cell_log_masses` has, about."""
         return centers[-1] - centers[0] + 3.0
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return the log probabilities of the numbers between the centers, and of both tails.
+        """Return log probabilities of the numbers between the centers, the two tails first and last.
 
         Args:
             center: of the noise.

@@ -205,7 +205,7 @@ class RandomizedResponse(PairOnly):
         )
 
     def batch_rdp(self, shift: int) -> Renyi:  # noqa: ARG002  no sum is shifted
-        """Return the Renyi divergences of the pair of one answer."""
+        """Return a function: order > 1 -> Renyi divergence of the pair of one answer; `shift` is ignored."""
         return self.pair().rdp
 
 

@@ -80,7 +80,7 @@ class Mechanism(ABC):
         return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
 
     def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  of no use where no sum is shifted
-        """Return upper bounds on the Renyi divergences of neighbouring batches by order; None where none are known.
+        """Return a function: order > 1 -> upper bound on the divergence of neighbouring batches; None if none is known.
 
         Args:
             shift: by how many clip norms sums differ, where it is about sums.
@@ -107,7 +107,7 @@ class AdditiveNoise(BlackBox):
 
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
-        """Return log probabilities of cells of the line under noise around one center, for lower bounds.
+        """Return log probabilities of cells of the line under noise around `center`, for lower bounds; shape (cells,).
 
         Args:
             center: of the noise, one of `centers`.
@@ -140,7 +140,7 @@ class RdpOnly(BlackBox):
         """Return an upper bound on the Renyi divergence of an order above 1; `inf` if none is known."""
 
     def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
-        """Return `rdp`."""
+        """Return `rdp`; `shift` is ignored, since no sum is shifted."""
         return self.rdp
 
 
@@ -151,7 +151,7 @@ def mechanism_class(name: str) -> type[Mechanism]:
 
 @cache
 def _imported(place: str) -> type[Mechanism]:
-    """Return the class at "module:Class"."""
+    """Import and return the class at "module:Class"."""
     module, _, name = place.partition(":")
     mechanism: type[Mechanism] = getattr(importlib.import_module(module), name)
     return mechanism

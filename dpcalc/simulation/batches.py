@@ -162,7 +162,7 @@ def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
 
 
 def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
-    """Return the distribution of the number of protected classes (unit 1) or records in all tasks of a step."""
+    """Return the distribution of protected classes (unit 1) or records in a step's tasks, or LookupError."""
     episodes = hierarchy.episodes
     if episodes is None:
         raise LookupError("episodes: expected constructed tasks, got none")

@@ -345,7 +345,7 @@ def loss_checks(plan: Plan, protected: ProtectedUnit, source: RandomSource) -> t
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of one direction: delta by importance sampling at `pld`'s epsilon, beside certified bounds."""
+    """Return the check of one direction: delta by importance sampling at `pld`'s epsilon; raise if that is infinite."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     epsilon = pld(counts, delta=plan.delta).epsilon
@@ -397,7 +397,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Return an estimate of the time to draw one loss: half its components; for a shared draw, that of its steps."""
+    """Return an estimate of the time to draw one loss: half its components; a shared draw's steps; 1.0 for RDP."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):
