@@ -105,7 +105,12 @@ class Profiles:
         return remaining * (1 - 8 * UNIT_ROUNDOFF)
 
     def deciding_epsilon(self, rate: float, *, forward: bool) -> float:
-        """Return the epsilon that decides how often an attacker who detects D (or D') misses it."""
+        """Return the epsilon that decides the false negative rate.
+
+        Args:
+            rate: false positive rate, in (0, 1).
+            forward: True for attackers that detect D, False for those that detect D'.
+        """
         back = self._back(np.array([[rate]]), self.backward if forward else self.forward)
         return float(self.epsilons[int(np.argmax(back))])
 
