@@ -20,14 +20,15 @@ class KeyedInputError(InputError):
 
     Attributes:
         key: dotted key, relative to the section that the raising class describes.
-        expected: completes "must be".
+        problem: sentence whose subject is the key, such as "must be at least 1 / 4".
         hint: what to do, or "".
+        code: rule code, DPC106 for a number out of range, DPC107 for a contradiction between keys.
     """
 
-    def __init__(self, key: str, expected: str, got: object, hint: str = "") -> None:
+    def __init__(self, key: str, problem: str, hint: str = "", *, code: str = "DPC106") -> None:
         """Compose the text from the parts."""
-        super().__init__(f"{key}: expected {expected}, got {got!r}{hint and f'; {hint}'}")
-        self.key, self.expected, self.hint = key, expected, hint
+        super().__init__(f"{key} {problem}{hint and f'; {hint}'}")
+        self.key, self.problem, self.hint, self.code = key, problem, hint, code
 
 
 class UnsupportedError(InputError):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dpcalc.amplification.groups import group_refusal, max_group_size, min_units_left
 from dpcalc.config import schema
-from dpcalc.config.level_rules import has_assumed_sizes
+from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.schema import Draw, Training
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import ConfigError, error, whole_file
-from dpcalc.config.tree import Node, Scalar, entry, node_at
+from dpcalc.config.tree import Items, Node, Scalar, Section, entry, node_at
 from dpcalc.config.values import AtMost
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
@@ -107,30 +107,18 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
     """Return one phase of the plan; `number`, from 1, names it if the file does not."""
-    data, count_ranges = config.data, config.count_ranges
-    if run.sampling is None or run.mechanism is None or run.training is None or data is None or count_ranges is None:
+    levels = levels_of(run, config)
+    if levels is None or run.mechanism is None or run.training is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
-    names = [level.name for level in data.levels]
-    levels = (
-        Level(
-            name=name,
-            min_count=fewest,
-            count=largest,
-            scheme=_scheme(run.sampling.get(name), largest),
-            redraw_every=draw.redraw_every if (draw := run.sampling.get(name)) else 1,
-            is_assumed=has_assumed_sizes(config.root),
-        )
-        for name, (fewest, largest) in zip(names, count_ranges, strict=True)
-    )
     built = Episodes(**asdict(run.episodes)) if run.episodes else None
-    hierarchy = Hierarchy(levels=tuple(levels), tree=config.tree, episodes=built)
+    hierarchy = Hierarchy(levels=levels, tree=config.tree, episodes=built)
     clip = run.clip
     name = _text(entry(run.run.at, "name")) or f"phase {number}"
     phase = Phase(
         name=name if run.run.path else SINGLE_PHASE,
         hierarchy=hierarchy,
         mechanism=run.mechanism,
-        clip=len(names),
+        clip=len(levels),
         steps=_steps(run, run.training, hierarchy),
         votes=run.votes,
     )
@@ -181,13 +169,35 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
     return None
 
 
-def _scheme(draw: Draw | None, count: int) -> Scheme:
-    """Return the sampling scheme of one level; All for an omitted level.
+def levels_of(run: RunSections, config: Sections) -> tuple[Level, ...] | None:
+    """Return the levels of one phase with their draws, outermost first; None if a section has errors.
 
     Args:
-        draw: the validated draw, or None.
-        count: the most units under one parent; an expected number refers to it.
+        run: the phase.
+        config: the sections of the file.
+
+    Raises:
+        InputError: a draw takes more units than there are, for which `size_errors` has a place.
     """
+    data, count_ranges, sampling = config.data, config.count_ranges, run.sampling
+    if data is None or count_ranges is None or sampling is None:
+        return None
+    draws = [sampling.get(level.name, Draw(scheme="all")) for level in data.levels]
+    return tuple(
+        Level(
+            name=level.name,
+            min_count=fewest,
+            count=largest,
+            scheme=_scheme(draw, largest),
+            redraw_every=draw.redraw_every,
+            is_assumed=has_assumed_sizes(config.root),
+        )
+        for level, draw, (fewest, largest) in zip(data.levels, draws, count_ranges, strict=True)
+    )
+
+
+def _scheme(draw: Draw, count: int) -> Scheme:
+    """Return the sampling scheme of one level; `expected` refers to `count`, the most units under one parent."""
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):
             return Fixed(size=size, at_most=True)
@@ -201,6 +211,13 @@ def _scheme(draw: Draw | None, count: int) -> Scheme:
             return Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
         case _:
             return All()
+
+
+def has_assumed_sizes(root: Section) -> bool:
+    """Return True if some level's count was assumed by dpcalc instead of written by the user."""
+    levels = node_at(root, "data", "levels")
+    counts = (entry(level, "count") for level in levels.items) if isinstance(levels, Items) else ()
+    return any(count is not None and count.mark.source.path == ASSUMED for count in counts)
 
 
 def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:

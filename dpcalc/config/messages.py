@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dpcalc.config import scalars
 from dpcalc.config.schema import SCHEMES, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
-from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join
+from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, node_at
 from dpcalc.config.values import BATCH_SIZE, DRAW_KEYS
 from dpcalc.config.vocabulary import ADVICE, is_planned_value, key_suggestion, section_kind, value_suggestion
+from dpcalc.errors import KeyedInputError
 from dpcalc.keys import WrongValueError
 from dpcalc.mechanisms.kinds import MECHANISMS
 
@@ -40,6 +41,17 @@ def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
     if cause.code == "DPC102":
         return wrong_type_error(node, cause.expected)
     return error(cause.code, node.anchor, f"`{node.path}` must be {cause.expected}, got {scalars.describe(node)}")
+
+
+def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
+    """Return the error for a value that a constructor refuses, at its place.
+
+    Args:
+        section: the section that the class describes, which errors of its keys are relative to.
+        cause: what the constructor raised.
+    """
+    node = node_at(section, *cause.key.split(".")) or section
+    return error(cause.code, node.anchor, f"`{node.path}` {cause.problem}", cause.hint)
 
 
 def wrong_type_error(node: Node, expected: str) -> Diagnostic:

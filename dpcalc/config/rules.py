@@ -1,23 +1,26 @@
 """Errors and remarks that concern several sections of a config: episodes, units, draws, lengths and clipping."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from math import prod
 
 from dpcalc.config import scalars
-from dpcalc.config.level_rules import (
-    has_assumed_sizes,
-    max_units,
-    redraw_period_errors,
-    size_errors,
-    smallest_parent_path,
-)
+from dpcalc.config.build import has_assumed_sizes, levels_of
+from dpcalc.config.messages import keyed_error, missing_key_error
 from dpcalc.config.schema import Data
 from dpcalc.config.sections import RunSections, Sections
-from dpcalc.config.source import Diagnostic, Severity, error, finding
-from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, node_at
-from dpcalc.config.values import BATCH, EPISODES, EVERY
+from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at
+from dpcalc.config.values import AT_MOST, BATCH, EPISODES, EVERY
 from dpcalc.config.vocabulary import nearest
+from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.sampling.hierarchy import TASK
+from dpcalc.sampling import hierarchy
+from dpcalc.sampling.hierarchy import TASK, draw_faults, episode_faults
+from dpcalc.sampling.schemes import Fixed, WithReplacement
+from dpcalc.sampling.trees import MAX_RECORDS, Tree
+
+_SIZE_KEYS = ("count", "min", "max")
 
 
 def has_episodes(run: RunSections) -> bool:
@@ -26,7 +29,7 @@ def has_episodes(run: RunSections) -> bool:
 
 
 def episode_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors of configs whose steps construct tasks: levels, sizes, clipping and length must fit.
+    """Yield the errors of configs whose steps construct tasks: names, clipping and length must fit.
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
@@ -40,8 +43,6 @@ def episode_errors(config: Sections) -> Iterator[Diagnostic]:
     names = tuple(level.name for level in config.data.levels)
     yield from _task_level_errors(config.root, names)
     for run in runs:
-        yield from _two_level_errors(run, names)
-        yield from _episode_size_errors(run, config)
         yield from _episode_clip_errors(run, names)
         yield from _episode_epoch_errors(run)
 
@@ -67,41 +68,6 @@ def _task_level_errors(root: Section, names: tuple[str, ...]) -> Iterator[Diagno
             yield error("DPC107", node.anchor, message, "the levels are the classes and their records: name them so")
 
 
-def _two_level_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """Yield an error unless the data have exactly two levels."""
-    built = run.node("sampling", EPISODES)
-    if built is not None and len(names) != 2:
-        message = f"`{built.path}` takes two levels, classes and their records, and the data have {len(names)} "
-        message += f"({', '.join(names)})"
-        yield error("DPC107", built.anchor, message, "e.g. `class` and `image`, each with its count")
-
-
-def _episode_size_errors(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors for tasks that are empty, or need more classes or records than there are."""
-    built, count_ranges, data = run.episodes, config.count_ranges, config.data
-    section = run.node("sampling", EPISODES)
-    if built is None or section is None or data is None:
-        return
-    if not built.shots + built.queries:
-        message = f"`{section.path}` has no records: `shots` and `queries` are both 0"
-        yield error("DPC106", section.anchor, message, "a task needs at least one record of each class")
-    if count_ranges is None or len(count_ranges) != 2:
-        return
-    ways = entry(section, "ways")
-    (classes, _), (records, most_records) = count_ranges
-    names = [level.name for level in data.levels]
-    if built.ways > classes and ways is not None:
-        message = f"`{ways.path}` is {built.ways}, more than the {classes} of level `{names[0]}`"
-        yield error("DPC106", ways.anchor, message, "a task draws its classes without replacement")
-    if built.shots + built.queries > records:
-        place = smallest_parent_path(config.tree, 2)
-        limit = f"`{place}`" if place and records < most_records else f"level `{names[1]}`"
-        message = f"`{section.path}` draws {built.shots} + {built.queries} records of a class"
-        smallest = "smallest count " if records < most_records and not place else ""
-        message += f", more than the {smallest}{records} of {limit}"
-        yield error("DPC106", section.anchor, message, "lower `shots` or `queries`")
-
-
 def _episode_clip_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Yield an error for clipping at the outer level, whose units can be in several tasks of a step."""
     clip = run.node("mechanism", "clip")
@@ -119,6 +85,183 @@ def _episode_epoch_errors(run: RunSections) -> Iterator[Diagnostic]:
         yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
 
 
+# Rules of the hierarchy, which its constructors check.
+
+
+def hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
+    """Yield what the hierarchy refuses in each phase: periods, shuffles below a draw, tasks that do not fit.
+
+    Args:
+        config: the sections; a section that is None has errors of its own and is skipped.
+    """
+    for run in config.runs:
+        sampling = run.node("sampling")
+        try:
+            levels = levels_of(run, config)
+            tasks = run.episodes and hierarchy.Episodes(**asdict(run.episodes))
+        except KeyedInputError as cause:
+            yield keyed_error(sampling or config.root, cause)
+            continue
+        except InputError:  # a draw of more than there are: size_errors
+            continue
+        if levels is None or sampling is None:
+            continue
+        yield from (keyed_error(sampling, fault) for fault in draw_faults(levels))
+        if tasks:
+            yield from (keyed_error(sampling, fault) for fault in episode_faults(tasks, levels, config.tree))
+
+
+# Sizes of levels and draws.
+
+
+def size_errors(config: Sections) -> Iterator[Diagnostic]:
+    """Yield the errors about counts, sizes of draws and epochs.
+
+    Args:
+        config: the sections; a section that is None has errors of its own and is skipped.
+
+    Yields:
+        Sizes that are missing, stated twice or in the wrong order; more than MAX_RECORDS records; draws of more units
+        than the smallest parent holds; expected numbers and epochs where the number of units is not known.
+    """
+    if config.data is None:
+        return
+    yield from _size_statement_errors(config)
+    count_ranges = config.count_ranges
+    if count_ranges is None:
+        return
+    if max_units(config, len(count_ranges)) > MAX_RECORDS:
+        yield error(
+            "DPC106", _last_size_mark(config.root), f"more than {MAX_RECORDS:.0e} records in all", "check the counts"
+        )
+    names = [level.name for level in config.data.levels]
+    for run in config.runs:
+        sampling = run.node("sampling")
+        for number, (name, (fewest, largest)) in enumerate(zip(names, count_ranges, strict=True), start=1):
+            draw = entry(sampling, name)
+            scheme = entry(draw, "scheme")
+            if not isinstance(scheme, Scalar) or scheme.text != WithReplacement.name:
+                is_fixed = isinstance(scheme, Scalar) and scheme.text == Fixed.name
+                advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if is_fixed else ""
+                parent = config.tree.smallest_parent(number) if config.tree else ""
+                yield from _draw_size_errors(entry(draw, "size"), (name, fewest, largest), parent, advice)
+            # The rate of a Poisson draw refers to the largest parent, see build._scheme.
+            yield from _draw_size_errors(entry(draw, "expected"), (name, largest, largest))
+            yield from _expected_errors(entry(draw, "expected"), name, fewest, largest)
+        yield from _epoch_errors(run, names, count_ranges, config.tree)
+
+
+def max_units(config: Sections, depth: int) -> int:
+    """Return the largest number of units that a level can have in the whole data set; 0 if it is not known.
+
+    Args:
+        config: the sections.
+        depth: number of the level, from 1.
+    """
+    if config.tree is not None:
+        return sum(config.tree.sizes[depth - 1])
+    return prod(largest for _, largest in config.count_ranges[:depth]) if config.count_ranges else 0
+
+
+def _last_size_mark(root: Section) -> Mark:
+    """Return the place of the tree, or else of the last level's size, or else of the file."""
+    data = entry(root, "data")
+    levels, tree = entry(data, "levels"), entry(data, "tree")
+    last = levels.items[-1] if isinstance(levels, Items) else None
+    return (tree or entry(last, "count") or entry(last, "max") or root).anchor
+
+
+def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
+    """Yield errors for levels whose size is missing or stated twice."""
+    levels = node_at(config.root, "data", "levels")
+    tree = node_at(config.root, "data", "tree")
+    if not isinstance(levels, Items):
+        return
+    for level in levels.items:
+        if not isinstance(level, Section):
+            continue
+        stated = {key: level.entries[key] for key in level.entries if key in _SIZE_KEYS}
+        if tree is not None:
+            for key, node in stated.items() if len(levels.items) > 1 else ():
+                message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
+                yield error("DPC107", node.key or node.anchor, message, "with a tree the levels have names only")
+        elif "count" in stated and len(stated) > 1:
+            node = stated["count"]
+            message = f"`count` and {' and '.join(f'`{key}`' for key in stated if key != 'count')} in `{level.path}`"
+            yield error("DPC107", node.key or node.anchor, f"{message} both say how many there are", "keep one of them")
+        elif "count" not in stated:
+            yield from _range_errors(level, stated)
+
+
+def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
+    """Yield errors for a level without `count`: `min` or `max` missing, or in the wrong order.
+
+    Args:
+        level: the level's mapping.
+        stated: its size keys with their values.
+    """
+    if not stated:
+        yield missing_key_error(level, "count")
+        return
+    for key in ("min", "max"):
+        if key not in stated:
+            yield missing_key_error(level, key)
+    fewest, largest = (scalars.number_of(stated.get(key)) for key in ("min", "max"))
+    if fewest is not None and largest is not None and fewest > largest:
+        node = stated["min"]
+        message = f"`{node.path}` is {fewest}, more than the {largest} of `max`"
+        yield error("DPC106", node.anchor, message, "check both numbers")
+
+
+def _draw_size_errors(
+    amount: Node | None, level: tuple[str, int, int], parent: str = "", advice: str = ""
+) -> Iterator[Diagnostic]:
+    """Yield an error if a draw takes more units than the smallest parent holds.
+
+    Args:
+        amount: the size or expected number as written, or None.
+        level: (name, fewest units under one parent, most units under one parent).
+        parent: dotted path of the smallest parent in `data.tree`, "" without a tree.
+        advice: what else to do, appended to the hint.
+    """
+    name, fewest, largest = level
+    number = scalars.number_of(amount)
+    if amount is None or number is None or number <= fewest:
+        return
+    if parent and fewest < largest:
+        limit = f"the {fewest} of `{parent}`"
+    else:
+        limit = f"the {'count' if fewest == largest else 'smallest count'} {fewest} of level `{name}`"
+    message = f"`{amount.path}` is {scalars.describe(amount)}, more than {limit}"
+    yield error("DPC106", amount.anchor, message, f"check both numbers; `scheme: all` draws everything{advice}")
+
+
+def _expected_errors(expected: Node | None, name: str, fewest: int, largest: int) -> Iterator[Diagnostic]:
+    """Yield an error if `expected` gives no single rate, because parents differ in size."""
+    if expected is not None and fewest < largest:
+        message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one parent"
+        yield error(
+            "DPC107", expected.key or expected.anchor, message, "state `rate`, which is the same for all of them"
+        )
+
+
+def _epoch_errors(
+    run: RunSections, names: list[str], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
+) -> Iterator[Diagnostic]:
+    """Yield an error if epochs cannot be converted into steps, because the number of units is not known."""
+    epochs = run.node("training", "epochs")
+    if epochs is None or tree is not None or run.sampling is None:
+        return
+    for name, (fewest, largest) in zip(names, count_ranges, strict=True):
+        draw = run.sampling.get(name)
+        if draw is None or draw.scheme == "all":
+            continue
+        if draw.scheme != "poisson" and fewest < largest:
+            message = f"`{epochs.path}` is no number of steps: nobody knows how many of level `{name}` there are"
+            yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
+        return
+
+
 # Rules between sections, for every config.
 
 
@@ -134,7 +277,7 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
     if config.data:
         yield from _duplicate_level_errors(config.root, config.data)
     yield from size_errors(config)
-    yield from redraw_period_errors(config)
+    yield from hierarchy_errors(config)
     yield from episode_errors(config)
     yield from _unit_errors(config)
     yield from _tuning_shape_errors(config)

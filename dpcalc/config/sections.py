@@ -13,6 +13,7 @@ from dpcalc.config.files import Files
 from dpcalc.config.messages import (
     DRAW_FORM,
     extra_key_error,
+    keyed_error,
     missing_key_error,
     scheme_errors,
     unknown_key_error,
@@ -316,9 +317,7 @@ class _SectionReader:
         try:
             return mechanism_class(kind).of(**parameters), clip, str(votes)
         except KeyedInputError as cause:
-            at = entry(node, cause.key) or node
-            message = f"`{at.path}` must be {cause.expected}, got {scalars.describe(at)}"
-            self.problems.append(error("DPC106", at.anchor, message, cause.hint))
+            self.problems.append(keyed_error(node, cause))
             return None, clip, str(votes)
 
     def check_inherited(self, run: Run) -> None:

@@ -173,12 +173,11 @@ class RandomizedResponse(PairOnly):
         if not 1 / self.categories <= self.truth_probability:
             raise KeyedInputError(
                 "truth_probability",
-                f"at least 1 / {self.categories}",
-                self.truth_probability,
+                f"must be at least 1 / {self.categories}, got {self.truth_probability!r}",
                 "an answer that is drawn at random is true as often as that",
             )
         if not self.truth_probability < 1:
-            raise KeyedInputError("truth_probability", "below 1", self.truth_probability)
+            raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
     def pair(self, answers: int = 1) -> Atoms:
         """Return the exact symmetric pair of `answers` independent answers; no losses if they are uniform.

@@ -6,13 +6,13 @@ A task draws `ways` of the classes and `shots + queries` records of each, all wi
 are independent. Such a task is no unit of the data: a record or a class can be in several.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, prod
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
@@ -40,10 +40,11 @@ class Episodes:
         for name in ("tasks", "ways"):
             if getattr(self, name) < 1:
                 raise InputError(f"episodes.{name}: expected a whole number >= 1, got {getattr(self, name)}")
-        if min(self.shots, self.queries) < 0 or not self.records:
-            raise InputError(
-                f"episodes: expected shots and queries >= 0, not both 0, got {self.shots} and {self.queries}"
-            )
+        if min(self.shots, self.queries) < 0:
+            raise InputError(f"episodes: expected shots and queries >= 0, got {self.shots} and {self.queries}")
+        if not self.records:
+            problem = "has no records: `shots` and `queries` are both 0"
+            raise KeyedInputError("episodes", problem, "a task needs at least one record of each class")
 
     @property
     def records(self) -> int:
@@ -147,6 +148,72 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
     return replace(scheme, at_most=False) if isinstance(scheme, Fixed) else scheme
 
 
+def draw_faults(levels: Sequence["Level"]) -> Iterator[KeyedInputError]:
+    """Yield an error for each draw that does not fit the levels above it; keys begin with the level's name.
+
+    A redraw period divides that of the level above, only draws without a memory of their own are held, and a pass of a
+    shuffle goes over all units, so that all levels above it are drawn whole.
+
+    Args:
+        levels: outermost first.
+    """
+    for above, level in pairwise(levels):
+        period = above.redraw_every
+        if level.redraw_every > period:
+            yield KeyedInputError(
+                f"{level.name}.redraw_every",
+                f"is {level.redraw_every}, longer than the {period} of level `{above.name}`, out of which level "
+                f"`{level.name}` is drawn",
+                f"hold `{above.name}` for as long or a multiple: a new {above.name} needs a new draw within",
+                code="DPC107",
+            )
+        elif period % level.redraw_every:
+            yield KeyedInputError(
+                f"{level.name}.redraw_every",
+                f"is {level.redraw_every}, which does not divide the {period} of level `{above.name}`",
+                f"one draw of `{above.name}` must hold for a whole number of draws of `{level.name}`",
+                code="DPC107",
+            )
+    for number, level in enumerate(levels):
+        sampled = next((x for x in levels[:number] if not x.is_whole and not isinstance(x.scheme, Shuffle)), None)
+        if isinstance(level.scheme, Shuffle) and sampled is not None:
+            yield KeyedInputError(
+                f"{level.name}.scheme",
+                f"is `shuffle`, but level `{sampled.name}` above it is not drawn whole",
+                f"a pass goes over all units: draw `{sampled.name}` with scheme all, or state another scheme here",
+                code="DPC107",
+            )
+        if level.redraw_every > 1 and isinstance(level.scheme, (WithReplacement, Shuffle)):
+            problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
+            yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}", code="DPC107")
+
+
+def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
+    """Yield the errors of tasks that do not fit the levels: there are two, each with the units that a task takes.
+
+    Args:
+        episodes: how tasks are built.
+        levels: outermost first.
+        tree: sizes of all units, which name the smallest class; None without a tree.
+    """
+    names = [level.name for level in levels]
+    if len(levels) != 2:
+        problem = f"takes two levels, classes and their records, and the data have {len(levels)} ({', '.join(names)})"
+        yield KeyedInputError("episodes", problem, "e.g. `class` and `image`, each with its count", code="DPC107")
+        return
+    classes, records = levels
+    if episodes.ways > classes.min_count:
+        problem = f"is {episodes.ways}, more than the {classes.min_count} of level `{classes.name}`"
+        yield KeyedInputError("episodes.ways", problem, "a task draws its classes without replacement")
+    if episodes.records > records.min_count:
+        place = "" if tree is None or records.is_equal else tree.smallest_parent(2)
+        smallest = "" if records.is_equal or place else "smallest count "
+        limit = f"`{place}`" if place else f"level `{records.name}`"
+        problem = f"draws {episodes.shots} + {episodes.queries} records of a class, more than the "
+        problem += f"{smallest}{records.min_count} of {limit}"
+        yield KeyedInputError("episodes", problem, "lower `shots` or `queries`")
+
+
 def _can_draw(scheme: Fixed | Shuffle, count: int) -> bool:
     """Return True if size <= count, or the scheme is a fixed draw with at_most."""
     return scheme.size <= count or (isinstance(scheme, Fixed) and scheme.at_most)
@@ -178,9 +245,12 @@ class Hierarchy:
                 raise InputError("data.levels: expected the fewest and most units that the tree has under one parent")
             if all(level.is_equal for level in self.levels):
                 object.__setattr__(self, "tree", None)
-        self._refuse_redraw_periods()
-        if self.episodes is not None:
-            self._refuse_episodes(self.episodes)
+        for fault in draw_faults(self.levels):
+            raise fault
+        for fault in () if self.episodes is None else episode_faults(self.episodes, self.levels, self.tree):
+            raise fault
+        if self.episodes is not None and any(x.scheme != All() or x.redraw_every > 1 for x in self.levels):
+            raise InputError("episodes: expected two levels, classes and their records, without draws of their own")
         if self.units(self.depth) > MAX_RECORDS:
             raise InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
 
@@ -207,39 +277,6 @@ class Hierarchy:
             for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)
         )
         return cls(levels=tuple(levels), tree=tree)
-
-    def _refuse_redraw_periods(self) -> None:
-        """Raise InputError unless periods divide those above, shuffles lie below whole levels and are redrawn."""
-        for above, level in pairwise(self.levels):
-            if above.redraw_every % level.redraw_every:
-                raise InputError(
-                    f"level {level.name}: expected redraw_every to divide the {above.redraw_every} of level "
-                    f"{above.name}, got {level.redraw_every}"
-                )
-            above_it = self.levels[: self.levels.index(level)]
-            sampled = any(not x.is_whole for x in above_it if not isinstance(x.scheme, Shuffle))
-            if isinstance(level.scheme, Shuffle) and sampled:
-                raise InputError(f"level {level.name}: expected all levels above a shuffle to be drawn whole")
-        held_draws = (x for x in self.levels if x.redraw_every > 1 and isinstance(x.scheme, (WithReplacement, Shuffle)))
-        for level in held_draws:
-            raise InputError(
-                f"level {level.name}: expected a fixed, poisson or all draw to be held, got {level.scheme.name}"
-            )
-
-    def _refuse_episodes(self, episodes: Episodes) -> None:
-        """Raise InputError unless there are two undrawn levels, each with at least the units that a task takes."""
-        if self.depth != 2 or any(level.scheme != All() or level.redraw_every > 1 for level in self.levels):
-            raise InputError("episodes: expected two levels, classes and their records, without draws of their own")
-        classes, records = self.levels
-        if episodes.ways > classes.min_count:
-            raise InputError(
-                f"episodes.ways: expected at most the {classes.min_count} of level {classes.name}, got {episodes.ways}"
-            )
-        if episodes.records > records.min_count:
-            raise InputError(
-                f"episodes: expected shots + queries of at most the {records.min_count} of level {records.name}, "
-                f"got {episodes.records}"
-            )
 
     @property
     def depth(self) -> int:

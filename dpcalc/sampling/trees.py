@@ -73,6 +73,15 @@ class Tree:
             unit = parent
         return tuple(reversed(indices))
 
+    def smallest_parent(self, level: int) -> str:
+        """Return the dotted path of the first unit that holds the fewest units of a level, "data.tree[0][2]".
+
+        Args:
+            level: number of the level whose units are counted, from 1.
+        """
+        position = self.first_below(level, min(self.sizes[level - 1]) + 1)
+        return "" if position is None else f"data.tree{indexed(position[0])}"
+
     def first_below(self, level: int, size: int) -> tuple[tuple[int, ...], int] | None:
         """Return (place, count) of the first parent with fewer than `size` units of a level; None if there is none.
 

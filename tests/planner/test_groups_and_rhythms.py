@@ -308,17 +308,19 @@ def test_one_task_of_constructed_episodes_is_a_draw_of_classes_and_of_records():
 
 
 def test_impossible_rhythms_and_episodes_are_named():
-    with pytest.raises(InputError, match="level 2: expected redraw_every to divide the 10 of level level 1, got 4"):
+    with pytest.raises(
+        InputError, match=r"level 2\.redraw_every is 4, which does not divide the 10 of level `level 1`"
+    ):
         plan((9, Fixed(size=2), 10), (9, Fixed(size=2), 4))
-    with pytest.raises(InputError, match="level 2: expected redraw_every"):
+    with pytest.raises(InputError, match=r"level 2\.redraw_every is 2, longer than the 1 of level `level 1`"):
         plan((9, Fixed(size=2)), (9, Fixed(size=2), 2))
     with pytest.raises(InputError, match="to be held, got shuffle"):
         plan((9, Shuffle(size=2), 2))
-    with pytest.raises(InputError, match="above a shuffle"):
+    with pytest.raises(InputError, match="`level 1` above it is not drawn whole"):
         plan((9, Fixed(size=2)), (9, Shuffle(size=2)))
-    with pytest.raises(InputError, match=r"ways: expected at most the 4"):
+    with pytest.raises(InputError, match="ways is 5, more than the 4 of level"):
         plan((4, All()), (600, All()), episodes=EPISODES)
-    with pytest.raises(InputError, match=r"shots \+ queries of at most the 9"):
+    with pytest.raises(InputError, match=r"draws 1 \+ 15 records of a class, more than the 9"):
         plan((10, All()), (9, All()), episodes=EPISODES)
     with pytest.raises(InputError, match="without draws of their own"):
         plan((10, Fixed(size=5)), (90, All()), episodes=EPISODES)
