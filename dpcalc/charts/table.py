@@ -8,9 +8,9 @@ from dpcalc.charts.chart import Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind
-from dpcalc.report.json_parts import diagnostic_fields, document, finite
+from dpcalc.report.common import epsilon_text
+from dpcalc.report.fields import diagnostic_fields, document, finite
 from dpcalc.report.rounding import rounded_up
-from dpcalc.report.view import epsilon_text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

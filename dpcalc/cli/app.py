@@ -75,7 +75,7 @@ def _print_error(error: Exception, arguments: Sequence[str]) -> int:
         print_remark(remark)
     if _wants_json(arguments) and not isinstance(error, OutputError):
         with suppress(Exception):  # it has been said on standard error
-            from dpcalc.report.json_parts import error_json
+            from dpcalc.report.fields import error_json
 
             print_result(CommandResult(text=error_json(_command(arguments), error, message=plain, exit_code=code)))
     return code

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, remarks, view_text
+from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.sources import loaded_plan
 
 EXAMPLE = "Example: dpcalc delta clinic.yaml --epsilon 1"
@@ -30,15 +30,10 @@ def delta(
     loaded = loaded_plan(context, assumed=[ASSUMED_DELTA])
 
     from dpcalc.planner.evaluate import delta_of
-    from dpcalc.report.json import delta_json
-    from dpcalc.report.solution import bare_delta, delta_view
+    from dpcalc.report.solution import delta_output
 
     # The config's own delta is not used: no warning about its size.
     loaded = replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != "DPC203"))
     answer = delta_of(loaded.plan, epsilon=epsilon_value or 0.0)
     asides = remarks(loaded.diagnostics, answer.notes, quiet=quiet)
-    if as_json:
-        return CommandResult(text=delta_json(answer, loaded), asides=asides)
-    if quiet:
-        return CommandResult(text=f"{bare_delta(answer)}\n", asides=asides)
-    return CommandResult(text=view_text(delta_view(answer, loaded.plan)), asides=asides)
+    return CommandResult(text=output_text(delta_output(answer, loaded), as_json=as_json, quiet=quiet), asides=asides)

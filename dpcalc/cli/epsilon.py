@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, has_styles, on_terminal, remarks, width
+from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.sources import add_path_to_errors, has_every_unit, loaded_for_every_unit, loaded_plans, set_config
 from dpcalc.cli.votes import cost_of_votes
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
+    from dpcalc.report.fields import Output
 
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
@@ -29,91 +30,60 @@ def epsilon(
 
     The epsilon is a certified upper bound for every data set.
     """
-    from dpcalc.planner.estimates import cross_checks
-    from dpcalc.planner.evaluate import evaluate
-    from dpcalc.report.view import bare_epsilon, evaluation_view, note_texts
-
+    warnings: tuple[str, ...] = ()
     if has_every_unit(context):
         set_config(context, configs)
-        return _of_every_unit(context, as_json=as_json, quiet=quiet)
-    files = loaded_plans(context, configs)
-    if len(files) > 1:
-        return _of_several(files, as_json=as_json, quiet=quiet)
-    (loaded,) = files
-    evaluation = evaluate(loaded.plan)
-    asides = remarks(loaded.diagnostics, note_texts(evaluation), quiet=quiet)
-    if quiet:
-        return CommandResult(text=f"{bare_epsilon(evaluation)}\n", asides=asides)
-    private = cost_of_votes(loaded)
-    if private is not None:
-        from dpcalc.pate.view import WARNING, with_votes
-
-        asides = (*asides, f"warning: {WARNING}")
-    if as_json:
-        from dpcalc.report.json import evaluation_json
-
-        return CommandResult(text=evaluation_json(evaluation, loaded, private), asides=asides)
-    checks = cross_checks(loaded.plan) if verbose else ()
-    view = evaluation_view(evaluation, loaded.plan, verbose=verbose, checks=checks)
-    if private is not None:
-        view = with_votes(view, private)
-    if not on_terminal():
-        from dpcalc.report.plain import evaluation_lines
-
-        return CommandResult(text=evaluation_lines(view), asides=asides)
-
-    from dpcalc.report.table import evaluation_text
-
-    return CommandResult(text=evaluation_text(view, width=width(), styled=has_styles()), asides=asides)
+        files = loaded_for_every_unit(context)
+        output, notes = _of_every_unit(files)
+    elif len(files := loaded_plans(context, configs)) > 1:
+        output, notes = _of_several(files)
+    else:
+        with_checks = verbose and not as_json and not quiet
+        output, notes, warnings = _of_one(files[0], with_checks=with_checks, with_votes=as_json or not quiet)
+    findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
+    asides = (*remarks(findings, notes, quiet=quiet), *warnings)
+    return CommandResult(text=output_text(output, as_json=as_json, quiet=quiet, verbose=verbose), asides=asides)
 
 
-def _of_several(files: tuple[Loaded, ...], *, as_json: bool, quiet: bool) -> CommandResult:
-    """Compute epsilon of several configs; return one table, or bare numbers if quiet."""
+def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Output, tuple[str, ...], tuple[str, ...]]:
+    """Return (result, notes, warnings) of one config; cross-checks, and the votes that it names, only on request."""
+    from dpcalc.planner.estimates import cross_checks
     from dpcalc.planner.evaluate import evaluate
-    from dpcalc.report.json import costs_json
-    from dpcalc.report.plain import fact_blocks
-    from dpcalc.report.several import costs_facts, costs_notes, costs_view
-    from dpcalc.report.view import bare_epsilon
+    from dpcalc.report.evaluation import evaluation_output, note_texts
+
+    evaluation = evaluate(loaded.plan)
+    notes = note_texts(evaluation)
+    private = cost_of_votes(loaded) if with_votes else None
+    checks = cross_checks(loaded.plan) if with_checks else ()
+    if private is None:
+        return evaluation_output(evaluation, loaded, checks=checks), notes, ()
+
+    from dpcalc.pate.view import WARNING, votes_field
+
+    output = evaluation_output(evaluation, loaded, checks=checks, extra=(votes_field(private),))
+    return output, notes, (f"warning: {WARNING}",)
+
+
+def _of_several(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
+    """Return (result, notes) of several configs."""
+    from dpcalc.planner.evaluate import evaluate
+    from dpcalc.report.common import config_names
+    from dpcalc.report.evaluation import costs_output, note_texts
 
     costs = []
     for loaded in files:
         with add_path_to_errors(loaded, among=files):
             costs.append((evaluate(loaded.plan), loaded))
-    findings = tuple(diagnostic for loaded in files for diagnostic in loaded.diagnostics)
-    asides = remarks(findings, costs_notes(costs), quiet=quiet)
-    if as_json:
-        return CommandResult(text=costs_json(costs), asides=asides)
-    if quiet:
-        return CommandResult(text="".join(f"{bare_epsilon(evaluation)}\n" for evaluation, _ in costs), asides=asides)
-    if not on_terminal():
-        return CommandResult(text=fact_blocks(costs_facts(costs)), asides=asides)
-
-    from dpcalc.report.table import comparison_text
-
-    return CommandResult(text=comparison_text(costs_view(costs), width=width(), styled=has_styles()), asides=asides)
+    named = zip(config_names(files), costs, strict=True)
+    return costs_output(costs), tuple(f"{name}: {text}" for name, (each, _) in named for text in note_texts(each))
 
 
-def _of_every_unit(context: typer.Context, *, as_json: bool, quiet: bool) -> CommandResult:
-    """Compute epsilon with each level of a config protected in turn; return one table, or bare numbers if quiet."""
+def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
+    """Return (result, notes) of a config with each level protected in turn."""
     from dpcalc.planner.evaluate import evaluate
-    from dpcalc.report.comparison import unit_notes, units_view
-    from dpcalc.report.json import units_json
-    from dpcalc.report.plain import units_lines
-    from dpcalc.report.view import bare_epsilon
+    from dpcalc.report.evaluation import note_texts, units_output
 
-    files = loaded_for_every_unit(context)
     answers = [(evaluate(loaded.plan), loaded) for loaded in files]
-    findings = dict.fromkeys(diagnostic for loaded in files for diagnostic in loaded.diagnostics)
-    evaluations = [evaluation for evaluation, _ in answers]
-    asides = remarks(tuple(findings), unit_notes(evaluations), quiet=quiet)
-    if as_json:
-        return CommandResult(text=units_json(answers), asides=asides)
-    if quiet:
-        return CommandResult(text="".join(f"{bare_epsilon(evaluation)}\n" for evaluation in evaluations), asides=asides)
-    if not on_terminal():
-        return CommandResult(text=units_lines(evaluations), asides=asides)
-
-    from dpcalc.report.table import comparison_text
-
-    view = units_view(evaluations, files[0].plan)
-    return CommandResult(text=comparison_text(view, width=width(), styled=has_styles()), asides=asides)
+    return units_output(answers), tuple(
+        f"{each.guarantee.unit}: {text}" for each, _ in answers for text in note_texts(each)
+    )

@@ -11,7 +11,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
 from dpcalc.cli.limits import with_timeout
-from dpcalc.cli.output import CommandResult, remarks, view_text
+from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def add(  # noqa: PLR0913  one parameter an option
     from dpcalc.config.load import load
     from dpcalc.gate.ledger import LedgerEntry
     from dpcalc.gate.ledger import add as added_to
-    from dpcalc.report.ledger import ledger_json, ledger_view
+    from dpcalc.report.ledger import ledger_output
 
     run = load(config, key=key, assignments=assignments or ())
     entry = LedgerEntry(
@@ -60,21 +60,18 @@ def add(  # noqa: PLR0913  one parameter an option
     asides = [*remarks(run.diagnostics), *_promises(run.plan, account.loaded.plan)]
     asides += _remarks(account.keeps_budget, written, dry_run)
     code = 0 if written or (dry_run and account.keeps_budget) else 1
-    text = (
-        ledger_json("ledger add", account, added=written) if as_json else view_text(ledger_view(account, added=written))
-    )
+    text = output_text(ledger_output("ledger add", account, added=written), as_json=as_json)
     return CommandResult(text=text, code=code, asides=tuple(asides), changed=(ledger,) if written else ())
 
 
 def show(ledger: Ledger, *, as_json: options.Json = False) -> CommandResult:
     """Show the cost of each run in a ledger alone, and of all together."""
     from dpcalc.gate.ledger import account
-    from dpcalc.report.ledger import ledger_json, ledger_view
+    from dpcalc.report.ledger import ledger_output
 
     evaluated = account(ledger)
-    asides = remarks(evaluated.loaded.diagnostics)
-    text = ledger_json("ledger show", evaluated) if as_json else view_text(ledger_view(evaluated))
-    return CommandResult(text=text, asides=asides)
+    text = output_text(ledger_output("ledger show", evaluated), as_json=as_json)
+    return CommandResult(text=text, asides=remarks(evaluated.loaded.diagnostics))
 
 
 def check(  # noqa: PLR0913  one parameter an option

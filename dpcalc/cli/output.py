@@ -16,7 +16,7 @@ from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.errors import OutputError, system_message
 
 if TYPE_CHECKING:
-    from dpcalc.report.view import ResultView
+    from dpcalc.report.fields import Output
 
 
 def on_terminal() -> bool:
@@ -34,16 +34,28 @@ def width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def view_text(view: ResultView) -> str:
-    """Return a view as tables for a terminal, or as `key: value` lines for anything else."""
+def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> str:
+    """Return a result in the form that was asked for.
+
+    Args:
+        output: the result.
+        as_json: whether `--json` was given.
+        quiet: whether `--quiet` was given; `--json` counts more.
+        verbose: whether a terminal shows the rows of `-v`.
+
+    Returns:
+        Whole lines: JSON, bare numbers, `key: value` lines, or tables for a terminal.
+    """
+    if as_json:
+        return output.json_text()
+    if quiet:
+        return output.bare
     if not on_terminal():
-        from dpcalc.report.plain import evaluation_lines
+        return output.plain_text()
 
-        return evaluation_lines(view)
+    from dpcalc.report.terminal import terminal_text
 
-    from dpcalc.report.table import evaluation_text
-
-    return evaluation_text(view, width=width(), styled=has_styles())
+    return terminal_text(output, width=width(), styled=has_styles(), verbose=verbose)
 
 
 # Verdicts and findings as a terminal shows them: wrapped at its width, the words that decide in colour.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult
+from dpcalc.cli.output import CommandResult, output_text
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def pate(  # noqa: PLR0913  one parameter an option
 
     The data-independent epsilon holds for all votes. The data-dependent one is often far smaller, and itself private.
     """
+    from dpcalc.mechanisms.pate import VOTES
     from dpcalc.pate.answer import PateQuestion, evaluate_pate
+    from dpcalc.pate.view import pate_output
 
     noise = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
     aggregation = _aggregation({option: value for option, value in noise.items() if value is not None})
@@ -112,8 +114,10 @@ def pate(  # noqa: PLR0913  one parameter an option
     )
     answer = evaluate_pate(question, rng=_secret_noise() if sanitise else None)
     written = _written(answer, csv, force=force)
-    asides = written if quiet else (*_warnings(answer), *written)
-    text = _json(answer, verbose=verbose) if as_json else _text(answer, quiet=quiet, verbose=verbose)
+    notes = _warnings(answer)
+    output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
+    asides = written if quiet else (*(f"warning: {note}" for note in notes), *written)
+    text = output_text(output, as_json=as_json, quiet=quiet)
     return CommandResult(text=text, asides=asides, changed=(csv,) if csv else ())
 
 
@@ -176,25 +180,5 @@ def _warnings(answer: PateAnswer) -> tuple[str, ...]:
     """Return the warnings that the data-dependent values are private, and the sanitised one is for one use."""
     from dpcalc.pate.view import DRAWN, WARNING
 
-    private = () if answer.by_votes is None else (f"warning: {WARNING}",)
-    return private if answer.sanitised is None else (*private, f"warning: {DRAWN}")
-
-
-def _json(answer: PateAnswer, *, verbose: bool) -> str:
-    """Return the answer as JSON."""
-    from dpcalc.mechanisms.pate import VOTES
-    from dpcalc.pate.view import pate_json
-
-    notes = [warning.removeprefix("warning: ") for warning in _warnings(answer)]
-    return pate_json(answer, assumptions=VOTES, notes=notes, verbose=verbose)
-
-
-def _text(answer: PateAnswer, *, quiet: bool, verbose: bool) -> str:
-    """Return the answer as tables or `key: value` lines; with `quiet` the data-independent epsilon alone."""
-    from dpcalc.cli.output import view_text
-    from dpcalc.mechanisms.pate import VOTES
-    from dpcalc.pate.view import bare_epsilon, pate_view
-
-    if quiet:
-        return f"{bare_epsilon(answer)}\n"
-    return view_text(pate_view(answer, assumptions=VOTES, verbose=verbose))
+    private = () if answer.by_votes is None else (WARNING,)
+    return private if answer.sanitised is None else (*private, DRAWN)

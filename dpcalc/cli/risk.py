@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, remarks, view_text
+from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.sources import loaded_plan
 
 EXAMPLE = "Example: dpcalc risk clinic.yaml --prior 0.1 --fpr 1e-4"
@@ -39,11 +39,10 @@ def risk(
     from dpcalc.planner.risk import FALSE_POSITIVE_RATES
     from dpcalc.planner.risk import risk as risk_of
     from dpcalc.planner.search import require_pld_method
-    from dpcalc.report.risk import risk_json, risk_view
+    from dpcalc.report.risk import risk_output
 
     false_positive_rates = tuple(sorted(set(given_rates))) or FALSE_POSITIVE_RATES
     result = risk_of(require_pld_method(loaded.plan), prior=prior_value, false_positive_rates=false_positive_rates)
-    asides = remarks(loaded.diagnostics)
-    if as_json:
-        return CommandResult(text=risk_json(result, loaded), asides=asides)
-    return CommandResult(text=view_text(risk_view(result, loaded.plan)), asides=asides)
+    return CommandResult(
+        text=output_text(risk_output(result, loaded), as_json=as_json), asides=remarks(loaded.diagnostics)
+    )

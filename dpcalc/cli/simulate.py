@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, has_styles, on_terminal, remarks, width
+from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import loaded_plan
 
@@ -40,18 +40,10 @@ def simulate(
     """
     from dpcalc.simulation.checks import Effort
     from dpcalc.simulation.simulate import simulate_plan
-    from dpcalc.simulation.view import simulation_facts, simulation_json, simulation_view
+    from dpcalc.simulation.view import simulation_output
 
     loaded = loaded_plan(context)
     result = simulate_plan(loaded.plan, Effort(seed=seed, draws=draws, runs=runs), on_progress=report_progress)
     asides = remarks(loaded.diagnostics, result.notes)
     code = 0 if result.agrees else CONTRADICTED
-    if as_json:
-        return CommandResult(text=simulation_json(result, loaded), code=code, asides=asides)
-    if not on_terminal():
-        return CommandResult(text=simulation_facts(result, loaded.plan), code=code, asides=asides)
-
-    from dpcalc.report.table import comparison_text
-
-    table = comparison_text(simulation_view(result), width=width(), styled=has_styles())
-    return CommandResult(text=table, code=code, asides=asides)
+    return CommandResult(text=output_text(simulation_output(result, loaded), as_json=as_json), code=code, asides=asides)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, remarks, view_text
+from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.sources import loaded_plan
 from dpcalc.errors import InputError
 
@@ -291,8 +291,7 @@ def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) ->
 
 def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) -> CommandResult:
     """Return the result for a value that was found."""
-    from dpcalc.report.json import solution_json
-    from dpcalc.report.solution import bare_value, solution_view
+    from dpcalc.report.solution import solution_output
 
     written: tuple[str, ...] = ()
     refusal: tuple[str, ...] = ()
@@ -306,27 +305,21 @@ def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) ->
         notes = [f"{loaded.path} has this value already: nothing was written"]
     asides = (*_remarks(loaded, solution.plan, request, notes), *refusal)
     code = 2 if refusal else 0
-    if request.as_json:
-        text = solution_json(request.command, solution, loaded, written=written)
-    elif request.quiet:
-        text = f"{bare_value(solution)}\n"
-    else:
-        text = view_text(solution_view(solution))
+    output = solution_output(request.command, solution, loaded, written=written)
+    text = output_text(output, as_json=request.as_json, quiet=request.quiet)
     return CommandResult(text=text, code=code, asides=asides, changed=(loaded.path,) if written else ())
 
 
 def _unsolved_result(none: NoSolution, loaded: Loaded, request: SolveRequest) -> CommandResult:
     """Return the result if no value meets the target: the best that there is, exit code 1."""
-    from dpcalc.report.json import no_solution_json
-    from dpcalc.report.solution import no_solution_view
+    from dpcalc.report.solution import no_solution_output
 
+    output = no_solution_output(request.command, none, loaded)
     asides = _remarks(loaded, loaded.plan, request, [])
-    view = no_solution_view(none, loaded.plan)
-    if request.as_json:
-        return CommandResult(text=no_solution_json(request.command, none, loaded), code=1, asides=asides)
-    if request.quiet:
-        return CommandResult(text="", code=1, asides=(*asides, f"{view.headline}; {view.sections[0][1]}"))
-    return CommandResult(text=view_text(view), code=1, asides=asides)
+    if request.quiet and not request.as_json:
+        asides = (*asides, f"{output.headline}; {dict(output.rows())['best']}")
+    text = output_text(output, as_json=request.as_json, quiet=request.quiet)
+    return CommandResult(text=text, code=1, asides=asides)
 
 
 def _write_value(solution: Solution, loaded: Loaded, request: SolveRequest) -> tuple[str, ...]:

@@ -1,9 +1,8 @@
-"""The results of `dpcalc pate` as rows of text, CSV and JSON; epsilons are rounded up."""
+"""The result of `dpcalc pate`, and its queries as CSV; epsilons are rounded up."""
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Row
@@ -11,9 +10,9 @@ from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax
 from dpcalc.pate.answer import PateAnswer, PateQuestion, PateTarget
 from dpcalc.pate.sanitised import SanitisedEpsilon
 from dpcalc.planner.pate import DataDependentResult
-from dpcalc.report.json_parts import document, finite, row_fields, votes_fields
+from dpcalc.report.common import assumptions_field, bare_line, epsilon_text, guarantee_field, row_fields
+from dpcalc.report.fields import Field, Fields, Output, Section, json_only
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
-from dpcalc.report.view import ResultView, epsilon_text, guarantee_facts
 
 PRIVATE = "itself private: do not publish"
 WARNING = (
@@ -27,30 +26,106 @@ COLUMNS = ("query", "votes", "lead", "other_wins", "renyi_divergence")
 """Columns of the table of queries, in CSV and in JSON."""
 
 
-def pate_view(answer: PateAnswer, *, assumptions: Iterable[str], verbose: bool) -> ResultView:
-    """Return the headline, labelled sections and `key: value` facts that people read; epsilons rounded up.
+def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequence[str], verbose: bool) -> Output:
+    """Return the result of `pate`; epsilons rounded up.
 
     Args:
         answer: all results.
         assumptions: one sentence each.
-        verbose: True adds the costliest queries.
+        notes: warnings, one sentence each.
+        verbose: True adds the costliest queries for people, and every query to JSON.
     """
-    rows = tuple(_rows(answer, verbose=verbose))
-    headline = f"epsilon <= {rounded_up(answer.by_number.epsilon)}   delta = {as_given(answer.question.delta)}"
-    return ResultView(
-        headline=f"{headline}   whatever the votes are",
-        sections=(*((label, text) for _, label, text in rows), ("assumes", "; ".join(assumptions))),
-        facts=(
-            *guarantee_facts(answer.by_number, rounded_up(answer.by_number.epsilon)),
-            *((key, text) for key, _, text in rows),
-            *(("assumptions", text) for text in assumptions),
+    epsilon = rounded_up(answer.by_number.epsilon)
+    columns = [dict(zip(COLUMNS, row, strict=True)) for row in query_rows(answer)]
+    return Output(
+        command="pate",
+        headline=f"epsilon <= {epsilon}   delta = {as_given(answer.question.delta)}   whatever the votes are",
+        fields=(
+            *_ensemble_fields(answer.question),
+            guarantee_field(answer.by_number),
+            *_votes_fields(answer),
+            _target_field(answer.target, answer.question),
+            plain_and_row("costliest", _costliest_texts(answer) if verbose else ()),
+            assumptions_field(assumptions),
+            json_only("notes", list(notes)),
+            *((json_only("per_query", columns),) if verbose else ()),
+        ),
+        bare=bare_line(answer.by_number.epsilon),
+    )
+
+
+def _ensemble_fields(question: PateQuestion) -> Fields:
+    """Return the aggregation, the numbers of queries, teachers and labels, and the protected unit."""
+    votes = question.votes
+    queries = f"{question.queries} queries"
+    ensemble = queries if votes is None else f"{queries}, {votes.labels} labels, {votes.teachers} teachers"
+    noise = noise_text(question.aggregation, as_given, as_given)
+    return (
+        Field("aggregation", dataclasses.asdict(question.aggregation), plain=noise, label="aggregation"),
+        json_only("queries", question.queries),
+        json_only("teachers", None if votes is None else votes.teachers),
+        json_only("labels", None if votes is None else votes.labels),
+        plain_and_row("ensemble", ensemble),
+        plain_and_row("protects", "one teacher's data, hence each of its records; its votes may be any others"),
+    )
+
+
+def _votes_fields(answer: PateAnswer) -> Fields:
+    """Return the data-dependent epsilon, the expected answers, the sanitised epsilon and the published ones."""
+    question, sanitised = answer.question, answer.sanitised
+    answered = ""
+    if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
+        expected = float(question.aggregation.answer_probability(question.votes.top).sum())
+        answered = f"about {expected:.4g} of {question.queries} queries on average ({PRIVATE})"
+    drawn = None if sanitised is None else _sanitised_object(sanitised)
+    text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
+    return (
+        votes_field(answer.by_votes, Section.BOUND),
+        plain_and_row("answered", answered),
+        Field("sanitised", drawn, plain=text, label="sanitised"),
+        Field(
+            "published",
+            list(map(row_fields, answer.published)),
+            plain=tuple(map(_published_text, answer.published)),
+            label="published",
         ),
     )
 
 
-def bare_epsilon(answer: PateAnswer) -> str:
-    """Return the one number of `--quiet`: the data-independent epsilon, rounded up to six digits."""
-    return rounded_up(answer.by_number.epsilon, digits=BARE_DIGITS)
+def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:
+    """Return a field that JSON does not have, under one name for plain lines and for a terminal.
+
+    Args:
+        name: its name.
+        text: its text, or one text a line; "" for none.
+    """
+    return Field(name, plain=text, label=name, in_json=False)
+
+
+def votes_field(by_votes: DataDependentResult | None, section: Section = Section.LAST) -> Field:
+    """Return the data-dependent cost of PATE votes, marked as private itself; a field without a value for None.
+
+    Args:
+        by_votes: the data-dependent guarantee of the teachers' votes.
+        section: its place.
+    """
+    if by_votes is None:
+        return json_only("with_these_votes", None)
+    guarantee = by_votes.guarantee
+    epsilon = rounded_up(guarantee.epsilon)
+    text = f"epsilon <= {epsilon} ({guarantee.bound}, order {by_votes.order:.4g}, both directions; {PRIVATE})"
+    value = {"private": True, "order": by_votes.order, "guarantee": guarantee.to_dict()}
+    return Field("with_these_votes", value, plain=text, label="these votes", section=section)
+
+
+def _costliest_texts(answer: PateAnswer) -> tuple[str, ...]:
+    """Return the queries with the largest divergences in words, at most MAX_QUERY_ROWS."""
+    costliest = sorted(query_rows(answer), key=lambda row: -row[-1])[:MAX_QUERY_ROWS]
+    return tuple(
+        f"query {number}: {top} votes, lead {lead}, another wins with at most {rounded_up(other_wins)}, "
+        f"divergence {rounded_up(divergence)}"
+        for number, top, lead, other_wins, divergence in costliest
+    )
 
 
 def query_csv(answer: PateAnswer) -> str:
@@ -95,58 +170,6 @@ def _down(value: float) -> str:
     return rounded_down(value, digits=BARE_DIGITS)
 
 
-def _rows(answer: PateAnswer, *, verbose: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield (JSON name, label, text) of all rows but the headline and the assumptions."""
-    question = answer.question
-    yield "aggregation", "aggregation", noise_text(question.aggregation, as_given, as_given)
-    yield "ensemble", "ensemble", _ensemble_text(question)
-    yield "protects", "protects", "one teacher's data, hence each of its records; its votes may be any others"
-    if answer.by_votes is not None:
-        yield "with_these_votes", "these votes", _votes_text(answer.by_votes)
-    if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
-        answered = float(question.aggregation.answer_probability(question.votes.top).sum())
-        yield "answered", "answered", f"about {answered:.4g} of {question.queries} queries on average ({PRIVATE})"
-    if answer.sanitised is not None:
-        yield "sanitised", "sanitised", _sanitised_text(answer.sanitised, answer.by_number.epsilon)
-    for row in answer.published:
-        yield "published", "published", _published_text(row)
-    if answer.target is not None:
-        for key, text in _target_facts(answer.target, question):
-            yield key, "target", text
-    if verbose:
-        costliest = sorted(query_rows(answer), key=lambda row: -row[-1])[:MAX_QUERY_ROWS]
-        for number, top, lead, other_wins, divergence in costliest:
-            text = f"query {number}: {top} votes, lead {lead}, another wins with at most {rounded_up(other_wins)}"
-            yield "costliest", "costliest", f"{text}, divergence {rounded_up(divergence)}"
-
-
-def with_votes(view: ResultView, by_votes: DataDependentResult) -> ResultView:
-    """Return a copy of the view of a plan with one more section and fact: the data-dependent epsilon.
-
-    Args:
-        view: of the plan.
-        by_votes: the data-dependent guarantee of its teachers' votes.
-    """
-    text = _votes_text(by_votes)
-    sections, facts = (*view.sections, ("these votes", text)), (*view.facts, ("with_these_votes", text))
-    return replace(view, sections=sections, facts=facts)
-
-
-def _votes_text(by_votes: DataDependentResult) -> str:
-    """Format a data-dependent epsilon with its order and the warning that it is private."""
-    guarantee = by_votes.guarantee
-    epsilon = rounded_up(guarantee.epsilon)
-    return f"epsilon <= {epsilon} ({guarantee.bound}, order {by_votes.order:.4g}, both directions; {PRIVATE})"
-
-
-def _ensemble_text(question: PateQuestion) -> str:
-    """Format the number of queries and, with votes, of labels and teachers."""
-    queries = f"{question.queries} queries"
-    if question.votes is None:
-        return queries
-    return f"{queries}, {question.votes.labels} labels, {question.votes.teachers} teachers"
-
-
 def _sanitised_text(sanitised: SanitisedEpsilon, data_independent: float) -> str:
     """Format a sanitised epsilon with its terms; a note if it is no smaller than the data-independent epsilon."""
     terms = sanitised.terms
@@ -165,58 +188,38 @@ def _published_text(row: Row) -> str:
     return f"{row.method}, {row.bound}: {value} ({row.kind}{note})"
 
 
-def _target_facts(target: PateTarget, question: PateQuestion) -> Iterator[tuple[str, str]]:
-    """Yield (JSON name, text) of the queries and of the noise that stay within the target."""
-    epsilon = as_given(question.target or 0.0)
-    yield "labels", f"epsilon {epsilon} buys {target.max_queries} queries whatever the votes are"
-    if target.max_queries_by_votes is not None:
-        queries = f"{target.max_queries_by_votes} of {question.queries}"
-        yield "labels_with_these_votes", f"{queries} with these votes ({PRIVATE})"
-    noise = noise_text(target.least_noise, _up, _down)
-    yield "least_noise", f"all {question.queries} queries keep to it, whatever the votes are, from {noise}"
+def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
+    """Return a sanitised epsilon and its terms as a JSON object."""
+    terms = dataclasses.asdict(sanitised.terms).items()
+    return (
+        Field("epsilon", sanitised.epsilon),
+        Field("delta", sanitised.delta),
+        Field("spread", sanitised.spread),
+        *(Field(name, value) for name, value in terms),
+    )
 
 
-# JSON, in the format of `report.json`.
+def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
+    """Return the queries and the noise that stay within the target, "" without one.
 
-
-def pate_json(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequence[str], verbose: bool) -> str:
-    """Return the output of `pate --json`, one JSON document.
-
-    Args:
-        answer: all results.
-        assumptions: one sentence each.
-        notes: warnings, one sentence each.
-        verbose: True adds every query.
+    People see the texts as fields of their own.
     """
-    question, target = answer.question, answer.target
-    votes, by_votes, sanitised = question.votes, answer.by_votes, answer.sanitised
-    fields: dict[str, object] = {
-        "aggregation": dataclasses.asdict(question.aggregation),
-        "queries": question.queries,
-        "teachers": None if votes is None else votes.teachers,
-        "labels": None if votes is None else votes.labels,
-        "guarantee": answer.by_number.to_dict(),
-        "with_these_votes": None if by_votes is None else votes_fields(by_votes),
-        "sanitised": None
-        if sanitised is None
-        else {
-            "epsilon": finite(sanitised.epsilon),
-            "delta": sanitised.delta,
-            "spread": finite(sanitised.spread),
-            **dataclasses.asdict(sanitised.terms),
-        },
-        "published": [row_fields(row) for row in answer.published],
-        "target": None
-        if target is None
-        else {
-            "epsilon": question.target,
-            "queries": target.max_queries,
-            "queries_with_these_votes": target.max_queries_by_votes,
-            "least_noise": dataclasses.asdict(target.least_noise),
-        },
-        "assumptions": list(assumptions),
-        "notes": list(notes),
+    if target is None:
+        return json_only("target", None)
+    by_votes, noise = target.max_queries_by_votes, noise_text(target.least_noise, _up, _down)
+    epsilon = as_given(question.target or 0.0)
+    texts = {
+        "labels": f"epsilon {epsilon} buys {target.max_queries} queries whatever the votes are",
+        "labels_with_these_votes": ""
+        if by_votes is None
+        else f"{by_votes} of {question.queries} with these votes ({PRIVATE})",
+        "least_noise": f"all {question.queries} queries keep to it, whatever the votes are, from {noise}",
     }
-    if verbose:
-        fields["per_query"] = [dict(zip(COLUMNS, row, strict=True)) for row in query_rows(answer)]
-    return document("pate", fields)
+    value = (
+        json_only("epsilon", question.target),
+        json_only("queries", target.max_queries),
+        json_only("queries_with_these_votes", by_votes),
+        json_only("least_noise", dataclasses.asdict(target.least_noise)),
+        *(Field(name, plain=text, label="target", in_json=False) for name, text in texts.items()),
+    )
+    return Field("target", value, is_inline=True)

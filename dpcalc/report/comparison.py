@@ -1,107 +1,90 @@
-"""Tables: accountants side by side (`compare`), and the guarantee of every level (`epsilon --unit all`)."""
+"""The result of `compare`: accountants and bounds side by side, of one config or of several."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
+from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.guarantee import Row
-from dpcalc.report.rounding import as_given, rounded_down, rounded_up
-from dpcalc.report.view import (
-    epsilon_text,
-    guarantee_facts,
-    note_texts,
-    sampling_summary,
-    sampling_texts,
-    tight_text,
-    units_text,
-    yes_no,
-)
+from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.words import differing_facts, shared_facts
+from dpcalc.report.common import budget_limit, config_names, epsilon_text, path_field, row_fields, units_text
+from dpcalc.report.fields import Fields, Output, Table, cells, config_field, json_object, json_only, origin_fields
+from dpcalc.report.rounding import as_given
 
-if TYPE_CHECKING:
-    from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.planner.plan import Plan
+COLUMNS = ("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note")
+Comparisons = Sequence[tuple[Sequence[Row], Loaded]]
+"""The rows of each config, and the config."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparisonView:
-    """A table in words, numbers rounded to the safe side.
-
-    Attributes:
-        headline: what all rows have in common.
-        columns: names of the columns, as in the JSON output; the last one holds notes.
-        rows: one text for each column.
-    """
-
-    headline: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def comparison_view(rows: Sequence[Row], plan: Plan) -> ComparisonView:
-    """Return the table of `dpcalc compare`: a row for each accountant and bound, epsilons to the safe side.
+def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
+    """Return the result of `compare` on one config: epsilons to the safe side, more digits where close to the budget.
 
     Args:
         rows: one for each accountant and one-step bound.
-        plan: the plan, for the headline and the budget that the epsilons are compared with.
+        loaded: the config.
     """
-    units, delta = units_text(plan.unit_name, plan.group_size), as_given(plan.delta)
-    limit = None if plan.budget is None else plan.budget.epsilon
-    return ComparisonView(
-        headline=f"{units}, {plan.adjacency}, delta = {delta}, {plan.steps} steps",
-        columns=("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note"),
-        rows=tuple(
-            (
-                row.method,
-                row.bound,
-                "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=limit),
-                "" if row.epsilon_lower is None else rounded_down(row.epsilon_lower),
-                str(row.kind),
-                yes_no(row.valid),
-                visible(row.note),
-            )
-            for row in rows
+    plan, blocks = loaded.plan, _blocks(rows, loaded)
+    units = units_text(plan.unit_name, plan.group_size)
+    return Output(
+        command="compare",
+        fields=_comparison_fields(rows, loaded),
+        blocks=blocks,
+        table=Table(
+            headline=f"{units}, {plan.adjacency}, delta = {as_given(plan.delta)}, {plan.steps} steps",
+            columns=COLUMNS,
+            rows=tuple(cells(block, COLUMNS) for block in blocks),
         ),
     )
 
 
-# The guarantee of every level
-
-
-def units_view(evaluations: Sequence[Evaluation], plan: Plan) -> ComparisonView:
-    """Return the table of `dpcalc epsilon --unit all`: epsilon, lower bound, method and draws of each level.
+def comparisons_output(comparisons: Comparisons) -> Output:
+    """Return the result of `compare A B`: a table with a row for each accountant and bound, a column for each config.
 
     Args:
-        evaluations: one for each level as the protected one, the outermost first.
-        plan: the plan, with any level protected.
+        comparisons: the rows of each config, and the config.
     """
-    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
-    guarantees = [evaluation.guarantee for evaluation in evaluations]
-    return ComparisonView(
-        headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, {plan.steps} steps",
-        columns=("unit", "epsilon", "epsilon_lower", "tight", "method", "note"),
-        rows=tuple(
-            (
-                visible(guarantee.unit),
-                rounded_up(guarantee.epsilon),
-                "" if guarantee.epsilon_lower is None else rounded_down(guarantee.epsilon_lower),
-                tight_text(guarantee),
-                guarantee.method,
-                sampling_summary(evaluation),
-            )
-            for guarantee, evaluation in zip(guarantees, evaluations, strict=True)
+    files = [loaded for _, loaded in comparisons]
+    keys = dict.fromkeys((row.method, row.bound) for rows, _ in comparisons for row in rows)
+    tables = [{(row.method, row.bound): row for row in rows} for rows, _ in comparisons]
+    plans = [loaded.plan for loaded in files]
+    facts = shared_facts(plans, without=("sampling", "noise"))
+    differences = (differing_facts(plan, plans) for plan in plans)
+    names = (", ".join(filter(None, pair)) for pair in zip(config_names(files), differences, strict=True))
+    return Output(
+        command="compare",
+        fields=(json_only("configs", [json_object(_comparison_fields(*each)) for each in comparisons]),),
+        blocks=tuple((path_field(each[1]), *block) for each in comparisons for block in _blocks(*each)),
+        table=Table(
+            headline="; ".join(filter(None, (f"epsilon of {len(files)} configs", visible(facts)))),
+            columns=("method", "bound", *map(visible, names), "note"),
+            rows=tuple((*key, *(_epsilon_cell(table.get(key)) for table in tables), "") for key in keys),
         ),
     )
 
 
-def unit_facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield the guarantee of one level as (key, text), then the draws of the phases under the key "phases"."""
-    yield from guarantee_facts(evaluation.guarantee, rounded_up(evaluation.guarantee.epsilon))
-    yield from (("phases", text) for text in sampling_texts(evaluation))
+def _blocks(rows: Sequence[Row], loaded: Loaded) -> tuple[Fields, ...]:
+    """Return the fields of each row, epsilons compared with the budget of the config."""
+    return tuple(row_fields(row, budget_limit(loaded.plan)) for row in rows)
 
 
-def unit_notes(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
-    """Return the notes on all levels, each as "UNIT: NOTE"."""
-    return tuple(f"{each.guarantee.unit}: {text}" for each in evaluations for text in note_texts(each))
+def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> Fields:
+    """Return unit, adjacency, delta and steps of one config, and its rows."""
+    plan = loaded.plan
+    return (
+        config_field(loaded),
+        json_only("unit", plan.unit_name),
+        json_only("adjacency", str(plan.adjacency)),
+        json_only("delta", plan.delta),
+        json_only("steps", plan.steps),
+        json_only("rows", list(map(row_fields, rows))),
+        *origin_fields(loaded),
+    )
+
+
+def _epsilon_cell(row: Row | None) -> str:
+    """Return epsilon, followed by its kind where it is no valid upper bound; "n/a" without a row or a number."""
+    if row is None or row.epsilon is None:
+        return "n/a"
+    epsilon = epsilon_text(row.epsilon, row.kind)
+    if row.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:
+        return f"{epsilon} ({row.kind})"
+    return epsilon if row.valid else f"{epsilon} (not valid)"

@@ -10,10 +10,10 @@ from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.verdict import Change, Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
+from dpcalc.report.common import budget_field, budget_used
+from dpcalc.report.fields import diagnostic_fields, document, finite, json_value
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.json_parts import budget_fields, diagnostic_fields, document, finite
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
-from dpcalc.report.view import budget_used
 
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
 """Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
@@ -368,7 +368,7 @@ def _file_fields(file: FileView) -> dict[str, object]:
         "path": result.path,
         "verdict": str(result.verdict),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
-        "budget": None if guarantee is None else budget_fields(guarantee.epsilon, limit),
+        "budget": None if guarantee is None else json_value(budget_field(guarantee.epsilon, limit).value),
         "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
         "changes": [] if base is None else [_change_fields(change, result.path) for change in base.changes],
         "fits": {

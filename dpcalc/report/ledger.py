@@ -1,4 +1,4 @@
-"""A ledger as rows of text and as JSON, and a lock as the text of its file."""
+"""The result of `ledger`, and a lock as the text of its file."""
 
 import json
 import math
@@ -7,89 +7,64 @@ from dpcalc.config.source import visible
 from dpcalc.gate.ledger import Account, Run
 from dpcalc.gate.lock import VERSION, Lock, LockEntry
 from dpcalc.planner.words import assumptions
-from dpcalc.report.json_parts import budget_fields, config_fields, document, finite
-from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_up
-from dpcalc.report.view import (
-    ResultView,
-    budget_facts,
-    budget_used,
-    guarantee_facts,
+from dpcalc.report.common import (
+    assumptions_field,
+    budget_field,
+    budget_limit,
+    guarantee_field,
     guarantee_headline,
-    protected_text,
-    yes_no,
+    protects_row,
 )
+from dpcalc.report.fields import Field, Output, Section, json_only, terminal_only
+from dpcalc.report.rounding import BARE_DIGITS, rounded_up
 
 
-def ledger_view(account: Account, *, added: bool | None = None) -> ResultView:
-    """Return headline, rows and facts of `ledger show` and `ledger add`: each run alone, and all runs composed.
-
-    Args:
-        account: the ledger, composed.
-        added: True or False if `ledger add` added a run or not; None for `ledger show`.
-
-    Returns:
-        The view; upper bounds rounded up, lower bounds down.
-    """
-    plan, guarantee = account.loaded.plan, account.guarantee
-    limit = None if plan.budget is None else plan.budget.epsilon
-    epsilon = rounded_up(guarantee.epsilon, apart_from=limit)
-    label = "run" if added is None else "added" if added else "not added"
-    runs = tuple((label, _run_text(run, f"{run.steps:,}")) for run in account.runs)
-    total = rounded_up(_sum_of_epsilons(account)) if added is None else ""
-    budget = () if limit is None else (("budget", f"{as_given(limit)}, {budget_used(guarantee.epsilon, limit)}"),)
-    return ResultView(
-        headline=guarantee_headline(guarantee, limit),
-        sections=(
-            *runs,
-            *((("sum", f"{total}, if epsilons were added up"),) if total else ()),
-            ("protects", f"{protected_text(guarantee)}, {guarantee.adjacency}"),
-            ("assumes", "; ".join(map(visible, assumptions(plan)))),
-            *budget,
-        ),
-        facts=(
-            *(("runs", _run_text(run, str(run.steps))) for run in account.runs),
-            *(() if added is None else (("added", yes_no(added)),)),
-            *guarantee_facts(guarantee, epsilon),
-            ("steps", str(plan.steps)),
-            *(("assumptions", visible(assumption)) for assumption in assumptions(plan)),
-            *((("sum_of_epsilons", total),) if total else ()),
-            *budget_facts(guarantee.epsilon, limit),
-        ),
-    )
-
-
-def ledger_json(command: str, account: Account, *, added: bool | None = None) -> str:
-    """Return the output of `ledger show --json` and `ledger add --json`: each run alone, and all runs composed.
+def ledger_output(command: str, account: Account, *, added: bool | None = None) -> Output:
+    """Return the result of `ledger show` and `ledger add`: each run alone, and all runs composed.
 
     Args:
         command: "ledger show" or "ledger add".
         account: the ledger, composed.
-        added: as for `ledger_view`.
+        added: True or False if `ledger add` added a run or not; None for `ledger show`.
+
+    Returns:
+        Upper bounds rounded up, lower bounds down.
     """
-    plan = account.loaded.plan
-    fields = {
-        "config": config_fields(account.loaded),
-        **({} if added is None else {"added": added}),
-        "runs": [{"name": run.name, "steps": run.steps, "guarantee": run.guarantee.to_dict()} for run in account.runs],
-        "guarantee": account.guarantee.to_dict(),
-        "steps": plan.steps,
-        **({"sum_of_epsilons": finite(_sum_of_epsilons(account))} if added is None else {}),
-        "budget": budget_fields(account.guarantee.epsilon, None if plan.budget is None else plan.budget.epsilon),
-        "assumptions": list(assumptions(plan)),
-        "config_hash": account.loaded.config_hash,
-    }
-    return document(command, fields)
+    plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
+    runs = [{"name": run.name, "steps": run.steps, "guarantee": run.guarantee.to_dict()} for run in account.runs]
+    total = math.fsum(run.guarantee.epsilon for run in account.runs)  # of basic composition, for the sum of the deltas
+    sum_text = f"{rounded_up(total)}, if epsilons were added up" if added is None else ""
+    sum_field = Field("sum_of_epsilons", total, rounding=rounded_up, section=Section.BUDGET)
+    return Output(
+        command=command,
+        headline=guarantee_headline(guarantee, limit),
+        fields=(
+            Field("config", (json_only("path", account.loaded.path), json_only("name", plan.name))),
+            *(() if added is None else (Field("added", added, section=Section.UNIT),)),
+            Field(
+                "runs",
+                runs,
+                plain=tuple(_run_text(run, str(run.steps)) for run in account.runs),
+                label="run" if added is None else "added" if added else "not added",
+                row=tuple(_run_text(run, f"{run.steps:,}") for run in account.runs),
+                section=Section.RUN,
+            ),
+            terminal_only("sum", sum_text, Section.RUN),
+            guarantee_field(guarantee, limit),
+            protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+            Field("steps", plan.steps, section=Section.TRAINING),
+            *((sum_field,) if added is None else ()),
+            budget_field(guarantee.epsilon, limit),
+            assumptions_field(assumptions(plan)),
+            json_only("config_hash", account.loaded.config_hash),
+        ),
+    )
 
 
 def _run_text(run: Run, steps: str) -> str:
     """Return one run in a line: name, steps as formatted by the caller, and the epsilon of this run alone."""
     cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
     return f"{visible(run.name)}: {steps} steps, {cost} alone"
-
-
-def _sum_of_epsilons(account: Account) -> float:
-    """Return the sum of the runs' epsilons, which basic composition would give for the sum of their deltas."""
-    return math.fsum(run.guarantee.epsilon for run in account.runs)
 
 
 # The text of a lock file

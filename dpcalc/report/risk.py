@@ -1,69 +1,98 @@
-"""Success of membership inference (`risk`), as rows of text and as JSON."""
+"""The result of `risk`: bounds on the success of membership inference."""
 
-from collections.abc import Iterable
+import math
 
 from dpcalc.config.load import Loaded
-from dpcalc.config.source import visible
-from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import Detection, Risk
-from dpcalc.report.json_parts import config_fields, diagnostic_fields, document, finite
+from dpcalc.report.common import protects_row, unit_fields
+from dpcalc.report.fields import Field, Output, Section, config_field, origin_fields, terminal_only
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
-from dpcalc.report.view import ResultView, units_text
 
 FITTED = "approximation"
 _FEW = 5e-4  # misses of a true positive rate that is rounded to 1.00
 
 
-def risk_view(risk: Risk, plan: Plan) -> ResultView:
-    """Return headline, rows and facts of `dpcalc risk`: advantage, true positive rates, posteriors, rounded up.
+def risk_output(risk: Risk, loaded: Loaded) -> Output:
+    """Return the result of `dpcalc risk`: advantage, true positive rates, posteriors, all rounded up.
 
     Args:
         risk: bounds on the success of membership inference.
-        plan: the plan that they are about.
+        loaded: the config.
     """
-    return ResultView(
+    plan, prior = loaded.plan, f"{100 * risk.prior:g}%"
+    guessing = f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
+    belief = f"in the truth rises from {prior} to at most {_percent(risk.belief)}, but with probability"
+    gaussian = (
+        Field("mu", risk.mu),
+        Field("finite", math.isfinite(risk.mu)),
+        Field("misfit", risk.misfit),
+        Field("kind", FITTED),
+    )
+    fields = (
+        Field("advantage", risk.advantage, rounding=rounded_up, label="guessing", row=guessing),
+        Field("kind", "upper"),
+        *unit_fields(plan),
+        Field("prior", risk.prior),
+        Field(
+            "detections",
+            [_detection_fields(detection) for detection in risk.detections],
+            plain=tuple(map(_detection_text, risk.detections)),
+        ),
+        *(_detection_row(detection) for detection in risk.detections),
+        *(_posterior_row(detection, prior) for detection in risk.detections),
+        Field(
+            "belief",
+            (Field("probability", risk.belief), Field("exception", risk.exception)),
+            plain=f"{rounded_up(risk.belief)}, exception {as_given(risk.exception)}",
+            label="belief",
+            row=f"{belief} {as_given(risk.exception)}",
+        ),
+        Field(
+            "gdp",
+            gaussian,
+            plain=f"mu {rounded_up(risk.mu)} ({FITTED}), misfit {rounded_up(risk.misfit)}",
+            label="mu-GDP",
+            row=_gaussian_text(risk),
+        ),
+    )
+    assumed = "a worst-case attacker, who knows all other data, sees every step, and computes without limit"
+    return Output(
+        command="risk",
         headline=f"advantage <= {rounded_up(risk.advantage)}   (detections minus false alarms of the best attacker)",
-        sections=tuple(_sections(risk, plan)),
-        facts=tuple(_facts(risk, plan)),
+        fields=(
+            config_field(loaded),
+            protects_row(plan.unit_name, plan.group_size, plan.adjacency),
+            Field("risk", fields, is_inline=True),
+            terminal_only("assumes", assumed, Section.ASSUMPTIONS),
+            *origin_fields(loaded),
+        ),
     )
 
 
-def _sections(risk: Risk, plan: Plan) -> Iterable[tuple[str, str]]:
-    """Yield (label, text) of run, unit, guessing, true positive rates, posteriors, belief, mu and assumption."""
-    if plan.name:
-        yield "run", visible(plan.name)
-    yield "protects", f"{units_text(plan.unit_name, plan.group_size)}, {plan.adjacency}"
-    yield "guessing", f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
-    for detection in risk.detections:
-        present = _detected(detection.present, detection.present_missed)
-        absent = _detected(detection.absent, detection.absent_missed)
-        sides = f'{present} of those in the data ("absent": {absent} of those not in it)'
-        yield f"{100 * detection.false_positive_rate:g}% false alarms", f"detect at most {sides}"
-    prior = f"{100 * risk.prior:g}%"
-    for detection in risk.detections:
-        yield (
-            f"alarm at {100 * detection.false_positive_rate:g}%",
-            f"is right with probability at most {_percent(detection.posterior)}, where {prior} are in the data",
-        )
-    certain = f"but with probability {as_given(risk.exception)}"
-    yield "belief", f"in the truth rises from {prior} to at most {_percent(risk.belief)}, {certain}"
-    yield "mu-GDP", _gaussian_text(risk)
-    yield "assumes", "a worst-case attacker, who knows all other data, sees every step, and computes without limit"
+def _detection_fields(detection: Detection) -> dict[str, float]:
+    """Return the bounds at one false positive rate for JSON."""
+    return {
+        "false_positive_rate": detection.false_positive_rate,
+        "true_positive_rate": max(detection.present, detection.absent),
+        "present": detection.present,
+        "absent": detection.absent,
+        "posterior": detection.posterior,
+        "false_negative_rate": min(detection.present_missed, detection.absent_missed),
+    }
 
 
-def _facts(risk: Risk, plan: Plan) -> Iterable[tuple[str, str]]:
-    """Yield (key, text) of name, advantage, unit, prior, detections, belief and mu, with the keys of the JSON."""
-    yield "name", visible(plan.name)
-    yield "advantage", rounded_up(risk.advantage)
-    yield "kind", "upper"
-    yield "unit", visible(plan.unit_name)
-    yield "adjacency", str(plan.adjacency)
-    yield "group_size", str(plan.group_size)
-    yield "prior", as_given(risk.prior)
-    for detection in risk.detections:
-        yield "detections", _detection_text(detection)
-    yield "belief", f"{rounded_up(risk.belief)}, exception {as_given(risk.exception)}"
-    yield "gdp", f"mu {rounded_up(risk.mu)} ({FITTED}), misfit {rounded_up(risk.misfit)}"
+def _detection_row(detection: Detection) -> Field:
+    """Return the row of a terminal with the true positive rates at one false positive rate."""
+    present = _detected(detection.present, detection.present_missed)
+    absent = _detected(detection.absent, detection.absent_missed)
+    sides = f'{present} of those in the data ("absent": {absent} of those not in it)'
+    return terminal_only(f"{100 * detection.false_positive_rate:g}% false alarms", f"detect at most {sides}")
+
+
+def _posterior_row(detection: Detection, prior: str) -> Field:
+    """Return the row of a terminal with the probability that an alarm is right."""
+    right = f"is right with probability at most {_percent(detection.posterior)}, where {prior} are in the data"
+    return terminal_only(f"alarm at {100 * detection.false_positive_rate:g}%", right)
 
 
 def _detection_text(detection: Detection) -> str:
@@ -90,45 +119,3 @@ def _gaussian_text(risk: Risk) -> str:
 def _percent(share: float) -> str:
     """Return a probability in percent with its sign, rounded up."""
     return f"{percent_up(share, 1.0)}%"
-
-
-def risk_json(risk: Risk, loaded: Loaded) -> str:
-    """Return the output of `risk --json`: advantage, prior, detections, belief and the fitted mu, with diagnostics.
-
-    Args:
-        risk: bounds on the success of membership inference.
-        loaded: the config.
-    """
-    plan = loaded.plan
-    fields = {
-        "config": config_fields(loaded),
-        "risk": {
-            "advantage": risk.advantage,
-            "kind": "upper",
-            "unit": plan.unit_name,
-            "adjacency": str(plan.adjacency),
-            "group_size": plan.group_size,
-            "prior": risk.prior,
-            "detections": [
-                {
-                    "false_positive_rate": detection.false_positive_rate,
-                    "true_positive_rate": max(detection.present, detection.absent),
-                    "present": detection.present,
-                    "absent": detection.absent,
-                    "posterior": detection.posterior,
-                    "false_negative_rate": min(detection.present_missed, detection.absent_missed),
-                }
-                for detection in risk.detections
-            ],
-            "belief": {"probability": risk.belief, "exception": risk.exception},
-            "gdp": {
-                "mu": finite(risk.mu),
-                "finite": finite(risk.mu) is not None,
-                "misfit": risk.misfit,
-                "kind": FITTED,
-            },
-        },
-        "diagnostics": diagnostic_fields(loaded.diagnostics),
-        "config_hash": loaded.config_hash,
-    }
-    return document("risk", fields)

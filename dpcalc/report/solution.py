@@ -1,9 +1,11 @@
-"""Results of the solvers and of `delta`: the value as a short decimal on the safe side, and the rows of text."""
+"""Results of the solvers and of `delta`: the value as a short decimal on the safe side, and its fields."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from dpcalc.config.load import Loaded
+from dpcalc.config.normal import fingerprint
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import DeltaResult
@@ -11,7 +13,19 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import Goal, NoSolution, Value
 from dpcalc.planner.solve import Solution
 from dpcalc.planner.vary import replace_phase, with_epochs, with_level
-from dpcalc.planner.words import mechanism_text, other_sums_text, sampling_text
+from dpcalc.planner.words import mechanism_text, other_sums_text, sampling_text, with_thousands_separators
+from dpcalc.report.common import guarantee_field, method_name, noise_text, protects_row, unit_fields
+from dpcalc.report.fields import (
+    Field,
+    Fields,
+    Output,
+    Section,
+    config_field,
+    diagnostic_fields,
+    json_only,
+    plain_only,
+    terminal_only,
+)
 from dpcalc.report.rounding import (
     BARE_DIGITS,
     as_given,
@@ -21,7 +35,6 @@ from dpcalc.report.rounding import (
     rounded_up,
     rounded_up_within,
 )
-from dpcalc.report.view import ResultView, guarantee_facts, method_name, noise_text, protected_text, units_text
 from dpcalc.sampling.schemes import Poisson
 
 NOISE = "noise_multiplier"
@@ -89,103 +102,167 @@ def _exact(value: Value) -> Fraction:
     return value if isinstance(value, Fraction) else Fraction(repr(value))
 
 
-# Rows of text of the solvers and of `delta`
+# The result of a solver, and of `delta`
 
 
-def solution_view(solution: Solution) -> ResultView:
-    """Return the rows of a solver: the value, the reached measure and the value that fails; then the solved plan.
+def solution_output(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> Output:
+    """Return the result of a solver: the value, the reached measure, the value that fails; then the solved plan.
 
     Args:
+        command: name of the solver.
         solution: a solution whose value is a short decimal (`with_safe_decimal`).
+        loaded: the config before the search.
+        written: keys that `--write` changed.
 
     Returns:
-        The view; the measure rounded up within the target, the value that fails rounded away from the solution.
+        The measure rounded up within the target, the value that fails rounded away from the solution.
     """
-    guarantee = solution.guarantee
-    goal = solution.goal
-    reached = rounded_up_within(solution.reached, goal.limit)
+    goal, plan, guarantee = solution.goal, solution.plan, solution.guarantee
+    reached, name = rounded_up_within(solution.reached, goal.limit), measure(goal)
     fails = _failing_value(solution)
-    failure = f"fails at {fails}" if fails else "nothing beyond it fails"
+    is_epsilon = name == EPSILON
+    others = _unchanged_noise_text(solution.name, plan)
+    found = (
+        Field("name", solution.name, section=Section.RUN),
+        Field("value", _number(solution.value), plain=value_text(solution.value)),
+        Field("epsilon", guarantee.epsilon, plain=reached if is_epsilon else ""),
+        plain_only(name, "" if is_epsilon else reached),
+        Field("target", goal.limit),
+        Field("fails_at", None if solution.fails_at is None else _number(solution.fails_at), plain=fails),
+        Field("key", solution.key, section=Section.RUN),
+        json_only("goal", _goal_fields(goal, solution.reached)),
+        plain_only("held", others),
+    )
+    outcome = (
+        Field("solution", found, section=Section.RUN),
+        json_only("best", None),
+        guarantee_field(guarantee, epsilon=reached if is_epsilon else rounded_up(guarantee.epsilon)),
+        protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+        terminal_only("delta", as_given(guarantee.delta), Section.UNIT),
+        terminal_only("held", others, Section.TRAINING),
+        terminal_only("accountant", method_name(guarantee.method)),
+        terminal_only("lower bound", _lower_bound_text(guarantee)),
+        terminal_only("guarantee", "" if is_epsilon else f"epsilon <= {rounded_up(guarantee.epsilon)}"),
+        terminal_only("target", f"{'' if is_epsilon else f'{goal.name} <= '}{as_given(goal.limit)}", Section.BUDGET),
+    )
     bound = f"{label(solution)} {relation(solution.name)} {value_text(solution.value)}"
-    return ResultView(
+    failure = f"fails at {fails}" if fails else "nothing beyond it fails"
+    return Output(
+        command=command,
         headline=f"{bound}   gives {goal.name} <= {reached} ({failure})",
-        sections=tuple(_sections(solution)),
-        facts=(
-            ("name", visible(solution.plan.name)),
-            ("solution.name", solution.name),
-            ("solution.key", solution.key),
-            ("solution.value", value_text(solution.value)),
-            (f"solution.{measure(goal)}", reached),
-            ("solution.target", as_given(goal.limit)),
-            ("solution.fails_at", fails),
-            *(("solution.held", text) for _, text in _unchanged_noise_rows(solution.name, solution.plan)),
-            *guarantee_facts(guarantee, reached if measure(goal) == EPSILON else rounded_up(guarantee.epsilon)),
-            ("steps", str(solution.plan.steps)),
-            *(("phases", f"{visible(phase.name)}: {_phase_text(phase)}") for phase in solution.plan.phases),
-        ),
+        fields=_solver_fields(outcome, plan, loaded, written),
+        bare=f"{bare_value(solution)}\n",
     )
 
 
-def no_solution_view(answer: NoSolution, plan: Plan) -> ResultView:
-    """Return the rows of a solver that found no value: the target, and the value that comes nearest to it.
+def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
+    """Return the result of a solver that found no value: the target, and the value that comes nearest to it as `best`.
 
     Args:
+        command: name of the solver.
         answer: the goal and the best value there is.
-        plan: the plan that was searched.
+        loaded: the config.
     """
-    goal = answer.goal
-    best, reached = value_text(answer.best_value), rounded_up(answer.best_reached, apart_from=goal.limit)
-    return ResultView(
+    goal, plan = answer.goal, loaded.plan
+    name, value = measure(goal), value_text(answer.best_value)
+    reached = rounded_up(answer.best_reached, apart_from=goal.limit)
+    others = _unchanged_noise_text(answer.name, plan)
+    is_epsilon = name == EPSILON
+    best = (
+        json_only("name", answer.name),
+        Field("value", _number(answer.best_value), plain=value),
+        Field("epsilon", answer.best_reached if is_epsilon else None, plain=reached if is_epsilon else ""),
+        plain_only(name, "" if is_epsilon else reached),
+        json_only("target", goal.limit),
+        json_only("goal", _goal_fields(goal, answer.best_reached)),
+    )
+    outcome = (
+        json_only("solution", None),
+        plain_only("solution.name", answer.name, Section.RUN),
+        plain_only("solution.value", "none", Section.RUN),
+        plain_only("solution.target", as_given(goal.limit), Section.RUN),
+        terminal_only("best", f"{answer.name} {value} gives {goal.name} <= {reached}", Section.RUN),
+        Field("best", best),
+        json_only("guarantee", None),
+        protects_row(plan.unit_name, plan.group_size, plan.adjacency),
+        terminal_only("held", others, Section.TRAINING),
+        plain_only("solution.held", others),
+    )
+    return Output(
+        command=command,
         headline=f"no {answer.name} gives {goal.name} <= {as_given(goal.limit)}   delta = {as_given(plan.delta)}",
-        sections=(
-            ("best", f"{answer.name} {best} gives {goal.name} <= {reached}"),
-            ("protects", f"{units_text(plan.unit_name, plan.group_size)}, {plan.adjacency}"),
-            *_unchanged_noise_rows(answer.name, plan),
-        ),
-        facts=(
-            ("name", visible(plan.name)),
-            ("solution.name", answer.name),
-            ("solution.value", "none"),
-            ("solution.target", as_given(goal.limit)),
-            ("best.value", best),
-            (f"best.{measure(goal)}", reached),
-            *(("solution.held", text) for _, text in _unchanged_noise_rows(answer.name, plan)),
-        ),
+        fields=_solver_fields(outcome, None, loaded, ()),
     )
 
 
-def delta_view(answer: DeltaResult, plan: Plan) -> ResultView:
-    """Return the rows of `dpcalc delta`: the bound on delta rounded up, its lower bound down.
+def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: Sequence[str]) -> Fields:
+    """Return a solver's fields; steps, phases and hash are those of `plan`, the solved one, or empty for None."""
+    phases = () if plan is None else plan.phases
+    texts = [_phase_text(phase) for phase in phases]
+    named = tuple(f"{visible(phase.name)}: {text}" for phase, text in zip(phases, texts, strict=True))
+    rows = tuple(map(with_thousands_separators, named if len(phases) > 1 else texts))
+    entries = [
+        {
+            "name": phase.name,
+            "steps": phase.steps,
+            "mechanism": mechanism_text(phase),
+            "noise_multiplier": phase.noise_multiplier,
+            "sampling": sampling_text(phase),
+        }
+        for phase in phases
+    ]
+    return (
+        config_field(loaded, has_row=plan is not None),
+        *outcome,
+        Field("steps", None if plan is None else plan.steps, section=Section.TRAINING),
+        Field("phases", entries, plain=named, label="training", row=rows, section=Section.TRAINING),
+        json_only("written", list(written)),
+        json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
+        json_only("config_hash", None if plan is None else fingerprint(plan)),
+    )
+
+
+def _goal_fields(goal: Goal, reached: float) -> Fields:
+    """Return the measure, the limit and the upper bound that is reached."""
+    return (
+        Field("measure", measure(goal)),
+        Field("words", goal.name),
+        Field("limit", goal.limit),
+        Field("reached", reached),
+    )
+
+
+def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
+    """Return the result of `dpcalc delta`: the bound on delta rounded up, its lower bound down.
 
     Args:
         answer: delta at a given epsilon.
-        plan: the plan that it is about.
+        loaded: the config.
     """
+    plan = loaded.plan
     delta = rounded_up(answer.delta)
     lower = "" if answer.delta_lower is None else rounded_down(answer.delta_lower)
-    lower_text = f"   (at least {lower})" if lower else ""
-    sections = (
-        ("run", visible(plan.name)),
-        ("protects", f"{units_text(plan.unit_name, plan.group_size)}, {plan.adjacency}"),
-        ("steps", str(plan.steps)),
-        ("accountant", method_name(answer.method)),
+    guarantee = (
+        Field("delta", answer.delta, rounding=rounded_up),
+        Field("delta_lower", answer.delta_lower, rounding=rounded_down),
+        Field("epsilon", answer.epsilon),
+        Field("kind", "upper"),
+        *unit_fields(plan),
+        Field("method", answer.method, label="accountant", row=method_name(answer.method)),
+        Field("direction", answer.direction),
+        json_only("notes", list(answer.notes)),
     )
-    return ResultView(
-        headline=f"delta <= {delta}{lower_text}   epsilon = {as_given(answer.epsilon)}",
-        sections=tuple((key, text) for key, text in sections if text),
-        facts=(
-            ("name", visible(plan.name)),
-            ("delta", delta),
-            ("delta_lower", lower),
-            ("epsilon", as_given(answer.epsilon)),
-            ("kind", "upper"),
-            ("unit", visible(plan.unit_name)),
-            ("adjacency", str(plan.adjacency)),
-            ("group_size", str(plan.group_size)),
-            ("method", answer.method),
-            ("direction", answer.direction),
-            ("steps", str(plan.steps)),
+    return Output(
+        command="delta",
+        headline=f"delta <= {delta}{f'   (at least {lower})' if lower else ''}   epsilon = {as_given(answer.epsilon)}",
+        fields=(
+            config_field(loaded),
+            Field("guarantee", guarantee, section=Section.UNIT, is_inline=True),
+            protects_row(plan.unit_name, plan.group_size, plan.adjacency),
+            Field("steps", plan.steps, label="steps", section=Section.TRAINING),
+            json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
         ),
+        bare=f"{rounded_up(answer.delta, digits=BARE_DIGITS)}\n",
     )
 
 
@@ -197,11 +274,6 @@ def measure(goal: Goal) -> str:
 def bare_value(solution: Solution) -> str:
     """Return the value alone, for `--quiet`, as it is printed everywhere else."""
     return value_text(solution.value)
-
-
-def bare_delta(answer: DeltaResult) -> str:
-    """Return delta alone, for `--quiet`: six significant digits, rounded up."""
-    return rounded_up(answer.delta, digits=BARE_DIGITS)
 
 
 def relation(name: str) -> str:
@@ -229,40 +301,28 @@ def _failing_value(solution: Solution) -> str:
     return str(fails) if isinstance(fails, int) else as_given(float(rounded_down(fails, digits=BARE_DIGITS)))
 
 
-def _sections(solution: Solution) -> Iterable[tuple[str, str]]:
-    """Yield (label, text) of run, unit, delta, phases, accountant, lower bound and target of a solution."""
-    guarantee, plan = solution.guarantee, solution.plan
-    if plan.name:
-        yield "run", visible(plan.name)
-    yield "protects", f"{protected_text(guarantee)}, {guarantee.adjacency}"
-    yield "delta", as_given(guarantee.delta)
-    yield from _unchanged_noise_rows(solution.name, plan)
-    for phase in plan.phases:
-        yield (
-            "training",
-            _phase_text(phase) if len(plan.phases) == 1 else f"{visible(phase.name)}: {_phase_text(phase)}",
-        )
-    yield "accountant", method_name(guarantee.method)
-    if guarantee.epsilon_lower is not None:
-        yield "lower bound", f"epsilon >= {rounded_down(guarantee.epsilon_lower)}"
-    if measure(solution.goal) != EPSILON:
-        yield "guarantee", f"epsilon <= {rounded_up(guarantee.epsilon)}"
-        yield "target", f"{solution.goal.name} <= {as_given(solution.goal.limit)}"
-    else:
-        yield "target", as_given(solution.goal.limit)
+def _lower_bound_text(guarantee: Guarantee) -> str:
+    """Return the certified lower bound on epsilon, "" where there is none."""
+    return "" if guarantee.epsilon_lower is None else f"epsilon >= {rounded_down(guarantee.epsilon_lower)}"
 
 
-def _unchanged_noise_rows(name: str, plan: Plan) -> Iterable[tuple[str, str]]:
-    """Yield a row with the noise of the other sums on the sample, which a search for noise leaves unchanged.
+def _unchanged_noise_text(name: str, plan: Plan) -> str:
+    """Return the noise of the other sums on the sample, which a search for noise leaves unchanged.
 
-    Yields nothing for other quantities (`name`), and where steps release one sum.
+    "" for other quantities (`name`), and where steps release one sum.
     """
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
-    if others and name.startswith(NOISE):
-        yield "held", f"the other sums on the same sample, noise multiplier {', '.join(map(as_given, others))}"
+    if not others or not name.startswith(NOISE):
+        return ""
+    return f"the other sums on the same sample, noise multiplier {', '.join(map(as_given, others))}"
 
 
 def _phase_text(phase: Phase) -> str:
     """Return steps, noise and draws of a phase in words."""
     noise = noise_text(mechanism_text(phase), phase.noise_multiplier, other_sums_text(phase.mechanism))
     return f"{phase.steps} steps, {noise}; {visible(sampling_text(phase))}"
+
+
+def _number(value: Value) -> int | float:
+    """Return an integer unchanged, else a float: rates are short decimals here, which a float represents."""
+    return value if isinstance(value, int) else float(value)

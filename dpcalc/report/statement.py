@@ -15,9 +15,10 @@ from dpcalc.config.source import visible
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
-from dpcalc.report.json_parts import config_fields, diagnostic_fields, document, finite, phase_fields
+from dpcalc.report.common import budget_text, method_name, phase_fields, protected_text
+from dpcalc.report.evaluation import phase_rows
+from dpcalc.report.fields import config_field, document, finite, json_object, origin_fields
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
-from dpcalc.report.view import budget_text, method_name, phase_rows, protected_text
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned
 MAX_EXPONENT = 20.0  # largest epsilon whose factor e^epsilon is written out: 5e8; larger factors inform nobody
@@ -218,7 +219,7 @@ def _json_fields(statement: Statement, loaded: Loaded) -> dict[str, object]:
     """Return guarantee, attack, groups, phases, coverage, assumptions and diagnostics of a statement."""
     evaluation, attack = statement.evaluation, statement.attack
     return {
-        "config": config_fields(loaded),
+        **json_object((config_field(loaded),)),
         "guarantee": evaluation.guarantee.to_dict(),
         "attack": {
             "kind": "upper",
@@ -243,8 +244,7 @@ def _json_fields(statement: Statement, loaded: Loaded) -> dict[str, object]:
         "covered": list(COVERED),
         "not_covered": list(NOT_COVERED),
         "assumptions": list(evaluation.assumptions),
-        "diagnostics": diagnostic_fields(loaded.diagnostics),
-        "config_hash": loaded.config_hash,
+        **json_object(origin_fields(loaded)),
     }
 
 

@@ -9,7 +9,7 @@ from dpcalc.config.normal import quoted
 from dpcalc.config.values import LEVEL_NAME
 from dpcalc.errors import InputError
 from dpcalc.keys import WrongValueError
-from dpcalc.report.json_parts import document
+from dpcalc.report.fields import document
 from dpcalc.sampling.trees import Counts
 from dpcalc.scan.count import Scan
 

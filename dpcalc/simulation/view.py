@@ -1,14 +1,11 @@
-"""The result of a simulation as facts, a table and JSON."""
+"""The result of `simulate`."""
 
 from collections.abc import Iterable
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.planner.plan import Plan
-from dpcalc.report.comparison import ComparisonView
-from dpcalc.report.json_parts import diagnostic_fields, document
+from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
-from dpcalc.report.view import yes_no
 from dpcalc.simulation.checks import MISS_PROBABILITY, Check
 from dpcalc.simulation.simulate import Simulation
 
@@ -16,31 +13,49 @@ DIGITS = 5
 """Significant digits of computed and drawn numbers."""
 
 
-def simulation_facts(result: Simulation, plan: Plan) -> str:
-    """Return a simulation as `key: value` lines: name, agrees, seed, doubt, and one `checks` line a check.
+def simulation_output(result: Simulation, loaded: Loaded) -> Output:
+    """Return the result of `simulate`, with one row of the table for each check.
 
     Args:
         result: of the simulation.
-        plan: that was simulated; its name is the first line.
+        loaded: the config of the plan that was simulated.
     """
-    facts = [("name", visible(plan.name))] if plan.name else []
-    facts += [("agrees", yes_no(result.agrees)), ("seed", str(result.seed))]
-    facts += [("doubt", as_given(MISS_PROBABILITY))]
-    facts += [("checks", f"{_quantity(check)}: {_fact_text(check)}") for check in result.checks]
-    return "".join(f"{key}: {value}\n" for key, value in facts)
-
-
-def simulation_view(result: Simulation) -> ComparisonView:
-    """Return a simulation as a table with a verdict above it, one row for each check."""
     contradicted = sum(not check.agrees for check in result.checks)
     verdict = "computed agrees with drawn"
     if contradicted:
         verdict = f"{contradicted} of {len(result.checks)} computed numbers contradicted"
     miss = as_given(MISS_PROBABILITY)
-    return ComparisonView(
-        headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= {miss}",
-        columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),
-        rows=tuple(tuple(_cells(check)) for check in result.checks),
+    checks = [
+        {
+            "phase": check.phase,
+            "quantity": check.quantity,
+            "computed_lower": check.computed[0],
+            "computed_upper": check.computed[1],
+            "observed": check.observed,
+            "observed_lower": check.interval[0],
+            "observed_upper": check.interval[1],
+            "draws": check.trials,
+            "note": check.note,
+            "agrees": check.agrees,
+        }
+        for check in result.checks
+    ]
+    return Output(
+        command="simulate",
+        fields=(
+            config_field(loaded),
+            Field("agrees", result.agrees),
+            Field("seed", result.seed),
+            Field("doubt", MISS_PROBABILITY),
+            Field("checks", checks, plain=tuple(f"{_quantity(check)}: {_fact_text(check)}" for check in result.checks)),
+            json_only("notes", list(result.notes)),
+            *origin_fields(loaded),
+        ),
+        table=Table(
+            headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= {miss}",
+            columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),
+            rows=tuple(tuple(_cells(check)) for check in result.checks),
+        ),
     )
 
 
@@ -85,41 +100,3 @@ def _up(value: float) -> str:
 def _down(value: float) -> str:
     """Format a number rounded down to DIGITS; a whole number exactly."""
     return str(int(value)) if float(value).is_integer() else rounded_down(value, digits=DIGITS)
-
-
-# JSON, in the format of `report.json`.
-
-
-def simulation_json(result: Simulation, loaded: Loaded) -> str:
-    """Return the output of `simulate --json`, one JSON document.
-
-    Args:
-        result: of the simulation.
-        loaded: the config of the plan that was simulated.
-    """
-    checks = [
-        {
-            "phase": check.phase,
-            "quantity": check.quantity,
-            "computed_lower": check.computed[0],
-            "computed_upper": check.computed[1],
-            "observed": check.observed,
-            "observed_lower": check.interval[0],
-            "observed_upper": check.interval[1],
-            "draws": check.trials,
-            "note": check.note,
-            "agrees": check.agrees,
-        }
-        for check in result.checks
-    ]
-    fields = {
-        "config": {"path": loaded.path, "name": loaded.plan.name},
-        "agrees": result.agrees,
-        "seed": result.seed,
-        "doubt": MISS_PROBABILITY,
-        "checks": checks,
-        "notes": list(result.notes),
-        "diagnostics": diagnostic_fields(loaded.diagnostics),
-        "config_hash": loaded.config_hash,
-    }
-    return document("simulate", fields)

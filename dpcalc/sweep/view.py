@@ -10,7 +10,7 @@ from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
 from dpcalc.charts.table import cell
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind
-from dpcalc.report.json_parts import document, finite
+from dpcalc.report.fields import document, finite
 from dpcalc.report.rounding import rounded_up
 from dpcalc.sweep.points import GridAxis, Outcome
 

@@ -3,7 +3,10 @@
 import pytest
 
 from dpcalc.planner.estimates import CrossCheck
-from dpcalc.report.view import cross_check_facts, cross_check_rows
+from dpcalc.report.evaluation import cross_check_rows, evaluation_output
+from dpcalc.report.fields import plain_lines
+from tests.report.samples import EVALUATION
+from tests.report.statements import loaded
 
 
 def check(**changes):
@@ -32,7 +35,11 @@ def test_the_costlier_direction_decides():
         ("D'||D", "epsilon between 0.400000 and 0.500000 by pld; best RDP order 17.3"),
         ("cross-check", "inversion agrees with pld to 3e-7"),
     ]
-    assert [key for key, _ in cross_check_facts([check(), back])] == ["cross_check"] * 3
+    output = evaluation_output(EVALUATION, loaded(), checks=[check(), back])
+    lines = [text for key, text in plain_lines(output.fields) if key == "cross_check"]
+    assert lines == [text if label == "cross-check" else f"{label}: {text}" for label, text in rows]
+    assert set(rows) <= set(output.rows(verbose=True))
+    assert not set(rows) & set(output.rows())
 
 
 def test_nothing_to_check():

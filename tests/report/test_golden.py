@@ -7,15 +7,14 @@ import pytest
 
 from dpcalc.config.source import Severity
 from dpcalc.gate.verdict import Result, Verdict
-from dpcalc.report.comparison import comparison_view
+from dpcalc.report.comparison import comparison_output
+from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import gate_view
-from dpcalc.report.plain import comparison_lines, evaluation_lines
-from dpcalc.report.risk import risk_json, risk_view
-from dpcalc.report.solution import delta_view, no_solution_view, solution_view
+from dpcalc.report.risk import risk_output
+from dpcalc.report.solution import delta_output, no_solution_output, solution_output
 from dpcalc.report.statement import statement_json, statement_markdown, statement_text, statement_view
-from dpcalc.report.table import comparison_text, evaluation_text
-from dpcalc.report.view import evaluation_view
+from dpcalc.report.terminal import terminal_text
 from tests.report.gate_samples import EVERYTHING, RESULTS, RISEN
 from tests.report.risks import RISK
 from tests.report.samples import EVALUATION, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
@@ -28,31 +27,42 @@ HOSTILE_PLAN = replace(PLAN, name=HOSTILE)
 SEEN = (Severity.ERROR, Severity.WARNING)
 
 
-def drawn(evaluation, plan=PLAN, *, verbose=False):
-    return evaluation_view(evaluation, plan, verbose=verbose)
+def terminal(output, **options):
+    return terminal_text(output, **{"width": 80, "styled": False} | options)
 
+
+def evaluated(evaluation, plan=PLAN):
+    return evaluation_output(evaluation, loaded(plan))
+
+
+def solved(solution):
+    return solution_output("solve-sigma", solution, loaded(), written=())
+
+
+COMPARED, RISKS = comparison_output(ROWS, loaded()), risk_output(RISK, loaded())
+DELTAS, NO_SOLUTION = delta_output(DELTA, loaded()), no_solution_output("solve-rate", NONE, loaded())
 
 OUTPUTS = {
-    "epsilon_terminal.txt": lambda: evaluation_text(drawn(EVALUATION), width=80, styled=False),
-    "epsilon_terminal_styled.txt": lambda: evaluation_text(drawn(EVALUATION), width=80, styled=True),
-    "epsilon_terminal_verbose.txt": lambda: evaluation_text(drawn(EVALUATION, verbose=True), width=80, styled=False),
-    "epsilon_terminal_infinite.txt": lambda: evaluation_text(drawn(INFINITE), width=80, styled=False),
-    "epsilon_terminal_phases.txt": lambda: evaluation_text(drawn(TWO_PHASES), width=80, styled=False),
-    "epsilon_terminal_hostile.txt": lambda: evaluation_text(drawn(EVALUATION, HOSTILE_PLAN), width=80, styled=False),
-    "epsilon_plain.txt": lambda: evaluation_lines(drawn(EVALUATION)),
-    "epsilon_plain_infinite.txt": lambda: evaluation_lines(drawn(INFINITE)),
-    "compare_terminal.txt": lambda: comparison_text(comparison_view(ROWS, PLAN), width=80, styled=False),
-    "compare_plain.txt": lambda: comparison_lines(comparison_view(ROWS, PLAN)),
-    "solve_terminal.txt": lambda: evaluation_text(solution_view(NOISE), width=80, styled=False),
-    "solve_terminal_phases.txt": lambda: evaluation_text(solution_view(FACTOR), width=80, styled=False),
-    "solve_terminal_none.txt": lambda: evaluation_text(no_solution_view(NONE, PLAN), width=80, styled=False),
-    "solve_plain.txt": lambda: evaluation_lines(solution_view(NOISE)),
-    "solve_plain_none.txt": lambda: evaluation_lines(no_solution_view(NONE, PLAN)),
-    "delta_terminal.txt": lambda: evaluation_text(delta_view(DELTA, PLAN), width=80, styled=False),
-    "delta_plain.txt": lambda: evaluation_lines(delta_view(DELTA, PLAN)),
-    "risk_terminal.txt": lambda: evaluation_text(risk_view(RISK, PLAN), width=80, styled=False),
-    "risk_plain.txt": lambda: evaluation_lines(risk_view(RISK, PLAN)),
-    "risk_json.txt": lambda: risk_json(RISK, loaded()),
+    "epsilon_terminal.txt": lambda: terminal(evaluated(EVALUATION)),
+    "epsilon_terminal_styled.txt": lambda: terminal(evaluated(EVALUATION), styled=True),
+    "epsilon_terminal_verbose.txt": lambda: terminal(evaluated(EVALUATION), verbose=True),
+    "epsilon_terminal_infinite.txt": lambda: terminal(evaluated(INFINITE)),
+    "epsilon_terminal_phases.txt": lambda: terminal(evaluated(TWO_PHASES)),
+    "epsilon_terminal_hostile.txt": lambda: terminal(evaluated(EVALUATION, HOSTILE_PLAN)),
+    "epsilon_plain.txt": lambda: evaluated(EVALUATION).plain_text(),
+    "epsilon_plain_infinite.txt": lambda: evaluated(INFINITE).plain_text(),
+    "compare_terminal.txt": lambda: terminal(COMPARED),
+    "compare_plain.txt": COMPARED.plain_text,
+    "solve_terminal.txt": lambda: terminal(solved(NOISE)),
+    "solve_terminal_phases.txt": lambda: terminal(solved(FACTOR)),
+    "solve_terminal_none.txt": lambda: terminal(NO_SOLUTION),
+    "solve_plain.txt": lambda: solved(NOISE).plain_text(),
+    "solve_plain_none.txt": NO_SOLUTION.plain_text,
+    "delta_terminal.txt": lambda: terminal(DELTAS),
+    "delta_plain.txt": DELTAS.plain_text,
+    "risk_terminal.txt": lambda: terminal(RISKS),
+    "risk_plain.txt": RISKS.plain_text,
+    "risk_json.txt": RISKS.json_text,
     "statement_text.txt": lambda: statement_text(statement_view(STATEMENT, loaded())),
     "statement_text_infinite.txt": lambda: statement_text(statement_view(NOTHING, loaded())),
     "statement_markdown.txt": lambda: statement_markdown(statement_view(STATEMENT, loaded(section="dpcalc"))),
@@ -100,7 +110,7 @@ def test_only_styled_output_holds_escape_sequences(name):
 
 @pytest.mark.parametrize("width", [40, 60])
 def test_a_narrow_terminal_loses_no_digit(width):
-    text = comparison_text(comparison_view(ROWS, PLAN), width=width, styled=False)
+    text = terminal(COMPARED, width=width)
     assert all(len(line) <= width for line in text.splitlines())
     assert "…" not in text
     assert {"0.947", "0.946", "1.24", "inf", "0.500", "n/a"} <= set(text.split())

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from dpcalc.config.source import Diagnostic, Severity
-from dpcalc.report.json import comparison_json, evaluation_json
+from dpcalc.report.comparison import comparison_output
+from dpcalc.report.evaluation import evaluation_output
+from dpcalc.report.fields import document
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN, ROWS
 
 NOTED = Diagnostic(
@@ -32,7 +34,7 @@ def parsed(text):
 
 
 def test_epsilon_has_the_fields_of_the_contract():
-    document = parsed(evaluation_json(EVALUATION, loaded()))
+    document = parsed(evaluation_output(EVALUATION, loaded()).json_text())
     assert document == {
         "schema": "dpcalc.result/1",
         "version": "0.1.0",
@@ -91,7 +93,7 @@ def test_epsilon_has_the_fields_of_the_contract():
 
 
 def test_compare_has_the_fields_of_the_contract():
-    document = parsed(comparison_json(ROWS, loaded()))
+    document = parsed(comparison_output(ROWS, loaded()).json_text())
     assert set(document) == {
         "schema",
         "version",
@@ -121,7 +123,7 @@ def test_compare_has_the_fields_of_the_contract():
 
 
 def test_infinity_is_null_and_not_finite():
-    document = parsed(evaluation_json(INFINITE, loaded()))
+    document = parsed(evaluation_output(INFINITE, loaded()).json_text())
     assert document["guarantee"]["epsilon"] is None
     assert document["guarantee"]["finite"] is False
     assert document["budget"] == {"epsilon": 2.0, "used": None, "ok": False}
@@ -130,21 +132,27 @@ def test_infinity_is_null_and_not_finite():
 def test_floats_are_written_in_full():
     exact = 0.1 + 0.2
     evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=exact))
-    assert parsed(evaluation_json(evaluation, loaded()))["guarantee"]["epsilon"] == exact
+    assert parsed(evaluation_output(evaluation, loaded()).json_text())["guarantee"]["epsilon"] == exact
 
 
 def test_nan_is_never_written():
-    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=math.nan))
     with pytest.raises(ValueError, match="not JSON compliant"):
-        evaluation_json(evaluation, loaded())
+        document("epsilon", {"epsilon": math.nan})
+    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=math.nan))
+    with pytest.raises(ValueError, match="got NaN"):
+        evaluation_output(evaluation, loaded()).json_text()
 
 
 def test_without_a_budget_there_is_none():
-    assert parsed(evaluation_json(EVALUATION, loaded(replace(PLAN, budget=None))))["budget"] is None
+    assert parsed(evaluation_output(EVALUATION, loaded(replace(PLAN, budget=None))).json_text())["budget"] is None
 
 
 @pytest.mark.parametrize(("epsilon", "used", "ok"), [(0.0, 0.0, True), (0.5, None, False)])
 def test_a_budget_of_nothing(epsilon, used, ok):
     plan = replace(PLAN, budget=replace(PLAN.budget, epsilon=0.0))
     evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=epsilon))
-    assert parsed(evaluation_json(evaluation, loaded(plan)))["budget"] == {"epsilon": 0.0, "used": used, "ok": ok}
+    assert parsed(evaluation_output(evaluation, loaded(plan)).json_text())["budget"] == {
+        "epsilon": 0.0,
+        "used": used,
+        "ok": ok,
+    }

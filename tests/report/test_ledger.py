@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from dpcalc.gate.ledger import Account, Run
-from dpcalc.report.ledger import ledger_json, ledger_view
-from dpcalc.report.plain import evaluation_lines
+from dpcalc.report.fields import plain_lines
+from dpcalc.report.ledger import ledger_output
 from tests.report.samples import GUARANTEE, HOSTILE, PLAN
 
 LOADED = SimpleNamespace(plan=PLAN, path="all.yaml", config_hash="0123")
@@ -24,34 +24,40 @@ OPEN_ENDED = replace(
 
 
 def test_what_is_told_of_a_ledger():
-    view = ledger_view(ACCOUNT)
+    view = ledger_output("ledger show", ACCOUNT)
     assert view.headline == "epsilon <= 0.947   (tight: at least 0.946)   delta = 1e-05"
-    assert view.sections[:3] == (
+    assert view.rows()[:3] == (
         ("run", "first: 10 steps, epsilon 0.501 alone"),
         ("run", "second: 20 steps, epsilon 0.701 alone"),
         ("sum", "1.21, if epsilons were added up"),
     )
-    assert dict(view.facts)["budget.used"] == "47.4%"
+    assert dict(plain_lines(view.fields))["budget.used"] == "47.4%"
     assert ACCOUNT.keeps_budget
 
 
 def test_of_an_addition_only_the_new_run_is_told():
-    view = ledger_view(replace(ACCOUNT, runs=RUNS[1:]), added=False)
-    assert view.sections[0] == ("not added", "second: 20 steps, epsilon 0.701 alone")
-    assert dict(view.facts)["added"] == "no"
-    assert "sum_of_epsilons" not in dict(view.facts)
+    view = ledger_output("ledger add", replace(ACCOUNT, runs=RUNS[1:]), added=False)
+    assert view.rows()[0] == ("not added", "second: 20 steps, epsilon 0.701 alone")
+    assert dict(plain_lines(view.fields))["added"] == "no"
+    assert "sum_of_epsilons" not in dict(plain_lines(view.fields))
+
+
+def test_an_exceeded_budget_is_called_so_on_a_terminal_too():
+    above = ledger_output("ledger show", replace(ACCOUNT, guarantee=replace(GUARANTEE, epsilon=2.1)))
+    assert dict(above.rows())["budget"] == "2.0, 105% used: exceeded"
+    assert dict(plain_lines(above.fields))["budget.ok"] == "no"
 
 
 def test_no_guarantee():
     assert not OPEN_ENDED.keeps_budget
-    assert ledger_view(OPEN_ENDED).headline == "epsilon is infinite: no guarantee at delta = 1e-05"
-    document = json.loads(ledger_json("ledger show", OPEN_ENDED))
+    assert ledger_output("ledger show", OPEN_ENDED).headline == "epsilon is infinite: no guarantee at delta = 1e-05"
+    document = json.loads(ledger_output("ledger show", OPEN_ENDED).json_text())
     assert document["guarantee"]["epsilon"] is None
     assert document["sum_of_epsilons"] is None
     assert document["budget"] == {"epsilon": 2.0, "used": None, "ok": False}
 
 
 def test_names_steer_nothing():
-    text = evaluation_lines(ledger_view(OPEN_ENDED))
+    text = ledger_output("ledger show", OPEN_ENDED).plain_text()
     assert all(line.isprintable() for line in text.splitlines())
-    assert json.loads(ledger_json("ledger show", OPEN_ENDED))["runs"][0]["name"] == HOSTILE
+    assert json.loads(ledger_output("ledger show", OPEN_ENDED).json_text())["runs"][0]["name"] == HOSTILE

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dpcalc.config.normal import fingerprint
-from dpcalc.report.json import delta_json, no_solution_json, solution_json
+from dpcalc.report.solution import delta_output, no_solution_output, solution_output
 from tests.report.samples import PLAN
 from tests.report.solutions import CERTAIN, DELTA, EVERY_RATE, FACTOR, NEVER, NOISE, NONE, RATE, SIZE, STEPS
 
@@ -33,7 +33,7 @@ def parsed(text):
 
 def test_a_solution_has_the_fields_of_the_contract():
     written = ("a.yaml:4: noise_multiplier: 3.47913",)
-    assert parsed(solution_json("solve-sigma", NOISE, LOADED, written=written)) == {
+    assert parsed(solution_output("solve-sigma", NOISE, LOADED, written=written).json_text()) == {
         "schema": "dpcalc.result/1",
         "version": "0.1.0",
         "command": "solve-sigma",
@@ -70,7 +70,7 @@ def test_a_solution_has_the_fields_of_the_contract():
     [(STEPS, 39_871, 39_872), (SIZE, 67, 68), (RATE, 0.00431, 0.00431043215), (EVERY_RATE, 1.0, None)],
 )
 def test_values_are_numbers(found, value, fails_at):
-    document = parsed(solution_json("solve", found, LOADED, written=()))
+    document = parsed(solution_output("solve", found, LOADED, written=()).json_text())
     solution = document["solution"]
     assert (solution["value"], solution["fails_at"]) == (value, fails_at)
     assert type(solution["value"]) is type(value)
@@ -78,15 +78,15 @@ def test_values_are_numbers(found, value, fails_at):
 
 
 def test_a_factor_comes_with_the_noise_of_each_phase():
-    document = parsed(solution_json("solve-sigma", FACTOR, LOADED, written=()))
+    document = parsed(solution_output("solve-sigma", FACTOR, LOADED, written=()).json_text())
     assert document["solution"]["name"] == "noise_multiplier factor"
     assert [phase["noise_multiplier"] for phase in document["phases"]] == [3.0, 3.0]
 
 
 @pytest.mark.parametrize(("answer", "epsilon"), [(NONE, 2.0003), (NEVER, None)])
 def test_no_solution_has_the_same_fields(answer, epsilon):
-    document = parsed(no_solution_json("solve-rate", answer, LOADED))
-    assert set(document) == set(parsed(solution_json("solve-rate", SIZE, LOADED, written=())))
+    document = parsed(no_solution_output("solve-rate", answer, LOADED).json_text())
+    assert set(document) == set(parsed(solution_output("solve-rate", SIZE, LOADED, written=()).json_text()))
     assert (document["solution"], document["guarantee"], document["steps"]) == (None, None, None)
     best = {"name": answer.name, "value": answer.best_value, "epsilon": epsilon, "target": 2.0}
     best["goal"] = {"measure": "epsilon", "words": "epsilon", "limit": 2.0, "reached": epsilon}
@@ -94,7 +94,7 @@ def test_no_solution_has_the_same_fields(answer, epsilon):
 
 
 def test_delta_has_the_fields_of_the_contract():
-    assert parsed(delta_json(DELTA, LOADED)) == {
+    assert parsed(delta_output(DELTA, LOADED).json_text()) == {
         "schema": "dpcalc.result/1",
         "version": "0.1.0",
         "command": "delta",
@@ -114,6 +114,6 @@ def test_delta_has_the_fields_of_the_contract():
         "steps": 10_000,
         "diagnostics": [],
     }
-    assert parsed(delta_json(CERTAIN, LOADED))["guarantee"]["delta_lower"] is None
+    assert parsed(delta_output(CERTAIN, LOADED).json_text())["guarantee"]["delta_lower"] is None
     group = SimpleNamespace(**{**vars(LOADED), "plan": replace(PLAN, group_size=3)})
-    assert parsed(delta_json(DELTA, group))["guarantee"]["group_size"] == 3
+    assert parsed(delta_output(DELTA, group).json_text())["guarantee"]["group_size"] == 3

@@ -7,16 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpcalc.planner.search import EpsilonGoal
-from dpcalc.report.comparison import comparison_view
+from dpcalc.report.comparison import comparison_output
+from dpcalc.report.fields import plain_lines
 from dpcalc.report.rounding import rational_down, rational_up, rounded_up_within
-from dpcalc.report.solution import (
-    bare_delta,
-    bare_value,
-    delta_view,
-    no_solution_view,
-    solution_view,
-    with_safe_decimal,
-)
+from dpcalc.report.solution import delta_output, no_solution_output, solution_output, with_safe_decimal
 from dpcalc.sampling.schemes import Poisson
 from tests.report.samples import GUARANTEE, PLAN
 from tests.report.solutions import (
@@ -36,6 +30,11 @@ from tests.report.solutions import (
     solution,
     with_noise,
 )
+from tests.report.statements import loaded
+
+
+def solved(found):
+    return solution_output("solve", found, loaded(), written=())
 
 
 @pytest.mark.parametrize(
@@ -50,12 +49,12 @@ from tests.report.solutions import (
     ],
 )
 def test_headlines(found, headline):
-    assert solution_view(found).headline == headline
+    assert solved(found).headline == headline
 
 
 def test_an_epsilon_within_an_odd_target_is_not_shown_above_it():
     found = replace(NOISE, reached=1.9968, goal=EpsilonGoal(limit=1.997))
-    facts = dict(solution_view(found).facts)
+    facts = dict(plain_lines(solved(found).fields))
     assert (facts["solution.epsilon"], facts["epsilon"]) == ("1.997", "1.997")
 
 
@@ -165,26 +164,26 @@ def test_a_short_value_is_not_asked_about_again():
     ("found", "text"), [(NOISE, "3.47913"), (STEPS, "39871"), (SIZE, "67"), (RATE, "0.00431"), (EVERY_RATE, "1.0")]
 )
 def test_the_bare_value_is_the_one_of_the_headline(found, text):
-    assert bare_value(found) == text
-    assert f" {text} " in solution_view(found).headline
+    assert solved(found).bare == f"{text}\n"
+    assert f" {text} " in solved(found).headline
 
 
 def test_no_solution():
-    view = no_solution_view(NONE, PLAN)
+    view = no_solution_output("solve", NONE, loaded())
     assert view.headline == "no size gives epsilon <= 2.0   delta = 1e-05"
-    assert dict(view.sections)["best"] == "size 1 gives epsilon <= 2.0003"
-    assert dict(no_solution_view(NEVER, PLAN).facts)["best.epsilon"] == "inf"
+    assert dict(view.rows())["best"] == "size 1 gives epsilon <= 2.0003"
+    assert dict(plain_lines(no_solution_output("solve", NEVER, loaded()).fields))["best.epsilon"] == "inf"
 
 
 def test_delta_is_rounded_up_and_its_lower_end_down():
-    assert delta_view(DELTA, PLAN).headline == "delta <= 4.37e-6   (at least 5.53e-7)   epsilon = 1.0"
-    assert delta_view(CERTAIN, PLAN).headline == "delta <= 1.00   epsilon = 1.0"
-    assert (bare_delta(DELTA), bare_delta(CERTAIN)) == ("4.36123e-6", "1.00000")
+    assert delta_output(DELTA, loaded()).headline == "delta <= 4.37e-6   (at least 5.53e-7)   epsilon = 1.0"
+    assert delta_output(CERTAIN, loaded()).headline == "delta <= 1.00   epsilon = 1.0"
+    assert [delta_output(each, loaded()).bare for each in (DELTA, CERTAIN)] == ["4.36123e-6\n", "1.00000\n"]
 
 
 def test_a_group_is_named_wherever_somebody_is():
-    plan = replace(PLAN, group_size=3)
-    views = [delta_view(DELTA, plan), no_solution_view(NONE, plan)]
-    assert {dict(view.sections)["protects"] for view in views} == {"a group of 3 (example), add-remove"}
-    assert dict(views[0].facts)["group_size"] == "3"
-    assert comparison_view((), plan).headline.startswith("a group of 3 (example), add-remove")
+    config = loaded(replace(PLAN, group_size=3))
+    views = [delta_output(DELTA, config), no_solution_output("solve", NONE, config)]
+    assert {dict(view.rows())["protects"] for view in views} == {"a group of 3 (example), add-remove"}
+    assert dict(plain_lines(views[0].fields))["group_size"] == "3"
+    assert comparison_output((), config).table.headline.startswith("a group of 3 (example), add-remove")

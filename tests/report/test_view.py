@@ -5,12 +5,15 @@ from fractions import Fraction
 import pytest
 
 from dpcalc.guarantee import Kind
-from dpcalc.report.view import bare_epsilon, budget_used, evaluation_view
+from dpcalc.report.common import bare_line, budget_used
+from dpcalc.report.evaluation import evaluation_output
+from dpcalc.report.fields import plain_lines
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN
+from tests.report.statements import loaded
 
 
-def drawn(*, plan=PLAN, verbose=False, **changes):
-    return evaluation_view(replace(EVALUATION, guarantee=replace(GUARANTEE, **changes)), plan, verbose=verbose)
+def drawn(*, plan=PLAN, **changes):
+    return evaluation_output(replace(EVALUATION, guarantee=replace(GUARANTEE, **changes)), loaded(plan))
 
 
 @pytest.mark.parametrize(
@@ -36,8 +39,8 @@ def test_the_headline_shows_the_verdict():
 
 
 def test_an_exceeded_budget_is_called_so():
-    assert dict(drawn(epsilon=2.1).sections)["budget"] == "2.0, 105% used: exceeded"
-    assert dict(drawn(epsilon=2.1).facts)["budget.ok"] == "no"
+    assert dict(drawn(epsilon=2.1).rows())["budget"] == "2.0, 105% used: exceeded"
+    assert dict(plain_lines(drawn(epsilon=2.1).fields))["budget.ok"] == "no"
 
 
 @pytest.mark.parametrize(
@@ -53,12 +56,12 @@ def test_what_is_no_upper_bound_is_not_printed_as_one(kind, beginning):
 
 
 def test_a_group_is_named():
-    assert dict(drawn(group_size=3).sections)["protects"] == "a group of 3 (example), add-remove"
+    assert dict(drawn(group_size=3).rows())["protects"] == "a group of 3 (example), add-remove"
 
 
 def sampled(**changes):
     phase = replace(EVALUATION.phases[0], sampling="drawn", inclusion=Fraction(1, 4), **changes)
-    return dict(evaluation_view(replace(EVALUATION, phases=(phase,)), PLAN, verbose=False).sections)
+    return dict(evaluation_output(replace(EVALUATION, phases=(phase,)), loaded()).rows())
 
 
 def test_draws_that_are_held_are_named():
@@ -78,14 +81,14 @@ def test_a_pass_is_named():
 
 def test_no_draws_no_distances():
     phase = replace(EVALUATION.phases[0], distances=(), distances_swapped=())
-    view = evaluation_view(replace(EVALUATION, phases=(phase,), alternatives=()), PLAN, verbose=False)
-    assert dict(view.sections)["bound"] == "one-step bound, distances none"
+    output = evaluation_output(replace(EVALUATION, phases=(phase,), alternatives=()), loaded())
+    assert dict(output.rows())["bound"] == "one-step bound, distances none"
 
 
 @pytest.mark.parametrize(("epsilon", "text"), [(0.9468671, "0.946868"), (2.0, "2.00000"), (0.0, "0")])
 def test_the_bare_number_is_never_below(epsilon, text):
-    assert bare_epsilon(replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=epsilon))) == text
+    assert bare_line(epsilon) == f"{text}\n"
 
 
 def test_the_bare_number_may_be_infinite():
-    assert bare_epsilon(INFINITE) == "inf"
+    assert evaluation_output(INFINITE, loaded()).bare == "inf\n"

@@ -1,0 +1,256 @@
+"""Fields and words that several results share: guarantees, units, budgets, phases, rows of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dpcalc.config.source import visible
+from dpcalc.guarantee import Guarantee, Kind, Row
+from dpcalc.report.fields import Field, Fields, Section, json_only, plain_only, terminal_only, yes_no
+from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    from dpcalc.config.load import Loaded
+    from dpcalc.planner.plan import Plan
+    from dpcalc.planner.words import PhaseSummary
+
+RELATION = {
+    Kind.UPPER: "<=",
+    Kind.LOWER: ">=",
+    Kind.ESTIMATE: "~",
+    Kind.APPROXIMATION: "~",
+    Kind.AS_PUBLISHED: "=",
+}
+METHOD_NAMES = {
+    "pld": "PLD",
+    "rdp": "RDP",
+    "rdp-classic": "RDP with the classical conversion",
+    "moments": "moments accountant",
+    "optimal": "optimal composition",
+    "advanced": "advanced composition",
+    "basic": "basic composition",
+}
+
+
+def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon: str | None = None) -> Field:
+    """Return a guarantee as an object; its notes go to standard error, not to people's lines.
+
+    Args:
+        guarantee: the guarantee; its epsilon is rounded up, its lower bound down.
+        limit: the budget that epsilon is compared with; None for none.
+        epsilon: text of epsilon in the place of its rounding; None for that.
+    """
+    lower = guarantee.epsilon_lower
+    texts = {
+        "epsilon": rounded_up(guarantee.epsilon, apart_from=limit) if epsilon is None else epsilon,
+        "epsilon_lower": "" if lower is None else rounded_down(lower),
+        "tight": tight_text(guarantee),
+        "notes": "",
+    }
+    fields = (Field(name, value, plain=texts.get(name)) for name, value in guarantee.to_dict().items())
+    return Field("guarantee", tuple(fields), section=Section.UNIT, is_inline=True)
+
+
+def protects_row(unit: str, group_size: int, adjacency: str) -> Field:
+    """Return the row of a terminal with the protected unit or group and the adjacency.
+
+    Args:
+        unit: name of the protected level.
+        group_size: number of units, >= 1.
+        adjacency: its name.
+    """
+    return terminal_only("protects", f"{units_text(unit, group_size)}, {adjacency}", Section.UNIT)
+
+
+def unit_fields(plan: Plan) -> Fields:
+    """Return protected unit, adjacency and group size of a plan."""
+    return (
+        Field("unit", plan.unit_name),
+        Field("adjacency", str(plan.adjacency)),
+        Field("group_size", plan.group_size),
+    )
+
+
+def path_field(loaded: Loaded) -> Field:
+    """Return the plain line with which the block of one config among several begins."""
+    return plain_only("config", visible(loaded.path), Section.RUN)
+
+
+def budget_limit(plan: Plan) -> float | None:
+    """Return the largest epsilon that the budget of a plan allows, None without a budget."""
+    return None if plan.budget is None else plan.budget.epsilon
+
+
+def budget_field(epsilon: float, limit: float | None) -> Field:
+    """Return a budget: the limit, the spent part of it (1.0 is all, None is infinite), whether epsilon keeps to it.
+
+    Args:
+        epsilon: upper bound, >= 0.
+        limit: the budget, >= 0; None gives a field without a value.
+    """
+    if limit is None:
+        return json_only("budget", None)
+    used = epsilon / limit if limit > 0 else 0.0 if epsilon == 0 else math.inf
+    value = (
+        Field("epsilon", limit),
+        Field("used", used, plain=budget_used(epsilon, limit).removesuffix(" used")),
+        Field("ok", epsilon <= limit),
+    )
+    return Field("budget", value, label="budget", row=budget_text(epsilon, limit), section=Section.BUDGET)
+
+
+def assumptions_field(assumptions: Iterable[str]) -> Field:
+    """Return the assumptions: a plain line for each, and one row."""
+    texts = list(assumptions)
+    row = "; ".join(map(visible, texts))
+    return Field("assumptions", texts, label="assumes", row=row, section=Section.ASSUMPTIONS)
+
+
+def row_fields(row: Row, limit: float | None = None) -> Fields:
+    """Return one row of a comparison; `finite` is None where the method does not apply.
+
+    Args:
+        row: epsilon by one accountant and bound, rounded to the safe side of its kind.
+        limit: the budget that epsilon is compared with; None for none.
+    """
+    epsilon = "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=limit)
+    return (
+        Field("method", row.method),
+        Field("bound", row.bound),
+        Field("epsilon", row.epsilon, plain=epsilon),
+        Field("epsilon_lower", row.epsilon_lower, rounding=rounded_down),
+        json_only("finite", None if row.epsilon is None else math.isfinite(row.epsilon)),
+        Field("kind", str(row.kind)),
+        Field("valid", row.valid),
+        Field("note", row.note),
+    )
+
+
+def phase_fields(phase: PhaseSummary) -> dict[str, object]:
+    """Return one phase for JSON; inclusion probability and rates of public draws as exact fractions ("1/150")."""
+    return {
+        "name": phase.name,
+        "steps": phase.steps,
+        "mechanism": phase.mechanism,
+        "noise_multiplier": phase.noise_multiplier,
+        "clip": phase.clip,
+        "sampling": phase.sampling,
+        "inclusion": str(phase.inclusion),
+        "shift": phase.shift,
+        "distances": list(phase.distances),
+        "distances_swapped": list(phase.distances_swapped),
+        "hold": phase.hold,
+        "revealed": [{"rate": str(rate), "steps": steps} for rate, steps in phase.revealed],
+        "steps_of_a_pass": phase.steps_of_a_pass,
+        **({"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}),
+    }
+
+
+def bare_line(epsilon: float) -> str:
+    """Return epsilon alone for `--quiet`: six significant digits rounded up, "inf" where there is no bound."""
+    return f"{rounded_up(epsilon, digits=BARE_DIGITS)}\n"
+
+
+def config_names(files: Sequence[Loaded]) -> list[str]:
+    """Return a label for each config: its name, or its path if unnamed; the paths of all where two labels agree."""
+    names = [loaded.plan.name or loaded.path for loaded in files]
+    return names if len(set(names)) == len(names) else [loaded.path for loaded in files]
+
+
+# Words that several results share
+
+
+def method_name(method: str) -> str:
+    """Return the name of an accountant for people: "pld" is "PLD"."""
+    return METHOD_NAMES.get(method, method)
+
+
+def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -> str:
+    """Return epsilon rounded to the safe side of its kind.
+
+    Args:
+        value: epsilon, >= 0 or infinite.
+        kind: LOWER is rounded down, everything else up.
+        apart_from: limit that a number rounded up is compared with; more digits show on which side it lies.
+    """
+    return rounded_down(value) if kind is Kind.LOWER else rounded_up(value, apart_from=apart_from)
+
+
+def protected_text(guarantee: Guarantee) -> str:
+    """Return the protected unit or group of a guarantee in words: "one task"."""
+    return units_text(guarantee.unit, guarantee.group_size)
+
+
+def units_text(unit: str, group_size: int) -> str:
+    """Return "one UNIT", or "a group of N (UNIT)" for several units that are protected together.
+
+    Args:
+        unit: name of the protected level.
+        group_size: number of units, >= 1.
+    """
+    return f"one {visible(unit)}" if group_size == 1 else f"a group of {group_size} ({visible(unit)})"
+
+
+def budget_used(epsilon: float, limit: float) -> str:
+    """Return the spent part of a budget in percent, rounded up: "93.4% used".
+
+    Args:
+        epsilon: upper bound, >= 0; infinite and a limit of 0 give words instead of a percentage.
+        limit: the budget, >= 0.
+    """
+    if not math.isfinite(epsilon):
+        return "no finite epsilon"
+    if epsilon == limit:
+        return "100% used"
+    if limit == 0:
+        return "none allowed"
+    return f"{percent_up(epsilon, limit)}% used"
+
+
+def budget_text(epsilon: float, limit: float) -> str:
+    """Return a budget, its spent part, and that it is exceeded if it is: "3.0, 127% used: exceeded".
+
+    Args:
+        epsilon: upper bound, >= 0.
+        limit: the budget, >= 0.
+    """
+    exceeded = "" if epsilon <= limit else ": exceeded"
+    return f"{as_given(limit)}, {budget_used(epsilon, limit)}{exceeded}"
+
+
+def tight_text(guarantee: Guarantee) -> str:
+    """Return "yes" if the lower bound is close to the upper one, "no" if not, "" without a lower bound."""
+    return "" if guarantee.epsilon_lower is None else yes_no(guarantee.tight)
+
+
+def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
+    """Return the (epsilon, delta) statement in one line.
+
+    Args:
+        guarantee: the statement.
+        limit: budget that epsilon is compared with, which shows on its own side of it; None for no budget.
+    """
+    delta = as_given(guarantee.delta)
+    if not guarantee.finite:
+        return f"epsilon is infinite: no guarantee at delta = {delta}"
+    words = [f"epsilon {RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"]
+    if guarantee.kind is not Kind.UPPER:
+        words.append(f"({guarantee.kind})")
+    if guarantee.epsilon_lower is not None:
+        words.append(f"({'tight: ' if guarantee.tight else ''}at least {rounded_down(guarantee.epsilon_lower)})")
+    return "   ".join([*words, f"delta = {delta}"])
+
+
+def noise_text(mechanism: str, noise_multiplier: float | None, other_sums: str | None) -> str:
+    """Return the noise of a step in words: of Gaussian noise the multiplier alone, else the whole mechanism.
+
+    Args:
+        mechanism: type and parameters of the mechanism in words.
+        noise_multiplier: standard deviation over the clip norm; None where the mechanism has none.
+        other_sums: words on the other Gaussian sums of the step, "" for none; None for any other mechanism.
+    """
+    if other_sums is None or noise_multiplier is None:
+        return mechanism
+    return f"noise multiplier {as_given(noise_multiplier)}{other_sums}"

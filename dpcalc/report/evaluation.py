@@ -1,0 +1,289 @@
+"""The result of `epsilon`: of one config, of every level, of several configs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpcalc.config.source import visible
+from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.words import with_thousands_separators
+from dpcalc.report.common import (
+    assumptions_field,
+    bare_line,
+    budget_field,
+    budget_limit,
+    budget_used,
+    config_names,
+    epsilon_text,
+    guarantee_field,
+    guarantee_headline,
+    method_name,
+    noise_text,
+    path_field,
+    phase_fields,
+    protected_text,
+    protects_row,
+    row_fields,
+    tight_text,
+)
+from dpcalc.report.fields import (
+    Field,
+    Fields,
+    Output,
+    Section,
+    Table,
+    cells,
+    config_field,
+    json_object,
+    json_only,
+    origin_fields,
+    plain_only,
+    terminal_only,
+)
+from dpcalc.report.rounding import as_given, rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    from dpcalc.config.load import Loaded
+    from dpcalc.planner.estimates import CrossCheck
+    from dpcalc.planner.evaluate import Evaluation
+    from dpcalc.planner.words import PhaseSummary
+
+AGREEMENT = "cross-check"
+MAX_DENOMINATOR = 10**7
+"""Largest denominator of a probability that is printed as a fraction; longer ones are rounded, to be readable."""
+
+
+def evaluation_output(
+    evaluation: Evaluation, loaded: Loaded, *, checks: Sequence[CrossCheck] = (), extra: Fields = ()
+) -> Output:
+    """Return the result of `epsilon` on one config; upper bounds rounded up, lower bounds down.
+
+    Args:
+        evaluation: guarantee and explanation of the plan.
+        loaded: the config.
+        checks: cross-checks of both directions, for `-v`; () for none.
+        extra: further fields, the last ones.
+    """
+    return Output(
+        command="epsilon",
+        headline=guarantee_headline(evaluation.guarantee, budget_limit(loaded.plan)),
+        fields=(config_field(loaded), *_evaluation_fields(evaluation, loaded, checks), *extra),
+        bare=bare_line(evaluation.guarantee.epsilon),
+    )
+
+
+def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
+    """Return the result of `epsilon --unit all`: a block of lines and a row of the table for each level.
+
+    Args:
+        answers: (evaluation, config) with each level as the protected one, the outermost first.
+    """
+    plan = answers[0][1].plan
+    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
+    evaluations = [evaluation for evaluation, _ in answers]
+    blocks = tuple(
+        (guarantee_field(each.guarantee), plain_only("phases", tuple(sampling_texts(each)))) for each in evaluations
+    )
+    columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
+    rows = zip(blocks, evaluations, strict=True)
+    return Output(
+        command="epsilon",
+        fields=(
+            config_field(answers[0][1]),
+            json_only("units", [json_object(_evaluation_fields(*answer)) for answer in answers]),
+        ),
+        blocks=blocks,
+        table=Table(
+            headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, {plan.steps} steps",
+            columns=(*columns, "note"),
+            rows=tuple((*cells(fields, columns), "; ".join(sampling_texts(each))) for fields, each in rows),
+        ),
+        bare="".join(bare_line(each.guarantee.epsilon) for each in evaluations),
+    )
+
+
+def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
+    """Return the result of `epsilon A B`: a block of lines and a row of the table for each config.
+
+    Args:
+        costs: each config with its evaluation.
+    """
+    rows = []
+    for name, (evaluation, loaded) in zip(config_names([loaded for _, loaded in costs]), costs, strict=True):
+        guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
+        texts = cells((guarantee_field(guarantee, limit),), ("epsilon", "epsilon_lower", "tight", "delta"))
+        budget = "" if limit is None else budget_used(guarantee.epsilon, limit)
+        units = (protected_text(guarantee), str(guarantee.adjacency), budget, "; ".join(sampling_texts(evaluation)))
+        rows.append((visible(name), *texts, *units))
+    columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "budget", "note")
+    fields = [(config_field(loaded), *_evaluation_fields(evaluation, loaded)) for evaluation, loaded in costs]
+    return Output(
+        command="epsilon",
+        fields=(json_only("configs", [json_object(each) for each in fields]),),
+        blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
+        table=Table(headline=f"{len(rows)} configs", columns=columns, rows=tuple(rows)),
+        bare="".join(bare_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
+    )
+
+
+def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
+    """Return the fields of `epsilon` on one config but the config itself, with the rows of a terminal."""
+    guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
+    texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
+    shifted = (each for each in phases if each.shift is not None)
+    shifts = tuple(f"{_phase_prefix(each, evaluation)}{each.shift} clip norms" for each in shifted)
+    checked = tuple(cross_check_rows(checks))
+    return (
+        guarantee_field(guarantee, limit),
+        protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+        terminal_only("direction", guarantee.direction, Section.DETAILS, verbose=True),
+        terminal_only("tight", tight_text(guarantee), Section.DETAILS, verbose=True),
+        terminal_only("shift", shifts, Section.DETAILS, verbose=True),
+        Field(
+            "alternatives",
+            [row_fields(row) for row in evaluation.alternatives],
+            plain=tuple(map(_alternative_text, evaluation.alternatives)),
+            label="alternative",
+            section=Section.DETAILS,
+            verbose=True,
+        ),
+        Field("steps", evaluation.steps, section=Section.TRAINING),
+        Field("phases", list(map(phase_fields, phases)), plain=texts, section=Section.TRAINING),
+        *(
+            terminal_only(label, with_thousands_separators(text), Section.TRAINING)
+            for label, text in phase_rows(evaluation)
+        ),
+        terminal_only("bound", _bound_text(evaluation)),
+        terminal_only("accountant", _accountant_text(evaluation)),
+        *(terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in checked),
+        plain_only(
+            "cross_check",
+            tuple(text if label == AGREEMENT else f"{label}: {text}" for label, text in checked),
+            Section.LAST,
+        ),
+        budget_field(guarantee.epsilon, limit),
+        assumptions_field(evaluation.assumptions),
+        json_only("notes", list(note_texts(evaluation))),
+        *origin_fields(loaded),
+    )
+
+
+def phase_rows(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
+    """Yield a ("sampling", text) for each phase, then a ("training", text) for each: draws, length and noise."""
+    yield from (("sampling", text) for text in sampling_texts(evaluation))
+    for phase in evaluation.phases:
+        yield "training", _phase_prefix(phase, evaluation) + _training_text(phase)
+
+
+def sampling_texts(evaluation: Evaluation) -> list[str]:
+    """Return how each phase draws, in one line for each phase."""
+    return [_phase_prefix(phase, evaluation) + _sampling_text(phase) for phase in evaluation.phases]
+
+
+def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
+    """Return "NAME: " where there are phases phases, else ""."""
+    return "" if len(evaluation.phases) == 1 else f"{visible(phase.name)}: "
+
+
+def _sampling_text(phase: PhaseSummary) -> str:
+    """Return a phase's draws, inclusion probability, redraw period and public draws in words."""
+    words = f"{visible(phase.sampling)}; inclusion {_probability_text(phase.inclusion)}"
+    if phase.steps_of_a_pass > 1:
+        words += f" in each pass of {phase.steps_of_a_pass} steps"
+    if phase.hold > 1:
+        words += f" in each draw for {phase.hold} steps"
+    return words + "".join(
+        f", given a draw of rate {_probability_text(rate)} that lasts {steps} steps and is assumed public"
+        for rate, steps in phase.revealed
+    )
+
+
+def _training_text(phase: PhaseSummary) -> str:
+    """Return a phase's steps, noise and clipping unit in words."""
+    words = f"{phase.steps} steps, {noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)}"
+    clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
+    return f"{words}, clipped: {clip}" if phase.clips else words
+
+
+def _probability_text(probability: Fraction) -> str:
+    """Return a probability as an exact fraction, or "about" a decimal rounded up where the fraction is long."""
+    if probability.denominator <= MAX_DENOMINATOR:
+        return str(probability)
+    return f"about {rounded_up(float(probability))}"
+
+
+def _bound_text(evaluation: Evaluation) -> str:
+    """Return the one-step bound with its distances, then the epsilon of each published bound that applies."""
+    distances = dict.fromkeys(_distances_text(phase) for phase in evaluation.phases if phase.shift is not None)
+    words = [evaluation.guarantee.bound + (f", distances {' and '.join(distances)}" if distances else "")]
+    for row in evaluation.alternatives:
+        if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
+            remark = "" if row.valid else " (not valid here)"
+            words.append(f"{row.bound} as published would say {epsilon_text(row.epsilon, row.kind)}{remark}")
+    return "; ".join(words)
+
+
+def _distances_text(phase: PhaseSummary) -> str:
+    """Return the distances d_1..d_p of a phase in clip norms, of both directions where they differ, and held steps."""
+    if not phase.distances:
+        return "none"
+    factor = f", times the root of {phase.hold}" if phase.hold > 1 else ""
+    forward = ", ".join(map(str, phase.distances))
+    if phase.distances == phase.distances_swapped:
+        return forward + factor
+    backward = ", ".join(map(str, phase.distances_swapped))
+    return f"{forward} (D||D'), {backward} (D'||D){factor}"
+
+
+def _accountant_text(evaluation: Evaluation) -> str:
+    """Return the accountant, then the finite epsilons of other valid accountants of the same one-step bound."""
+    guarantee = evaluation.guarantee
+    words = [method_name(guarantee.method)]
+    words += [
+        f"{method_name(row.method)} would give {epsilon_text(row.epsilon, row.kind)}"
+        for row in evaluation.alternatives
+        if row.valid and row.epsilon is not None and math.isfinite(row.epsilon)
+        if row.bound == guarantee.bound and row.method != guarantee.method
+    ]
+    return "; ".join(words)
+
+
+def _alternative_text(row: Row) -> str:
+    """Return one row of a comparison as "METHOD, BOUND: EPSILON (KIND): NOTE"."""
+    value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
+    validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
+    note = f": {visible(row.note)}" if row.note else ""
+    return f"{row.method}, {row.bound}: {value} ({validity}){note}"
+
+
+# Cross-checks of the certified interval by inversion
+
+
+def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:
+    """Yield (direction, certified interval and best RDP order) of each check, then the agreement with inversion.
+
+    The agreement, labelled "cross-check", is that of the direction with the larger upper bound; () yields nothing.
+    """
+    for check in checks:
+        ends = f"between {rounded_down(check.lower, digits=6)} and {rounded_up(check.upper, digits=6)} by pld"
+        yield check.direction, f"epsilon {ends}; best RDP order {rounded_up(check.order)}"
+    if checks:
+        yield AGREEMENT, _agreement_text(max(checks, key=lambda check: check.upper))
+
+
+def _agreement_text(check: CrossCheck) -> str:
+    """Return the relative difference of inversion and pld in words, or why there is none."""
+    if check.estimate is None:
+        return check.note
+    if not check.is_bracketed:
+        return f"inversion gives {rounded_up(check.estimate, digits=6)}, outside pld's interval: please report this run"
+    return f"inversion agrees with pld to {rounded_up(check.difference, digits=1)}"
+
+
+def note_texts(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the notes of the guarantee, then those on the plan, as sentences with their epsilons rounded up."""
+    advice = (note.text.format(*map(rounded_up, note.epsilons)) for note in evaluation.notes)
+    return (*evaluation.guarantee.notes, *advice)

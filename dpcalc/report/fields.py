@@ -1,0 +1,317 @@
+"""Results declared once, as fields; JSON, `key: value` lines and the rows of a terminal are derived from them.
+
+JSON (`dpcalc.result/1`, in which fields are only ever added) has the fields in the order of declaration, numbers
+unrounded, infinity as null; NaN is refused. Plain lines have the same names, numbers rounded to the safe side. A
+terminal shows the fields that have a label.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from dpcalc._version import __version__
+from dpcalc.config.source import ConfigError, Diagnostic, visible
+from dpcalc.errors import no_verdict_reason
+from dpcalc.report.rounding import as_given
+
+if TYPE_CHECKING:
+    from dpcalc.config.load import Loaded
+
+SCHEMA = "dpcalc.result/1"
+_RUNNER_COMMAND = re.compile(r"##(?=\w*\[)")  # a line `##vso[...]` of a log that a CI runner would execute
+
+
+class Section(IntEnum):
+    """Parts of a result in the order in which plain lines and a terminal show them; JSON has its own order."""
+
+    RUN = 0
+    UNIT = 1
+    TRAINING = 2
+    BOUND = 3
+    DETAILS = 4
+    ASSUMPTIONS = 5
+    BUDGET = 6
+    LAST = 7
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a result, for all forms.
+
+    Attributes:
+        name: name in JSON and in plain lines; a plain line has the names of the objects around it before it, with dots.
+        value: None, a bool, number or text; a tuple of fields for an object; a list of these or of dicts.
+        rounding: turns a float into text on the side that is safe for it; unrounded by default.
+        plain: text of the plain line in the place of the value's own, or one text a line; "" for no line.
+        label: name of the row on a terminal; "" for no row.
+        row: text of the row in the place of that of the plain line, or one text a row; "" for no row.
+        section: place of lines and rows.
+        verbose: True for a row that only `-v` shows.
+        in_json: False for a field that JSON does not have.
+        is_inline: True for an object whose name plain lines leave out.
+    """
+
+    name: str
+    value: object = None
+    _: KW_ONLY
+    rounding: Callable[[float], str] = as_given
+    plain: str | tuple[str, ...] | None = None
+    label: str = ""
+    row: str | tuple[str, ...] | None = None
+    section: Section = Section.BOUND
+    verbose: bool = False
+    in_json: bool = True
+    is_inline: bool = False
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the texts of the plain lines, without names; "" is no line."""
+        if self.plain is not None:
+            return (self.plain,) if isinstance(self.plain, str) else self.plain
+        return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))
+
+    def _text(self, value: object) -> str:
+        match value:
+            case None:
+                return ""
+            case bool():
+                return yes_no(value)
+            case float():
+                return self.rounding(value)
+            case _:
+                return visible(str(value))
+
+    def rows(self) -> Iterator[tuple[Field, str]]:
+        """Yield (field, text) of each row on a terminal, of the fields of an object too."""
+        texts = self.texts() if self.row is None and not isinstance(self.value, tuple) else self.row or ()
+        for text in (texts,) if isinstance(texts, str) else texts:
+            if self.label and text:
+                yield self, text
+        for inner in self.value if isinstance(self.value, tuple) else ():
+            yield from inner.rows()
+
+
+Fields = tuple[Field, ...]
+
+
+def json_only(name: str, value: object) -> Field:
+    """Return a field that people do not see.
+
+    Args:
+        name: its name.
+        value: as in `Field`.
+    """
+    return Field(name, value, plain="")
+
+
+def plain_only(name: str, text: str | tuple[str, ...], section: Section = Section.BOUND) -> Field:
+    """Return a field of plain lines alone.
+
+    Args:
+        name: its name.
+        text: text of the line, or one text a line.
+        section: place of the lines.
+    """
+    return Field(name, plain=text, section=section, in_json=False)
+
+
+def terminal_only(
+    label: str, text: str | tuple[str, ...], section: Section = Section.BOUND, *, verbose: bool = False
+) -> Field:
+    """Return a row of a terminal alone.
+
+    Args:
+        label: its name.
+        text: text of the row, or one text a row; "" for none.
+        section: place of the rows.
+        verbose: True if only `-v` shows it.
+    """
+    return Field("", plain="", label=label, row=text, section=section, verbose=verbose, in_json=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of texts, numbers rounded to the safe side.
+
+    Attributes:
+        headline: facts that all rows share.
+        columns: names of the columns, as in the JSON output; the last one holds notes.
+        rows: one text for each column.
+    """
+
+    headline: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """The result of a command, in every form.
+
+    Attributes:
+        command: its name.
+        headline: the result in one line, the first one on a terminal.
+        fields: the result.
+        blocks: what plain lines print in the place of all fields, an empty line between two blocks; () for no blocks.
+        table: what a terminal draws in the place of headline and rows, or None.
+        bare: whole lines for `--quiet`.
+    """
+
+    command: str
+    headline: str = ""
+    fields: Fields
+    blocks: tuple[Fields, ...] = ()
+    table: Table | None = None
+    bare: str = ""
+
+    def json_text(self) -> str:
+        """Return the JSON document."""
+        return document(self.command, json_object(self.fields))
+
+    def plain_text(self) -> str:
+        """Return a `key: value` line for each field that has a text, in blocks if there are several."""
+        blocks = self.blocks or (self.fields,)
+        return "\n".join("".join(f"{key}: {text}\n" for key, text in plain_lines(fields)) for fields in blocks)
+
+    def rows(self, *, verbose: bool = False) -> tuple[tuple[str, str], ...]:
+        """Return (label, text) of each row on a terminal, section by section; with `verbose` also those of `-v`."""
+        rows = [pair for field in self.fields for pair in field.rows() if verbose or not pair[0].verbose]
+        return tuple((field.label, text) for field, text in sorted(rows, key=lambda pair: pair[0].section))
+
+
+def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (dotted name, text) of each plain line, section by section; nothing for a text "".
+
+    Args:
+        fields: the fields.
+        prefix: of the names, with its dot.
+    """
+    for field in sorted(fields, key=lambda field: field.section):
+        if field.plain is None and isinstance(field.value, tuple):
+            yield from plain_lines(field.value, prefix if field.is_inline else f"{prefix}{field.name}.")
+        else:
+            yield from ((prefix + field.name, text) for text in field.texts() if text)
+
+
+def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the plain texts of fields for some columns of a table, "" where there is none.
+
+    Args:
+        fields: the fields, those of inline objects included.
+        columns: dotted names.
+    """
+    texts = dict(plain_lines(fields))
+    return tuple(texts.get(column, "") for column in columns)
+
+
+# JSON
+
+
+def document(command: str, fields: Mapping[str, object]) -> str:
+    """Return a whole JSON output with its schema, the version of dpcalc and the command; deterministic.
+
+    Args:
+        command: name of the command that prints it.
+        fields: the result, without infinities.
+
+    Returns:
+        Indented JSON and a line break; no line is a command to a CI runner that logs it.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    output = {"schema": SCHEMA, "version": __version__, "command": command, **fields}
+    text = json.dumps(output, indent=2, allow_nan=False)
+    return _RUNNER_COMMAND.sub(r"\\u0023#", text) + "\n"  # parsers read the escape as the same text
+
+
+def json_object(fields: Fields) -> dict[str, object]:
+    """Return fields as a dict for `document`, without those that JSON does not have; infinity becomes None."""
+    return {field.name: json_value(field.value) for field in fields if field.in_json}
+
+
+def json_value(value: object) -> object:
+    """Return the value of a field for `document`: an object as a dict, infinity as None; NaN stays."""
+    match value:
+        case tuple():
+            return json_object(value)
+        case list():
+            return [json_value(each) for each in value]
+        case float():
+            return finite(value)
+        case _:
+            return value
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number, or None for infinity and for None; NaN stays, and `document` refuses it."""
+    return None if value is None or math.isinf(value) else value
+
+
+def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
+    """Return findings with their places for JSON, in their order; line and column from 1, or None."""
+    return [
+        {
+            "code": finding.code,
+            "level": str(finding.severity),
+            "message": finding.message,
+            "hint": finding.hint,
+            "path": finding.path,
+            "line": finding.line,
+            "column": finding.column,
+        }
+        for finding in diagnostics
+    ]
+
+
+def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
+    """Return path and name of a config; people see the name alone.
+
+    Args:
+        loaded: the config.
+        has_row: False for a name that a terminal does not show.
+    """
+    name = Field("name", loaded.plan.name, label="run" if has_row else "", section=Section.RUN)
+    return Field("config", (json_only("path", loaded.path), name), section=Section.RUN, is_inline=True)
+
+
+def origin_fields(loaded: Loaded) -> Fields:
+    """Return the findings on a config and its hash, for JSON."""
+    return (
+        json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
+        json_only("config_hash", loaded.config_hash),
+    )
+
+
+def error_json(command: str, error: Exception, *, message: str, exit_code: int) -> str:
+    """Return the JSON output of a command that an error has ended.
+
+    Args:
+        command: name of the command, "" if none was given.
+        error: the exception.
+        message: the text on standard error.
+        exit_code: 2 if the input must be fixed, 3 if there is no verdict.
+
+    Returns:
+        A document whose `error` holds the exit code, the rule, the message and, for a config
+        that cannot be used, the findings with line and column.
+    """
+    located = error.diagnostics if isinstance(error, ConfigError) else ()
+    code = no_verdict_reason(error)[0] if exit_code == 3 else located[0].code if located else "DPC104"
+    fields = {
+        "exit_code": exit_code,
+        "code": code,
+        "message": message.removeprefix("error: "),
+        "findings": diagnostic_fields(located),
+    }
+    return document(command, {"error": fields})
+
+
+def yes_no(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one
+    """Return "yes" or "no"."""
+    return "yes" if value else "no"
