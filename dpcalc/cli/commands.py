@@ -1,7 +1,6 @@
 """The Typer application with all commands."""
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Collection
 from importlib import import_module
 from typing import Annotated
 
@@ -9,40 +8,38 @@ import typer
 
 from dpcalc._version import __version__
 from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
-from dpcalc.cli.limits import with_timeout
-from dpcalc.cli.output import CommandResult
-from dpcalc.cli.sources import CURVE, GATE, SEVERAL, with_config, with_section
+from dpcalc.cli.options import SHARED
+from dpcalc.cli.sources import CURVE, GATE, SEVERAL, with_shared
 
 COMPUTE, SOLVE, EXPLORE = "Compute the privacy cost of one run", "Solve for a setting", "Compare and explore"
 JUDGE, RECORD, FILES = "Gate changes in continuous integration", "State and record", "Write and read configs"
-Decorator = Callable[[Callable[..., CommandResult]], Callable[..., CommandResult]]
-on_several, on_curves, on_many = (partial(with_config, omit=names) for names in (SEVERAL, CURVE, GATE))
-COMMANDS: dict[str, tuple[str, Decorator | None]] = {
-    "epsilon": (COMPUTE, on_several),
-    "delta": (COMPUTE, with_config),
-    "risk": (COMPUTE, with_config),
-    "pate": (COMPUTE, with_timeout),
-    "solve-sigma": (SOLVE, with_config),
-    "solve-steps": (SOLVE, with_config),
-    "solve-rate": (SOLVE, with_config),
-    "solve-group": (SOLVE, with_config),
-    "compare": (EXPLORE, on_several),
-    "curve": (EXPLORE, on_curves),
-    "sweep": (EXPLORE, with_config),
-    "simulate": (EXPLORE, with_config),
-    "check": (JUDGE, on_many),
-    "diff": (JUDGE, on_many),
-    "lock": (JUDGE, with_section),
-    "validate": (JUDGE, on_many),
-    "explain": (JUDGE, None),
-    "statement": (RECORD, with_config),
-    "ledger": (RECORD, None),
-    "init": (FILES, None),
-    "scan": (FILES, with_timeout),
-    "show": (FILES, with_config),
-    "schema": (FILES, None),
+ONE, TIME, SECTION = SHARED.keys(), {"timeout"}, {"key"}
+COMMANDS: dict[str, tuple[str, Collection[str]]] = {
+    "epsilon": (COMPUTE, SEVERAL),
+    "delta": (COMPUTE, ONE),
+    "risk": (COMPUTE, ONE),
+    "pate": (COMPUTE, TIME),
+    "solve-sigma": (SOLVE, ONE),
+    "solve-steps": (SOLVE, ONE),
+    "solve-rate": (SOLVE, ONE),
+    "solve-group": (SOLVE, ONE),
+    "compare": (EXPLORE, SEVERAL),
+    "curve": (EXPLORE, CURVE),
+    "sweep": (EXPLORE, ONE),
+    "simulate": (EXPLORE, ONE),
+    "check": (JUDGE, GATE),
+    "diff": (JUDGE, GATE),
+    "lock": (JUDGE, SECTION),
+    "validate": (JUDGE, GATE),
+    "explain": (JUDGE, ()),
+    "statement": (RECORD, ONE),
+    "ledger": (RECORD, ()),
+    "init": (FILES, ()),
+    "scan": (FILES, TIME),
+    "show": (FILES, ONE),
+    "schema": (FILES, ()),
 }
-"""By name: the section of the help, and the decorator that adds the options which the command shares with others.
+"""By name: the section of the help, and the names of the options that the command shares with others.
 
 `solve-sigma` is the function `solve_sigma` of the module `dpcalc.cli.solve`, its example is SIGMA_EXAMPLE; the others
 have a module each. `ledger` is a group of commands with an `application` of its own.
@@ -76,7 +73,7 @@ def application(only: str = "") -> typer.Typer:
 
 def _add(commands: typer.Typer, name: str) -> None:
     """Import the module of a command and add it to the application."""
-    panel, decorator = COMMANDS[name]
+    panel, shared = COMMANDS[name]
     module_name, _, quantity = name.partition("-")
     module = import_module(f"dpcalc.cli.{module_name}")
     if hasattr(module, "application"):
@@ -85,7 +82,7 @@ def _add(commands: typer.Typer, name: str) -> None:
     example = getattr(module, f"{quantity.upper()}_EXAMPLE" if quantity else "EXAMPLE")
     function = getattr(module, name.replace("-", "_"))
     add = commands.command(name, cls=HelpfulCommand, epilog=example, rich_help_panel=panel)
-    add(decorator(function) if decorator else function)
+    add(with_shared(function, names=shared) if shared else function)
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  Typer calls it so

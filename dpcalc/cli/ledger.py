@@ -10,8 +10,8 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
-from dpcalc.cli.limits import with_timeout
 from dpcalc.cli.output import CommandResult, output_text, remarks
+from dpcalc.cli.sources import with_shared
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    commands.command(cls=HelpfulCommand, epilog=ADD_EXAMPLE)(with_timeout(add))
-    commands.command(cls=HelpfulCommand, epilog=SHOW_EXAMPLE)(with_timeout(show))
+    commands.command(cls=HelpfulCommand, epilog=ADD_EXAMPLE)(with_shared(add, names={"timeout"}))
+    commands.command(cls=HelpfulCommand, epilog=SHOW_EXAMPLE)(with_shared(show, names={"timeout"}))
     commands.command(cls=HelpfulCommand, epilog=CHECK_EXAMPLE)(check)
     return commands
 

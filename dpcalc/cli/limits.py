@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, print_remark
+from dpcalc.cli.output import print_remark
 from dpcalc.cli.progress import report_file, report_progress
 from dpcalc.errors import OutOfTimeError, no_verdict_reason
 
@@ -19,18 +18,6 @@ if TYPE_CHECKING:
     from dpcalc.gate.costs import Costs
 
 GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that never ends) is given up
-
-
-def with_timeout(command: Callable[..., CommandResult]) -> Callable[..., CommandResult]:
-    """Return a command that takes `--timeout` beside its own options and ends in time."""
-    own = inspect.signature(command, eval_str=True)
-
-    def run(*, timeout: options.Timeout = None, **values: Any) -> CommandResult:  # noqa: ANN401  as Typer parsed them
-        with ended_after(options.seconds(timeout)):
-            return command(**values)
-
-    limit = inspect.signature(run, eval_str=True).parameters["timeout"]
-    return options.with_signature(run, command, [*own.parameters.values(), limit])
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dpcalc.cli.output import CommandResult
 from dpcalc.errors import InputError
 from dpcalc.report.formats import REPORTS
 
@@ -56,13 +55,6 @@ def _keys(section: Any, sections: Any, path: str) -> Iterator[str]:  # noqa: ANN
 def listed(words: Sequence[str]) -> str:
     """Return words as "a, b or c"."""
     return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _override(option: str, metavar: str, text: str, words: Sequence[str] = ()) -> Any:  # noqa: ANN401  as Typer declares it
-    """Return a Typer option that is short for `--set` of one key; the shell completes `words`."""
-    return typer.Option(
-        option, metavar=metavar, help=text, show_default=False, rich_help_panel=PANEL, autocompletion=one_of(words)
-    )
 
 
 Config = Annotated[
@@ -116,29 +108,21 @@ Unset = Annotated[
         autocompletion=config_keys(),
     ),
 ]
-Unit = Annotated[
-    str | None, _override("--unit", "LEVEL", "The level whose units are protected; all for each level in turn.")
-]
-GroupSize = Annotated[str | None, _override("--group-size", "N", "Units that are protected together.")]
-Delta = Annotated[str | None, _override("--delta", "D", "The delta of the guarantee.")]
-Adjacency = Annotated[str | None, _override("--adjacency", "NAME", f"{listed(ADJACENCIES)}.", ADJACENCIES)]
-Method = Annotated[
-    str | None,
-    _override("--method", "NAME", f"The accountant: {listed(METHODS)}.", METHODS),
-]
-Scheme = Annotated[str | None, _override("--scheme", "NAME", f"{listed(SCHEMES)}.", SCHEMES)]
-SampleRate = Annotated[
-    str | None, _override("--sample-rate", "Q", "Probability that a Poisson step draws an example, e.g. 0.01 or 1/97.")
-]
-BatchSize = Annotated[
-    str | None, _override("--batch-size", "N", "Examples drawn in a step; for Poisson the expected number.")
-]
-DatasetSize = Annotated[str | None, _override("--dataset-size", "N", "Number of examples.")]
-Steps = Annotated[str | None, _override("--steps", "N", "Number of noisy updates.")]
-Epochs = Annotated[str | None, _override("--epochs", "N", "Passes over the data, rounded up to whole steps.")]
-NoiseMultiplier = Annotated[
-    str | None, _override("--noise-multiplier", "S", "Noise standard deviation / clip norm of one step.")
-]
+OVERRIDES: dict[str, tuple[str, str, Sequence[str]]] = {
+    "--unit": ("LEVEL", "The level whose units are protected; all for each level in turn.", ()),
+    "--group-size": ("N", "Units that are protected together.", ()),
+    "--delta": ("D", "The delta of the guarantee.", ()),
+    "--adjacency": ("NAME", f"{listed(ADJACENCIES)}.", ADJACENCIES),
+    "--method": ("NAME", f"The accountant: {listed(METHODS)}.", METHODS),
+    "--scheme": ("NAME", f"{listed(SCHEMES)}.", SCHEMES),
+    "--sample-rate": ("Q", "Probability that a Poisson step draws an example, e.g. 0.01 or 1/97.", ()),
+    "--batch-size": ("N", "Examples drawn in a step; for Poisson the expected number.", ()),
+    "--dataset-size": ("N", "Number of examples.", ()),
+    "--steps": ("N", "Number of noisy updates.", ()),
+    "--epochs": ("N", "Passes over the data, rounded up to whole steps.", ()),
+    "--noise-multiplier": ("S", "Noise standard deviation / clip norm of one step.", ()),
+}
+"""Options that are short for `--set` of one key: (name of the value, help, words that the shell completes)."""
 Reports = Annotated[
     list[str] | None,
     typer.Option(
@@ -170,21 +154,37 @@ Quiet = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 
 
-def with_signature(
-    run: Callable[..., CommandResult], command: Callable[..., CommandResult], parameters: Iterable[inspect.Parameter]
-) -> Callable[..., CommandResult]:
-    """Return a function under the name and help of a command, with parameters from which Typer makes its options.
+def _shared() -> Iterator[inspect.Parameter]:
+    """Yield the parameters of the options that a command on a config has beside its own, for `inspect.Signature`."""
+    annotated: dict[str, tuple[Any, Any]] = {
+        "config": (Config, None),
+        "no_config": (NoConfig, False),
+        "key": (Key, ""),
+        "assignments": (Assignments, None),
+        "unset": (Unset, None),
+    }
+    for option, (metavar, text, words) in OVERRIDES.items():
+        declared = typer.Option(
+            option,
+            metavar=metavar,
+            help=text,
+            show_default=False,
+            rich_help_panel=PANEL,
+            autocompletion=one_of(words),
+        )
+        annotated[parameter_name(option)] = (Annotated[str | None, declared], None)
+    annotated["timeout"] = (Timeout, None)
+    for name, (annotation, default) in annotated.items():
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-    Args:
-        run: takes the context, then every parameter by keyword.
-        command: lends its name and its docstring.
-        parameters: those of the result, annotations evaluated, the context among them.
-    """
-    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {each.name: each.annotation for each in named}
-    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # inspect.signature reads it
-    return run
+
+def parameter_name(option: str) -> str:
+    """Return the name of the parameter that has the value of an option: "group_size" of "--group-size"."""
+    return option.removeprefix("--").replace("-", "_")
+
+
+SHARED = {parameter.name: parameter for parameter in _shared()}
+"""Parameters of the options that commands share, by name."""
 
 
 def number(option: str, text: str | None, *, positive: bool = False) -> float | None:

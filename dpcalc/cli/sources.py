@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.limits import ended_after
+from dpcalc.cli.options import SHARED
 from dpcalc.cli.output import CommandResult, print_remark
 from dpcalc.errors import InputError
 
@@ -61,36 +62,55 @@ class ConfigRequest:
         return Overrides(assignments=self.assignments, flags=self.flags, unset=self.unset, assumed=tuple(assumed))
 
 
-SEVERAL = frozenset({"config"})
-"""Shared options that a command on several configs does not take: it has CONFIG... of its own."""
-CURVE = SEVERAL | {"method"}
-"""Likewise for `curve`, which takes several methods."""
-GATE = CURVE | {"no_config"}
-"""Likewise for gates, which judge every config by one accountant."""
+SEVERAL = SHARED.keys() - {"config"}
+"""Shared options of a command on several configs, which has CONFIG... of its own."""
+CURVE = SEVERAL - {"method"}
+"""Shared options of `curve`, which takes several methods."""
+GATE = CURVE - {"no_config"}
+"""Shared options of gates, which judge every config by one accountant."""
 
 
-def with_config(command: Callable[..., CommandResult], *, omit: Collection[str] = ()) -> Callable[..., CommandResult]:
-    """Return a command that takes the options of `_request` beside its own, and stores them in the context.
+def with_shared(
+    command: Callable[..., CommandResult], *, names: Collection[str] = SHARED.keys()
+) -> Callable[..., CommandResult]:
+    """Return a command that takes shared options beside its own, and keeps to their time limit.
+
+    Typer reads the options of a command from its signature, so the two signatures are merged. What the shared options
+    say is stored in the context, as a `ConfigRequest`.
 
     Args:
-        command: its first parameter is the context, from which `loaded_plan` and others read the request.
-        omit: names of parameters of `_request` that the command does not take; nor does it those that it has itself.
+        command: takes its own options by keyword; the context too if it asks for it.
+        names: of `SHARED`, those that the command takes; an option of its own counts more.
     """
-    own = inspect.signature(command, eval_str=True)
-    shared = {name: each for name, each in _SHARED.items() if name not in omit and name not in own.parameters}
+    own = inspect.signature(command, eval_str=True).parameters
+    shared = [each for name, each in SHARED.items() if name in names and name not in own]
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
     def run(context: typer.Context, **values: Any) -> CommandResult:  # noqa: ANN401  as Typer parsed them
-        request = {name: values.pop(name) for name in shared}
-        context.meta[_REQUEST] = _request(**request)
-        with ended_after(options.seconds(request.get("timeout"))):
-            return command(context, **values)
+        given = {each.name: values.pop(each.name) for each in shared}
+        context.meta[_REQUEST] = _request(given)
+        with ended_after(options.seconds(given.get("timeout"))):
+            return command(**values, **({"context": context} if "context" in own else {}))
 
-    return options.with_signature(run, command, [*own.parameters.values(), *shared.values()])
+    merged = {"context": context, **own} | {each.name: each for each in shared}
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in merged.values()]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect.signature reads it
+    return run
 
 
-def with_section(command: Callable[..., CommandResult]) -> Callable[..., CommandResult]:
-    """Return a command that takes `--key` alone of the options of `_request`: it changes nothing in a config."""
-    return with_config(command, omit=_SHARED.keys() - {"key"})
+def _request(given: Mapping[str, Any]) -> ConfigRequest:
+    """Return the values of the shared options, by name, as one request; those that the command has not are unset."""
+    texts = {option: given.get(options.parameter_name(option)) for option in options.OVERRIDES}
+    return ConfigRequest(
+        config=given.get("config"),
+        no_config=given.get("no_config", False),
+        key=given.get("key", ""),
+        assignments=tuple(given.get("assignments") or ()),
+        unset=tuple(given.get("unset") or ()),
+        flags=tuple((option, text) for option, text in texts.items() if text is not None),
+    )
 
 
 def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
@@ -324,58 +344,8 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
 def _own_options(context: typer.Context) -> Iterator[str]:
     """Yield the options of the command itself as they were given."""
     for param in context.command.params:
-        value = None if param.name in _SHARED else context.params.get(param.name or "")
+        value = None if param.name in SHARED else context.params.get(param.name or "")
         if isinstance(value, str):
             yield f"{param.opts[0]} {value}"
         elif value is True:
             yield param.opts[0]
-
-
-def _request(  # noqa: PLR0913  one parameter an option
-    config: options.Config = None,
-    *,
-    no_config: options.NoConfig = False,
-    key: options.Key = "",
-    assignments: options.Assignments = None,
-    unset: options.Unset = None,
-    unit: options.Unit = None,
-    group_size: options.GroupSize = None,
-    delta: options.Delta = None,
-    adjacency: options.Adjacency = None,
-    method: options.Method = None,
-    scheme: options.Scheme = None,
-    sample_rate: options.SampleRate = None,
-    batch_size: options.BatchSize = None,
-    dataset_size: options.DatasetSize = None,
-    steps: options.Steps = None,
-    epochs: options.Epochs = None,
-    noise_multiplier: options.NoiseMultiplier = None,
-    timeout: options.Timeout = None,
-) -> ConfigRequest:
-    """Return the values of the shared options as one request."""
-    del timeout  # the command that has the option keeps to it
-    flags = {
-        "--unit": unit,
-        "--group-size": group_size,
-        "--delta": delta,
-        "--adjacency": adjacency,
-        "--method": method,
-        "--scheme": scheme,
-        "--sample-rate": sample_rate,
-        "--batch-size": batch_size,
-        "--dataset-size": dataset_size,
-        "--steps": steps,
-        "--epochs": epochs,
-        "--noise-multiplier": noise_multiplier,
-    }
-    return ConfigRequest(
-        config=config,
-        no_config=no_config,
-        key=key,
-        assignments=tuple(assignments or ()),
-        unset=tuple(unset or ()),
-        flags=tuple((option, text) for option, text in flags.items() if text is not None),
-    )
-
-
-_SHARED = inspect.signature(_request, eval_str=True).parameters
