@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, on_terminal, width
+from dpcalc.cli.output import CommandResult, has_styles, on_terminal, width
 from dpcalc.cli.progress import announce, report_progress
 from dpcalc.cli.sources import loaded_plan, named_config
 from dpcalc.errors import InputError
@@ -191,5 +191,5 @@ def _drawn(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcom
     if len(axes) == 1:
         drawn = chart_text(sweep_chart(axes[0], outcomes, subtitle=subtitle(base, axes, outcomes)), width=width())
     else:
-        drawn = heat_text((axes[0], axes[1]), outcomes, width=width())
+        drawn = heat_text((axes[0], axes[1]), outcomes, width=width(), styled=has_styles())
     return f"{drawn}\n{table}" if len(outcomes) <= MAX_ROWS else f"{drawn}\n--csv prints all {len(outcomes)} rows\n"

@@ -54,6 +54,33 @@ def _table_parts(table: Table, width: int) -> list[RenderableType]:
     return [headline, grid, *((Text("notes", style="bold"), notes) if notes.row_count else ())]
 
 
+def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
+    headline: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[tuple[str, str]]],
+    notes: Sequence[str],
+    *,
+    width: int,
+    styled: bool,
+) -> str:
+    """Return a table of numbers aligned to the right.
+
+    Args:
+        headline: its first line.
+        header: name of each column.
+        rows: (text, style of rich) of each cell.
+        notes: lines below it.
+        width: columns of the terminal, enough for all columns.
+        styled: as for `terminal_text`.
+    """
+    grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for name in header:
+        grid.add_column(Text(name), justify="right", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(text, style=style) for text, style in row))
+    return _rendered((Text(headline, style="bold"), grid, *map(Text, notes)), width=width, styled=styled)
+
+
 def _min_width(table: Table) -> int:
     """Return the terminal columns that the table, without its notes, needs to break no word."""
     count = len(table.columns) - 1

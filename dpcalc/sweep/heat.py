@@ -1,7 +1,4 @@
-"""Heat map of epsilon over two keys, in characters or as a picture.
-
-In characters, darker ones stand for larger epsilons, and letters for epsilons over the budget.
-"""
+"""Heat map of epsilon over two keys, as a coloured table or as a picture."""
 # ruff: noqa: PLC0415  matplotlib is an extra, and slow to load
 
 from __future__ import annotations
@@ -18,41 +15,59 @@ if TYPE_CHECKING:
 
     from dpcalc.sweep.points import GridAxis, Outcome
 
-SHADES = ".:-=+*oO%#"  # within the budget, or without one
-OVER_BUDGET = "ABCDEFGHIJ"  # as many as SHADES
-UNKNOWN, INFINITE = "?", "!"
-_MAX_ROWS = 40  # of characters: what fits on a screen
+OVER_BUDGET, UNKNOWN = "*", "-"
+_STYLES = {True: "green", False: "red", None: ""}  # of cells within the budget, over it, and without one
+_DIGITS = 2  # significant digits of a cell, so that a terminal has room for a dozen columns
+_MAX_ROWS = 40  # what fits on a screen
 _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, that a picture has room for
 
 
-def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int) -> str:
-    """Return a heat map of epsilon in characters: darker for larger, letters for over the budget, and a legend.
+def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool) -> str:
+    """Return a table of epsilons, rounded up: red and with a star over the budget, green within it.
 
     Args:
         axes: (vertical axis, horizontal axis).
         outcomes: one for each point, the horizontal axis changing fastest.
         width: columns of the terminal; rows and columns that do not fit are left out evenly.
+        styled: True for colours.
 
     Returns:
-        Lines of the map, its axes and a legend.
+        Lines of the table below the names of its axes, and above what its marks mean.
     """
-    down, across = axes
-    margin = max(len(value) for value in down.values)
-    rows = _evenly_spaced(len(down.values), _MAX_ROWS)
-    columns = _evenly_spaced(len(across.values), max(10, width - margin - 3))
-    each = max(1, min(6, (width - margin - 3) // len(columns)))
-    levels = _level_ends(outcomes)
-    lines = [f"{down.key} (down), {across.key} (across)"]
-    for row in rows:
-        cells = (outcomes[row * len(across.values) + column] for column in columns)
-        marks = "".join(_mark(outcome, levels) * each for outcome in cells)
-        lines.append(f"{down.values[row]:>{margin}} |{marks}|")
-    first, last = across.values[columns[0]], across.values[columns[-1]]
-    span = each * len(columns)
-    lines.append(f"{'':>{margin}}  {first}{last:>{max(1, span - len(first))}}")
-    if len(rows) < len(down.values) or len(columns) < len(across.values):
-        lines.append(f"shown: {len(rows)} of {len(down.values)} rows, {len(columns)} of {len(across.values)} columns")
-    return "".join(f"{line}\n" for line in (*lines, *_legend(outcomes, levels)))
+    from dpcalc.report.terminal import grid_text
+
+    down, across = (tuple(map(_tick, axis.values, axis.numbers or axis.values)) for axis in axes)
+    texts = tuple(map(_cell, outcomes))
+    margin, size = max(map(len, down)), max(map(len, (*texts, *across)))
+    rows = _evenly_spaced(len(down), _MAX_ROWS)
+    columns = _evenly_spaced(len(across), max(2, (width - margin) // (size + 2)))
+    cells = (
+        ((down[row], "bold"), *((texts[at], _STYLES[outcomes[at].fits]) for at in places))
+        for row, places in ((row, [row * len(across) + column for column in columns]) for row in rows)
+    )
+    notes = [f"{OVER_BUDGET} over the budget"] if any(outcome.fits is False for outcome in outcomes) else []
+    if len(rows) < len(down) or len(columns) < len(across):
+        notes.append(f"shown: {len(rows)} of {len(down)} rows, {len(columns)} of {len(across)} columns")
+    return grid_text(
+        f"epsilon: {axes[0].key} (down), {axes[1].key} (across)",
+        ("", *(across[column] for column in columns)),
+        tuple(cells),
+        notes,
+        width=width,
+        styled=styled,
+    )
+
+
+def _tick(text: str, number: float | str) -> str:
+    """Return a value of an axis for people: a number with three digits, any other value as it was given."""
+    return text if isinstance(number, str) else f"{number:.3g}"
+
+
+def _cell(outcome: Outcome) -> str:
+    """Return epsilon rounded up, with a star if it is over the budget; "-" without epsilon."""
+    if outcome.epsilon is None:
+        return UNKNOWN
+    return rounded_up(outcome.epsilon, digits=_DIGITS) + (OVER_BUDGET if outcome.fits is False else "")
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
@@ -60,42 +75,6 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
     if count <= limit:
         return list(range(count))
     return [round(index * (count - 1) / (limit - 1)) for index in range(limit)]
-
-
-def _level_ends(outcomes: Sequence[Outcome]) -> list[float]:
-    """Return the largest epsilon of each shade, increasing by equal factors; from the finite epsilons > 0."""
-    shown = [each.epsilon for each in outcomes if each.epsilon is not None and 0 < each.epsilon < math.inf]
-    low, high = min(shown, default=1.0), max(shown, default=1.0)
-    return [low * (high / low) ** (level / len(SHADES)) for level in range(1, len(SHADES))] + [high]
-
-
-def _mark(outcome: Outcome, level_ends: Sequence[float]) -> str:
-    """Return "?" without epsilon, "!" for infinity, else the shade of its level, a letter if over the budget."""
-    epsilon = outcome.epsilon
-    if epsilon is None:
-        return UNKNOWN
-    if math.isinf(epsilon):
-        return INFINITE
-    level = next(at for at, end in enumerate(level_ends) if epsilon <= end or at == len(level_ends) - 1)
-    return OVER_BUDGET[level] if outcome.fits is False else SHADES[level]
-
-
-def _legend(outcomes: Sequence[Outcome], level_ends: Sequence[float]) -> list[str]:
-    """Return lines that explain the characters which the map has."""
-    used = {_mark(outcome, level_ends) for outcome in outcomes}
-    pairs = [
-        f"{'/'.join(mark for mark in marks if mark in used)} to {rounded_up(end)}"
-        for *marks, end in zip(SHADES, OVER_BUDGET, level_ends, strict=True)
-        if used.intersection(marks)
-    ]
-    lines = [f"epsilon: {', '.join(pairs[at : at + 5])}" for at in range(0, len(pairs), 5)]
-    if used & set(OVER_BUDGET):
-        lines.append("letters: over the budget")
-    if INFINITE in used:
-        lines.append(f"{INFINITE}: infinite")
-    if UNKNOWN in used:
-        lines.append(f"{UNKNOWN}: no answer")
-    return lines
 
 
 def heat_picture(
@@ -144,7 +123,7 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
     set_titles(plot, f"epsilon{note}", subtitle)
     for axis, values, numbers in ((plot.xaxis, across.values, across.numbers), (plot.yaxis, up.values, up.numbers)):
         ticks = range(0, len(values), max(1, math.ceil(len(values) / _MAX_TICKS)))
-        axis.set_ticks(list(ticks), [values[at] if numbers is None else f"{numbers[at]:.3g}" for at in ticks])
+        axis.set_ticks(list(ticks), [_tick(values[at], (numbers or values)[at]) for at in ticks])
     plot.set_xlabel(plain_text(across.key))
     plot.set_ylabel(plain_text(up.key))
 

@@ -61,24 +61,31 @@ def test_a_summary():
     assert told == "6 points, 3 by estimate, 2 certified, 3 within the budget, 2 over it, 1 without an answer"
 
 
-def test_a_map_of_characters():
-    lines = heat_text((SIGMA, STEPS), POINTS, width=80).splitlines()
-    assert lines[0] == "mechanism.noise_multiplier (down), training.steps (across)"
-    first, second = (re.sub(r"(.)\1*", r"\1", line.partition("|")[2]) for line in lines[1:3])
-    assert first[-2] == "J"  # the largest, over the budget
-    assert second[0] == "."  # the smallest
-    assert second[1:3] == "!?"
-    assert {"letters: over the budget", "!: infinite", "?: no answer"} <= set(lines)
+def test_a_map_is_a_table_of_bounds():
+    text = heat_text((SIGMA, STEPS), POINTS, width=80, styled=False)
+    assert text.splitlines() == [
+        "epsilon: mechanism.noise_multiplier (down), training.steps (across)",
+        "       10    20   30",
+        "0.5   1.3   2.0  10*",
+        "  1  0.10  inf*    -",
+        "* over the budget",
+    ]
+    styled = heat_text((SIGMA, STEPS), POINTS, width=80, styled=True)
+    cells = [(colour, text.strip()) for colour, text in re.findall(r"\x1b\[(3\d)m([^\x1b]+)", styled)]
+    red, green = "31", "32"
+    assert cells == [(green, "1.3"), (green, "2.0"), (red, "10*"), (green, "0.10"), (red, "inf*")]
+    assert re.sub(r"\x1b\[\d*m", "", styled) == text
 
 
 def test_a_large_map_is_thinned_to_the_terminal():
     axes = tuple(GridAxis(key="abc"[at], values=tuple(map(str, range(200)))) for at in range(2))
     points = [point((str(i), str(j)), 1.0 + i + j) for i in range(200) for j in range(200)]
-    lines = heat_text(axes, points, width=80).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "shown: 40 of 200 rows, 74 of 200 columns" in lines
-    assert lines[1].startswith("  0 |")
-    assert lines[40].startswith("199 |")
+    for width, columns in ((80, 12), (40, 6)):
+        lines = heat_text(axes, points, width=width, styled=False).splitlines()
+        assert max(map(len, lines[1:41])) <= width
+        assert f"shown: 40 of 200 rows, {columns} of 200 columns" in " ".join(lines)
+        assert lines[1].split()[:: columns - 1] == ["0", "199"]
+        assert [lines[at].split()[0] for at in (2, 41)] == ["0", "199"]
 
 
 def test_one_axis_is_a_line():
