@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dpcalc.planner.search import Goal, NoSolution
     from dpcalc.planner.solve import Solution
 
-EPSILON = "--target-eps"
+EPSILON, RATE, AT, ADVANTAGE = "--target-eps", "--target-tpr", "--at-fpr", "--target-advantage"
 TargetEpsilon = Annotated[
     str | None,
     typer.Option(EPSILON, "--target-epsilon", metavar="E", help="The largest epsilon allowed.", show_default="budget"),
@@ -28,17 +29,17 @@ TargetEpsilon = Annotated[
 TargetRate = Annotated[
     str | None,
     typer.Option(
-        "--target-tpr",
+        RATE,
         metavar="X",
         help="The largest true positive rate allowed, at the false positive rate of --at-fpr.",
         show_default=False,
     ),
 ]
-AtRate = Annotated[str | None, typer.Option("--at-fpr", metavar="Y", help="The false positive rate for --target-tpr.")]
+AtRate = Annotated[str | None, typer.Option(AT, metavar="Y", help="The false positive rate for --target-tpr.")]
 TargetAdvantage = Annotated[
     str | None,
     typer.Option(
-        "--target-advantage",
+        ADVANTAGE,
         metavar="A",
         help="The largest difference of true and false positive rate allowed.",
         show_default=False,
@@ -46,25 +47,11 @@ TargetAdvantage = Annotated[
 ]
 
 
-def stated_targets(
-    epsilon: str | None, rate: str | None, at: str | None, advantage: str | None
-) -> dict[str, str | None]:
-    """Return the options that state a target, with their texts.
-
-    Args:
-        epsilon: text of `--target-eps`, or None.
-        rate: text of `--target-tpr`, or None.
-        at: text of `--at-fpr`, or None.
-        advantage: text of `--target-advantage`, or None.
-    """
-    return {EPSILON: epsilon, "--target-tpr": rate, "--at-fpr": at, "--target-advantage": advantage}
-
-
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the numbers of the options that state a target.
+    """Return the numbers of the options that state a target, None for one that was not given.
 
     Args:
-        targets: as `stated_targets` returns them.
+        targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
 
     Raises:
         InputError: a text is no number in range, or there is more than one target, or half of one.
@@ -73,9 +60,9 @@ def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | N
         option: options.number(option, text, positive=True) if option == EPSILON else options.probability(option, text)
         for option, text in targets.items()
     }
-    if (goals["--target-tpr"] is None) != (goals["--at-fpr"] is None):
+    if (goals[RATE] is None) != (goals[AT] is None):
         raise InputError("--target-tpr and --at-fpr: expected both or none, got one; a rate needs the other beside it")
-    given = [option for option, value in goals.items() if value is not None and option != "--at-fpr"]
+    given = [option for option, value in goals.items() if value is not None and option != AT]
     if len(given) > 1:
         raise InputError(f"target: expected one, got {' and '.join(given)}; leave out all but one")
     return goals
@@ -93,7 +80,7 @@ def goal_of(goals: Mapping[str, float | None], plan: Plan) -> Goal:
     """
     from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
 
-    epsilon, rate, at, advantage = (goals[option] for option in stated_targets(None, None, None, None))
+    epsilon, rate, at, advantage = (goals[option] for option in (EPSILON, RATE, AT, ADVANTAGE))
     if rate is not None and at is not None:
         return DetectionGoal(limit=rate, false_positive_rate=at)
     if advantage is not None:
@@ -113,13 +100,27 @@ STEPS_EXAMPLE = "Example: dpcalc solve-steps clinic.yaml --target-eps 2 --write"
 RATE_EXAMPLE = "Example: dpcalc solve-rate clinic.yaml --target-tpr 0.05 --at-fpr 0.01"
 GROUP_EXAMPLE = "Example: dpcalc solve-group clinic.yaml --target-eps 8"
 
-SECTIONS = {"sigma": "mechanism", "steps": "training", "rate": "sampling"}
-KEYS = {"sigma": "noise_multiplier", "steps": "steps"}
-ASSUMED = {
-    "sigma": ("mechanism.noise_multiplier=1",),
-    "steps": ("training.steps=1_000_000",),
-    "rate": ("sampling.rate=0.001", "sampling.size=1"),
-    "group": (),
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A setting that can be solved for.
+
+    Attributes:
+        section: of the config, that the setting is in.
+        key: in this section, that each phase must state or all must lack; "" for any.
+        assumed: "key=value" texts for a config that does not state the setting.
+    """
+
+    section: str = ""
+    key: str = ""
+    assumed: tuple[str, ...] = ()
+
+
+QUANTITIES = {
+    "sigma": Quantity(section="mechanism", key="noise_multiplier", assumed=("mechanism.noise_multiplier=1",)),
+    "steps": Quantity(section="training", key="steps", assumed=("training.steps=1_000_000",)),
+    "rate": Quantity(section="sampling", assumed=("sampling.rate=0.001", "sampling.size=1")),
+    "group": Quantity(),
 }
 
 PhaseName = Annotated[
@@ -131,10 +132,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print one number onl
 
 @dataclass(frozen=True, kw_only=True)
 class SolveRequest:
-    """ConfigRequest to a solver.
+    """What a solver is asked for.
 
     Attributes:
-        quantity: "sigma", "steps", "rate" or "group".
+        name: "sigma", "steps", "rate" or "group".
         targets: options that state a target, with their texts.
         phase: the only phase to change, or None.
         write: whether to write the value into the file.
@@ -142,21 +143,26 @@ class SolveRequest:
         quiet: whether to print one number only.
     """
 
-    quantity: str
+    name: str
     targets: Mapping[str, str | None]
-    phase: str | None = None
-    write: bool = False
+    phase: str | None
+    write: bool
     as_json: bool
     quiet: bool
 
     @property
+    def quantity(self) -> Quantity:
+        """The setting to solve for."""
+        return QUANTITIES[self.name]
+
+    @property
     def command(self) -> str:
         """The name of the command."""
-        return f"solve-{self.quantity}"
+        return f"solve-{self.name}"
 
 
-def _solver(quantity: str, help_text: str) -> Callable[..., CommandResult]:
-    """Return the command for a quantity that can be changed in one phase and written to the file."""
+def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
+    """Return the command for a quantity, without the options of the parameters to leave out."""
 
     def solver(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
@@ -170,14 +176,15 @@ def _solver(quantity: str, help_text: str) -> Callable[..., CommandResult]:
         as_json: options.Json = False,
         quiet: Quiet = False,
     ) -> CommandResult:
-        targets = stated_targets(target, target_tpr, at_fpr, target_advantage)
-        request = SolveRequest(
-            quantity=quantity, targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet
-        )
+        targets = {EPSILON: target, RATE: target_tpr, AT: at_fpr, ADVANTAGE: target_advantage}
+        request = SolveRequest(name=name, targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
         return _solve(context, request)
 
+    signature = inspect.signature(solver, eval_str=True)
+    kept = [each for each in signature.parameters.values() if each.name not in leave_out]
+    solver.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
     solver.__doc__ = help_text
-    solver.__name__ = f"solve_{quantity}"
+    solver.__name__ = f"solve_{name}"
     return solver
 
 
@@ -203,30 +210,20 @@ solve_rate = _solver(
     whole number of units; `epochs` stay fixed if it states them, else the steps. Exit code 1: no value does.
     """,
 )
-
-
-def solve_group(  # noqa: PLR0913  one parameter an option
-    context: typer.Context,
-    *,
-    target: TargetEpsilon = None,
-    target_tpr: TargetRate = None,
-    at_fpr: AtRate = None,
-    target_advantage: TargetAdvantage = None,
-    as_json: options.Json = False,
-    quiet: Quiet = False,
-) -> CommandResult:
+solve_group = _solver(
+    "group",
     """Find how many units can be protected together within a target.
 
     The run stays unchanged. Exit code 1: not even one unit.
-    """
-    targets = stated_targets(target, target_tpr, at_fpr, target_advantage)
-    return _solve(context, SolveRequest(quantity="group", targets=targets, as_json=as_json, quiet=quiet))
+    """,
+    leave_out=("phase", "write"),
+)
 
 
 def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
     """Load the config, solve, round the value to the safe side, and write it if requested."""
     targets = consistent_targets(request.targets)
-    loaded = loaded_plan(context, assumed=ASSUMED[request.quantity], allow_any_size=request.quantity == "rate")
+    loaded = loaded_plan(context, assumed=request.quantity.assumed, allow_any_size=request.name == "rate")
     goal = goal_of(targets, loaded.plan)
     if request.write and not Path(loaded.path).is_file():
         raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
@@ -244,7 +241,7 @@ def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
         return _unsolved_result(none, loaded, request)
     solution = with_safe_decimal(solution, plan, lambda changed: certified_measure(changed, goal))
     solution = replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
-    if request.quantity == "sigma" and len(lacking) == len(plan.phases):
+    if request.name == "sigma" and len(lacking) == len(plan.phases):
         solution = replace(solution, name="noise_multiplier")  # a factor on the assumed noise 1 is the noise itself
     return _solved_result(solution, loaded, request)
 
@@ -254,8 +251,8 @@ def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
     from dpcalc.planner.solve import solve
 
     plan = loaded.plan
-    if request.quantity != "rate":
-        return solve(plan, request.quantity, goal=goal, phase=request.phase)
+    if request.name != "rate":
+        return solve(plan, request.name, goal=goal, phase=request.phase)
 
     from dpcalc.config.normal import stated_terms
     from dpcalc.planner.vary import select_phase
@@ -269,12 +266,13 @@ def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
 
 def _lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
     """Return the names of the phases in which nobody states the quantity to solve for."""
-    if request.quantity not in KEYS:
+    quantity = request.quantity
+    if not quantity.key:
         return []
 
     from dpcalc.config.normal import assumes_in_phases
 
-    assumed = assumes_in_phases(loaded.tree, SECTIONS[request.quantity], KEYS[request.quantity])
+    assumed = assumes_in_phases(loaded.tree, quantity.section, quantity.key)
     return [phase.name for phase, is_assumed in zip(loaded.plan.phases, assumed, strict=True) if is_assumed]
 
 
@@ -282,7 +280,7 @@ def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) ->
     """Raise InputError if a phase lacks the quantity and the solver does not change all phases that lack it, alone."""
     names = [phase.name for phase in plan.phases]
     if lacking not in ([], names if request.phase is None else [request.phase]):
-        section = SECTIONS[request.quantity]
+        section = request.quantity.section
         expected = "one in every phase" if request.phase is None else f"one in every phase but {request.phase}"
         raise InputError(
             f"{section}: expected {expected}, got none in {', '.join(lacking)}; --phase solves for one phase"
@@ -329,10 +327,10 @@ def _write_value(solution: Solution, loaded: Loaded, request: SolveRequest) -> t
     rewrite = Rewrite(
         path=loaded.path,
         key=loaded.section,
-        section=SECTIONS[request.quantity],
+        section=request.quantity.section,
         before=loaded.plan,
         after=solution.plan,
-        assumed=ASSUMED[request.quantity],
+        assumed=request.quantity.assumed,
     )
     return write(rewrite)
 
