@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dpcalc.cli.files import write_file
 from dpcalc.cli.output import CommandResult
 
 EXAMPLE = "Example: dpcalc init --template maml --output configs/clinic.yaml"
@@ -42,14 +43,7 @@ def init(
     if output == "-":
         return CommandResult(text=text)
 
-    from dpcalc.config.files import create, save
-    from dpcalc.errors import InputError
-
-    data = text.encode()
-    if not create(output, data):
-        if not force:
-            raise InputError(f"--output: {output} already exists; use --force to overwrite it")
-        save(output, data)
+    write_file("--output", output, text.encode(), force=force)
     return CommandResult(
         text=f"wrote {output}\n", asides=(f"note: adapt it, then run `dpcalc epsilon {output}`",), changed=(output,)
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.files import write_file
 from dpcalc.cli.output import CommandResult, output_text
 from dpcalc.errors import InputError
 
@@ -165,14 +166,9 @@ def _written(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, 
     if csv is None:
         return ()
 
-    from dpcalc.config.files import create, save
     from dpcalc.pate.view import query_csv
 
-    data = query_csv(answer).encode()
-    if not create(csv, data):
-        if not force:
-            raise InputError(f"--csv: {csv} already exists; use --force to overwrite it")
-        save(csv, data)
+    write_file("--csv", csv, query_csv(answer).encode(), force=force)
     return (f"note: wrote {csv}",)
 
 

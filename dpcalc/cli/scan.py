@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpcalc.cli.files import file_exists_error, write_file
 from dpcalc.cli.output import CommandResult
 from dpcalc.cli.progress import report_progress
 from dpcalc.errors import InputError
@@ -73,7 +74,7 @@ def scan(  # noqa: PLR0913  one parameter an option
         if not str(output).lower().endswith(TREE_SUFFIX):
             raise InputError(f"--output: expected a file *{TREE_SUFFIX}, which a config can read, got {output}")
         if os.path.lexists(str(output)) and not force:
-            raise _exists_error(str(output))
+            raise file_exists_error("--output", str(output))
     if output == STDOUT and as_json:
         raise InputError("--output: expected a file beside --json, got standard output, which has the answer")
     names = tuple(name.strip() for name in columns.split(",")) if columns else ()
@@ -94,7 +95,7 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
     changed: tuple[str, ...] = ()
     tree = tree_text(counts.names, counts.counts) if output else ""
     if output and output != STDOUT:
-        _write(output, tree.encode(), force=force)
+        write_file("--output", output, tree.encode(), force=force)
         asides, changed = (*asides, f"note: wrote {output}"), (output,)
     file = DEFAULT if output in {None, STDOUT} else _name_from_here(str(output))
     section = data_section(counts.names, [(size.min_units, size.max_units) for size in counts.sizes], file=file)
@@ -106,21 +107,6 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
     if output == STDOUT:
         return CommandResult(text=tree, asides=(*asides, text.rstrip()))
     return CommandResult(text=text, asides=asides, changed=changed)
-
-
-def _write(output: str, data: bytes, *, force: bool) -> None:
-    """Write a file as a whole or not at all; raise InputError if it exists and `force` is not set."""
-    from dpcalc.config.files import create, save
-
-    if not create(output, data):
-        if not force:
-            raise _exists_error(output)
-        save(output, data)
-
-
-def _exists_error(output: str) -> InputError:
-    """Return the error for an output that exists."""
-    return InputError(f"--output: {output} already exists; use --force to overwrite it")
 
 
 def _name_from_here(output: str) -> str:

@@ -85,7 +85,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(parse_axis, over))
     if plot:
-        from dpcalc.cli.pictures import check_picture
+        from dpcalc.cli.files import check_picture
 
         check_picture(plot)
         if len(axes) > 2:
@@ -167,7 +167,7 @@ def _answer(
 def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
     """Write the picture and return the remark on it."""
     from dpcalc.charts.plot import chart_picture
-    from dpcalc.cli.pictures import write_picture
+    from dpcalc.cli.files import write_picture
     from dpcalc.sweep.heat import heat_picture
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import sweep_chart

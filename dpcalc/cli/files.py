@@ -1,4 +1,4 @@
-"""`--plot FILE`: a picture beside the result."""
+"""Files that commands write beside their result: `--output`, `--csv`, `--plot`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,36 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dpcalc.errors import InputError
+
+
+def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
+    """Write a file as a whole or not at all.
+
+    Args:
+        option: the option that names the file, for the message.
+        path: the file.
+        data: its content.
+        force: whether an existing file is overwritten.
+
+    Raises:
+        InputError: the file exists and `force` is False, or it cannot be written.
+    """
+    from dpcalc.config.files import create, save
+
+    if not create(path, data):
+        if not force:
+            raise file_exists_error(option, path)
+        save(path, data)
+
+
+def file_exists_error(option: str, path: str) -> InputError:
+    """Return the error for a file that exists.
+
+    Args:
+        option: the option that names it.
+        path: the file.
+    """
+    return InputError(f"{option}: {path} already exists; use --force to overwrite it")
 
 
 def check_picture(path: str) -> None:
@@ -39,9 +69,6 @@ def write_picture(path: str, picture: Callable[[str], bytes]) -> str:
         InputError: the file cannot be written.
     """
     from dpcalc.charts.plot import picture_format
-    from dpcalc.config.files import create, save
 
-    data = picture(picture_format(path))
-    if not create(path, data):
-        save(path, data)
+    write_file("--plot", path, picture(picture_format(path)), force=True)
     return f"note: wrote {path}"
