@@ -49,7 +49,7 @@ def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, v
     if as_json:
         return output.json_text()
     if quiet:
-        return output.bare
+        return output.quiet_text
     if not on_terminal():
         return output.plain_text()
 

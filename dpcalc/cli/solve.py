@@ -132,7 +132,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print one number onl
 
 @dataclass(frozen=True, kw_only=True)
 class SolveRequest:
-    """What a solver is asked for.
+    """Parameters of one call of a solver.
 
     Attributes:
         name: "sigma", "steps", "rate" or "group".

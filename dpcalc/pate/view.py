@@ -10,7 +10,7 @@ from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax
 from dpcalc.pate.answer import PateAnswer, PateQuestion, PateTarget
 from dpcalc.pate.sanitised import SanitisedEpsilon
 from dpcalc.planner.pate import DataDependentResult
-from dpcalc.report.common import assumptions_field, bare_line, epsilon_text, guarantee_field, row_fields
+from dpcalc.report.common import assumptions_field, epsilon_text, guarantee_field, quiet_line, row_fields
 from dpcalc.report.fields import Field, Fields, Output, Section, json_only
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
 
@@ -50,7 +50,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
             json_only("notes", list(notes)),
             *((json_only("per_query", columns),) if verbose else ()),
         ),
-        bare=bare_line(answer.by_number.epsilon),
+        quiet_text=quiet_line(answer.by_number.epsilon),
     )
 
 

@@ -148,7 +148,7 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
     }
 
 
-def bare_line(epsilon: float) -> str:
+def quiet_line(epsilon: float) -> str:
     """Return epsilon alone for `--quiet`: six significant digits rounded up, "inf" where there is no bound."""
     return f"{rounded_up(epsilon, digits=BARE_DIGITS)}\n"
 

@@ -12,7 +12,6 @@ from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import with_thousands_separators
 from dpcalc.report.common import (
     assumptions_field,
-    bare_line,
     budget_field,
     budget_limit,
     budget_used,
@@ -26,6 +25,7 @@ from dpcalc.report.common import (
     phase_fields,
     protected_text,
     protects_row,
+    quiet_line,
     row_fields,
     tight_text,
 )
@@ -71,7 +71,7 @@ def evaluation_output(
         command="epsilon",
         headline=guarantee_headline(evaluation.guarantee, budget_limit(loaded.plan)),
         fields=(config_field(loaded), *_evaluation_fields(evaluation, loaded, checks), *extra),
-        bare=bare_line(evaluation.guarantee.epsilon),
+        quiet_text=quiet_line(evaluation.guarantee.epsilon),
     )
 
 
@@ -101,7 +101,7 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
             columns=(*columns, "note"),
             rows=tuple((*cells(fields, columns), "; ".join(sampling_texts(each))) for fields, each in rows),
         ),
-        bare="".join(bare_line(each.guarantee.epsilon) for each in evaluations),
+        quiet_text="".join(quiet_line(each.guarantee.epsilon) for each in evaluations),
     )
 
 
@@ -125,7 +125,7 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
         fields=(json_only("configs", [json_object(each) for each in fields]),),
         blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
         table=Table(headline=f"{len(rows)} configs", columns=columns, rows=tuple(rows)),
-        bare="".join(bare_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
+        quiet_text="".join(quiet_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
     )
 
 

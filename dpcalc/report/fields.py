@@ -159,7 +159,7 @@ class Output:
         fields: the result.
         blocks: what plain lines print in the place of all fields, an empty line between two blocks; () for no blocks.
         table: what a terminal draws in the place of headline and rows, or None.
-        bare: whole lines for `--quiet`.
+        quiet_text: whole lines for `--quiet`.
     """
 
     command: str
@@ -167,7 +167,7 @@ class Output:
     fields: Fields
     blocks: tuple[Fields, ...] = ()
     table: Table | None = None
-    bare: str = ""
+    quiet_text: str = ""
 
     def json_text(self) -> str:
         """Return the JSON document."""

@@ -122,7 +122,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     fails = _failing_value(solution)
     is_epsilon = name == EPSILON
     others = _unchanged_noise_text(solution.name, plan)
-    found = (
+    fields = (
         Field("name", solution.name, section=Section.RUN),
         Field("value", _number(solution.value), plain=value_text(solution.value)),
         Field("epsilon", guarantee.epsilon, plain=reached if is_epsilon else ""),
@@ -134,7 +134,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         plain_only("held", others),
     )
     outcome = (
-        Field("solution", found, section=Section.RUN),
+        Field("solution", fields, section=Section.RUN),
         json_only("best", None),
         guarantee_field(guarantee, epsilon=reached if is_epsilon else rounded_up(guarantee.epsilon)),
         protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
@@ -151,7 +151,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         command=command,
         headline=f"{bound}   gives {goal.name} <= {reached} ({failure})",
         fields=_solver_fields(outcome, plan, loaded, written),
-        bare=f"{bare_value(solution)}\n",
+        quiet_text=f"{bare_value(solution)}\n",
     )
 
 
@@ -262,7 +262,7 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
             Field("steps", plan.steps, label="steps", section=Section.TRAINING),
             json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
         ),
-        bare=f"{rounded_up(answer.delta, digits=BARE_DIGITS)}\n",
+        quiet_text=f"{rounded_up(answer.delta, digits=BARE_DIGITS)}\n",
     )
 
 

@@ -50,7 +50,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class StatementSection:
     """A section of a statement.
 
     Attributes:
@@ -77,7 +77,7 @@ class StatementView:
     """
 
     title: str
-    sections: tuple[Section, ...]
+    sections: tuple[StatementSection, ...]
     fields: Mapping[str, object]
 
 
@@ -93,22 +93,22 @@ def statement_view(statement: Statement, loaded: Loaded) -> StatementView:
     """
     name = visible(loaded.plan.name or loaded.path)
     finite = statement.evaluation.guarantee.finite
-    coverage = Section(heading="What is covered", points=COVERED)
+    coverage = StatementSection(heading="What is covered", points=COVERED)
     return StatementView(
         title=f"Privacy statement: {name}",
         sections=(
             _guarantee_section(statement, loaded.plan.budget),
             *((_attack_section(statement), _comparison_section(statement), coverage) if finite else ()),
-            Section(heading="What is not covered", points=NOT_COVERED),
+            StatementSection(heading="What is not covered", points=NOT_COVERED),
             _training_section(statement),
-            Section(heading="Assumptions", points=tuple(map(visible, statement.evaluation.assumptions))),
+            StatementSection(heading="Assumptions", points=tuple(map(visible, statement.evaluation.assumptions))),
             _origin_section(loaded),
         ),
         fields=_json_fields(statement, loaded),
     )
 
 
-def _guarantee_section(statement: Statement, budget: Budget | None) -> Section:
+def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
     """Return the section with the guarantee in one sentence and its parts as rows."""
     guarantee = statement.evaluation.guarantee
     promise = "There is no guarantee: no finite epsilon is known for this run."
@@ -119,7 +119,7 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Section:
             f"Whether {difference} changes the probability of anything that the result of the training may reveal by "
             f"at most a factor of {factor}, and by at most {as_given(guarantee.delta)} on top of that."
         )
-    return Section(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(guarantee, budget)))
+    return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(guarantee, budget)))
 
 
 def _epsilon_text(guarantee: Guarantee, budget: Budget | None) -> str:
@@ -151,7 +151,7 @@ def _guarantee_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tup
         yield "budget", budget_text(guarantee.epsilon, budget.epsilon)
 
 
-def _attack_section(statement: Statement) -> Section:
+def _attack_section(statement: Statement) -> StatementSection:
     """Return the section on membership inference: advantage and true positive rates in percent, rounded up."""
     attack, unit = statement.attack, protected_text(statement.evaluation.guarantee)
     rows = [("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms")]
@@ -167,10 +167,10 @@ def _attack_section(statement: Statement) -> Section:
         f"The best attacker there can be, who knows everything but {unit} and must tell which of the two data sets "
         "was used:"
     )
-    return Section(heading="What an attacker can gain", prose=(prose,), rows=tuple(rows))
+    return StatementSection(heading="What an attacker can gain", prose=(prose,), rows=tuple(rows))
 
 
-def _comparison_section(statement: Statement) -> Section:
+def _comparison_section(statement: Statement) -> StatementSection:
     """Return the section with epsilon without amplification, if that is larger, and epsilon of each group size."""
     unit = visible(statement.evaluation.guarantee.unit)
     prose, rows = "", []
@@ -188,7 +188,7 @@ def _comparison_section(statement: Statement) -> Section:
         "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
         "and rarely tight."
     )
-    return Section(heading="For comparison", prose=(prose,), rows=tuple(rows))
+    return StatementSection(heading="For comparison", prose=(prose,), rows=tuple(rows))
 
 
 def _group_text(epsilon: float | None) -> str:
@@ -198,13 +198,13 @@ def _group_text(epsilon: float | None) -> str:
     return f"epsilon at most {rounded_up(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon"
 
 
-def _training_section(statement: Statement) -> Section:
+def _training_section(statement: Statement) -> StatementSection:
     """Return the section with the draws, length and noise of each phase."""
     prose = ("Every step draws as stated and adds noise to what is drawn:",)
-    return Section(heading="Sampling and training", prose=prose, rows=tuple(phase_rows(statement.evaluation)))
+    return StatementSection(heading="Sampling and training", prose=prose, rows=tuple(phase_rows(statement.evaluation)))
 
 
-def _origin_section(loaded: Loaded) -> Section:
+def _origin_section(loaded: Loaded) -> StatementSection:
     """Return the section with the config's path and hash and the version of dpcalc."""
     path = visible(loaded.path)
     rows = [
@@ -212,7 +212,7 @@ def _origin_section(loaded: Loaded) -> Section:
         ("config_hash", loaded.config_hash),
         ("dpcalc", __version__),
     ]
-    return Section(heading="Where it comes from", rows=tuple(rows))
+    return StatementSection(heading="Where it comes from", rows=tuple(rows))
 
 
 def _json_fields(statement: Statement, loaded: Loaded) -> dict[str, object]:
@@ -286,7 +286,7 @@ def statement_text(view: StatementView, width: int = 80) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _section_lines(section: Section, width: int) -> Iterator[str]:
+def _section_lines(section: StatementSection, width: int) -> Iterator[str]:
     """Yield the indented lines below a heading: paragraphs, then rows, then the list."""
     for paragraph in section.prose:
         yield from _wrapped(paragraph, width, "  ", "  ")

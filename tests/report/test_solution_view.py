@@ -164,7 +164,7 @@ def test_a_short_value_is_not_asked_about_again():
     ("found", "text"), [(NOISE, "3.47913"), (STEPS, "39871"), (SIZE, "67"), (RATE, "0.00431"), (EVERY_RATE, "1.0")]
 )
 def test_the_bare_value_is_the_one_of_the_headline(found, text):
-    assert solved(found).bare == f"{text}\n"
+    assert solved(found).quiet_text == f"{text}\n"
     assert f" {text} " in solved(found).headline
 
 
@@ -178,7 +178,7 @@ def test_no_solution():
 def test_delta_is_rounded_up_and_its_lower_end_down():
     assert delta_output(DELTA, loaded()).headline == "delta <= 4.37e-6   (at least 5.53e-7)   epsilon = 1.0"
     assert delta_output(CERTAIN, loaded()).headline == "delta <= 1.00   epsilon = 1.0"
-    assert [delta_output(each, loaded()).bare for each in (DELTA, CERTAIN)] == ["4.36123e-6\n", "1.00000\n"]
+    assert [delta_output(each, loaded()).quiet_text for each in (DELTA, CERTAIN)] == ["4.36123e-6\n", "1.00000\n"]
 
 
 def test_a_group_is_named_wherever_somebody_is():

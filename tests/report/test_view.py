@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dpcalc.guarantee import Kind
-from dpcalc.report.common import bare_line, budget_used
+from dpcalc.report.common import budget_used, quiet_line
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.fields import plain_lines
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN
@@ -87,8 +87,8 @@ def test_no_draws_no_distances():
 
 @pytest.mark.parametrize(("epsilon", "text"), [(0.9468671, "0.946868"), (2.0, "2.00000"), (0.0, "0")])
 def test_the_bare_number_is_never_below(epsilon, text):
-    assert bare_line(epsilon) == f"{text}\n"
+    assert quiet_line(epsilon) == f"{text}\n"
 
 
 def test_the_bare_number_may_be_infinite():
-    assert evaluation_output(INFINITE, loaded()).bare == "inf\n"
+    assert evaluation_output(INFINITE, loaded()).quiet_text == "inf\n"
