@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: Exception, arguments: Sequence[str]) -> int:
-    """Print an exception to standard error, with --json also to standard output; return its exit code."""
+    """Print an exception to standard error, with --json also to standard output; return its exit code, 2 or 3."""
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
@@ -90,7 +90,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """Return the name of the command as the JSON output states it."""
+    """Return the name of the command as the JSON output states it: "ledger add", or "" for none."""
     words = list(takewhile(lambda word: not word.startswith("-"), arguments))
     return " ".join(words[: 2 if words[:1] == ["ledger"] else 1])
 
@@ -124,7 +124,7 @@ def _escaped(line: str) -> str:
 
 
 def _result(arguments: Sequence[str]) -> CommandResult:
-    """Parse the arguments and return the result of the command."""
+    """Return the result of the command that the arguments name; its exceptions, and those of Typer's parser, pass."""
     if list(arguments) == ["--version"]:  # scripts ask often: nothing is imported for it
         return CommandResult(text=f"dpcalc {__version__}\n")
 

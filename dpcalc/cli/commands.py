@@ -72,7 +72,7 @@ def application(only: str = "") -> typer.Typer:
 
 
 def _add(commands: typer.Typer, name: str) -> None:
-    """Import the module of a command and add it to the application."""
+    """Import the module of a command in COMMANDS and add it to the application, with the options that it shares."""
     panel, shared = COMMANDS[name]
     module_name, _, quantity = name.partition("-")
     module = import_module(f"dpcalc.cli.{module_name}")

@@ -56,7 +56,7 @@ def _wrapped(paragraph: str) -> str:
 
 
 def _nearest(name: str, codes: tuple[str, ...]) -> str:
-    """Return "; " and the most similar code, or how to list all."""
+    """Return "; " and the most similar code as a question, or how to list all if none is similar."""
     from dpcalc.config.vocabulary import nearest
 
     near = nearest(name, codes)

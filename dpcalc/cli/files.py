@@ -10,7 +10,7 @@ from dpcalc.errors import InputError
 
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
-    """Write a file as a whole or not at all.
+    """Write a file as a whole or not at all; refuse to overwrite one without `force`.
 
     Args:
         option: the option that names the file, for the message.

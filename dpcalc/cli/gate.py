@@ -37,7 +37,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Remove the report of an earlier run, so that a run that fails leaves none behind.
+        """Remove the file of an earlier report, so that a run that fails leaves none; refuse any other file.
 
         Raises:
             InputError: the path is a file that is no report, or a link that leaves the repository.
@@ -55,7 +55,7 @@ class Report:
             Path(self.path).unlink()
 
     def write(self, text: str) -> None:
-        """Write the report's file.
+        """Write the report's file, of a device or a pipe without replacing it; do nothing for standard output.
 
         Raises:
             InputError: if the file cannot be written.
@@ -120,7 +120,7 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
 
 
 def _report(text: str) -> Report:
-    """Return the report that one value of `--report` names."""
+    """Return the report that `FORMAT[=PATH]` names; raise InputError for a format that is not in REPORTS."""
     name, _, path = text.partition("=")
     if name not in REPORTS:
         raise InputError(f"--report: expected one of {', '.join(REPORTS)}, got `{name}`")

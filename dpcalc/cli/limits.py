@@ -57,7 +57,7 @@ def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
 
 
 def _end(done: threading.Event, seconds: float, grace: float) -> None:
-    """End the process with exit code 3 unless `done` is set within the limit and the grace time."""
+    """End the process with a message and exit code 3 unless `done` is set within the limit and the grace time."""
     if not done.wait(seconds + grace):
         code, sentence = no_verdict_reason(OutOfTimeError(f"no answer within {seconds:g} s; --timeout allows more"))
         print_remark(f"error[{code}]: {sentence}")

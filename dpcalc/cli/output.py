@@ -35,7 +35,7 @@ def width() -> int:
 
 
 def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> str:
-    """Return a result in the form that was asked for.
+    """Return a result as JSON, bare numbers, plain lines or, on a terminal, rows and tables.
 
     Args:
         output: the result.
@@ -115,7 +115,7 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def _coloured(match: re.Match[str]) -> str:
-    """Return a matched word in its colour."""
+    """Return a word that `_WORDS` matched between the escape sequences of its colour."""
     word = match["level"] or match["verdict"] or match["counted"]
     return f"\x1b[{_COLOURS[word]}m{match[0]}\x1b[0m"
 
@@ -178,7 +178,7 @@ def print_result(answer: CommandResult) -> None:
 
 
 def _write(text: str) -> None:
-    """Write a text to standard output and flush it; do nothing for ""."""
+    """Write a text to standard output and flush it; do nothing for ""; raise OSError if standard output is closed."""
     if text:
         if sys.stdout is None:
             raise OSError(errno.EBADF, "standard output is closed")

@@ -142,7 +142,7 @@ def _aggregation(given: dict[str, str]) -> Aggregation:
 
 
 def _votes(path: str | None, teachers: int | None, classes: int | None, queries: int | None) -> Votes | None:
-    """Return the votes of a file, None if only the number of queries is given."""
+    """Return the votes of a file, None if only the number of queries is given; raise InputError for neither."""
     if path is not None:
         from dpcalc.pate.votes_file import VotesFile, read_votes
 

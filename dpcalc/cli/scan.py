@@ -110,13 +110,13 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
 
 
 def _name_from_here(output: str) -> str:
-    """Return a path as a config in the current directory names it."""
+    """Return a relative path with slashes, an absolute one as its last part: as a config beside the file names it."""
     path = Path(output)
     return path.name if path.is_absolute() else path.as_posix()
 
 
 def _sizes(counts: Scan) -> list[str]:
-    """Return the number of units of each level, a line for each."""
+    """Return a line for each level: its units in all, and how many (or from how many to how many) each parent has."""
     lines = []
     above = ""
     for size in counts.sizes:

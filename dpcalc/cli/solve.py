@@ -48,7 +48,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the numbers of the options that state a target, None for one that was not given.
+    """Return the numbers of the options that state a target, None if not given; refuse two targets, and half of one.
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
@@ -69,7 +69,7 @@ def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | N
 
 
 def goal_of(goals: Mapping[str, float | None], plan: Plan) -> Goal:
-    """Return the goal to solve for: the stated target, else the budget of the plan.
+    """Return the goal to solve for: the stated target, else the budget of the plan; refuse a plan without either.
 
     Args:
         goals: as `consistent_targets` returns them.
@@ -162,7 +162,7 @@ class SolveRequest:
 
 
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
-    """Return the command for a quantity, without the options of the parameters to leave out."""
+    """Return the command for a quantity in QUANTITIES, without the options of the parameters to leave out."""
 
     def solver(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
@@ -221,7 +221,7 @@ solve_group = _solver(
 
 
 def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
-    """Load the config, solve, round the value to the safe side, and write it if requested."""
+    """Load the config, solve, round the value to the safe side, write it if requested; exit code 1 if no value does."""
     targets = consistent_targets(request.targets)
     loaded = loaded_plan(context, assumed=request.quantity.assumed, allow_any_size=request.name == "rate")
     goal = goal_of(targets, loaded.plan)
@@ -265,7 +265,7 @@ def _solution(loaded: Loaded, request: SolveRequest, goal: Goal) -> Solution:
 
 
 def _lacking(loaded: Loaded, request: SolveRequest) -> list[str]:
-    """Return the names of the phases in which nobody states the quantity to solve for."""
+    """Return the names of the phases in which nobody states the quantity to solve for; [] if it may be missing."""
     quantity = request.quantity
     if not quantity.key:
         return []
@@ -288,7 +288,7 @@ def _refuse_other_gaps(plan: Plan, lacking: list[str], request: SolveRequest) ->
 
 
 def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) -> CommandResult:
-    """Return the result for a value that was found."""
+    """Return the result for a value that was found, and write it on request; exit code 2 if it cannot be written."""
     from dpcalc.report.solution import solution_output
 
     written: tuple[str, ...] = ()
@@ -321,7 +321,7 @@ def _unsolved_result(none: NoSolution, loaded: Loaded, request: SolveRequest) ->
 
 
 def _write_value(solution: Solution, loaded: Loaded, request: SolveRequest) -> tuple[str, ...]:
-    """Write the value into the config file; return a line for each change."""
+    """Write the value into the config file; return a line for each change, () if it has this value already."""
     from dpcalc.config.edit import Rewrite, write
 
     rewrite = Rewrite(
@@ -336,7 +336,7 @@ def _write_value(solution: Solution, loaded: Loaded, request: SolveRequest) -> t
 
 
 def _remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
-    """Return the remarks on the config that still hold for the solved plan."""
+    """Return notes and the remarks on the config, without that on zero noise if the solved plan has noise."""
     noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=request.quiet)

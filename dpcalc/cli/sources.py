@@ -127,7 +127,7 @@ def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
 
 
 def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_any_size: bool = False) -> Loaded:
-    """Return the config that is named or found, with its overrides; without one, the config that the options state.
+    """Return the config that is named, else found, else stated by options, with overrides; InputError if there is none.
 
     Args:
         context: of the command.
@@ -156,7 +156,7 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_an
 
 
 def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple[Loaded, ...]:
-    """Return the configs of a command on several; one that is named becomes the config of the request.
+    """Return the configs of a command on several, in the order given, none deduplicated; without names the one found.
 
     Args:
         context: of the command.
@@ -299,7 +299,7 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
 
 def _matching_paths(word: str) -> Sequence[str]:
-    """Return the files that a word names: its matches as a pattern, and a file of that very name."""
+    """Return the files that a word names: one of that very name, then the matches of a pattern; refuse neither."""
     from dpcalc.config.discovery import matching_files
     from dpcalc.config.source import visible
 
@@ -342,7 +342,7 @@ def _no_config_message(context: typer.Context, request: ConfigRequest, missing: 
 
 
 def _own_options(context: typer.Context) -> Iterator[str]:
-    """Yield the options of the command itself as they were given."""
+    """Yield the options of the command itself, without the shared ones, as "--option value"; flags only if set."""
     for param in context.command.params:
         value = None if param.name in SHARED else context.params.get(param.name or "")
         if isinstance(value, str):

@@ -126,7 +126,7 @@ def _finished(
 
 
 def _base(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
-    """Return the config of the sweep, which need not state the swept keys."""
+    """Return the config of the sweep, which need not state the swept keys; raise InputError if there is none."""
     from dpcalc.sweep.points import read_config
 
     path, key, overrides = named_config(context)
@@ -147,7 +147,7 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
 def _answer(
     base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...], forms: tuple[str | None, bool, bool]
 ) -> CommandResult:
-    """Return the result in the requested format, and write the picture."""
+    """Return all points in the requested format, and write the picture; the exit code is the highest of a point."""
     from dpcalc.sweep.view import summary, sweep_csv, sweep_json
 
     plot, as_csv, as_json = forms

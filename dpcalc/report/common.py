@@ -102,7 +102,7 @@ def budget_field(epsilon: float, limit: float | None) -> Field:
 
 
 def assumptions_field(assumptions: Iterable[str]) -> Field:
-    """Return the assumptions: a plain line for each, and one row."""
+    """Return the assumptions, in JSON a list, a plain line for each, and one row of a terminal with all."""
     texts = list(assumptions)
     row = "; ".join(map(visible, texts))
     return Field("assumptions", texts, label="assumes", row=row, section=Section.ASSUMPTIONS)
@@ -163,12 +163,12 @@ def config_names(files: Sequence[Loaded]) -> list[str]:
 
 
 def method_name(method: str) -> str:
-    """Return the name of an accountant for people: "pld" is "PLD"."""
+    """Return the name of an accountant for people: "PLD" for "pld"; a name of its own kind unchanged."""
     return METHOD_NAMES.get(method, method)
 
 
 def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -> str:
-    """Return epsilon rounded to the safe side of its kind.
+    """Return epsilon rounded down if its kind is LOWER, else up.
 
     Args:
         value: epsilon, >= 0 or infinite.
@@ -194,7 +194,7 @@ def units_text(unit: str, group_size: int) -> str:
 
 
 def budget_used(epsilon: float, limit: float) -> str:
-    """Return the spent part of a budget in percent, rounded up: "93.4% used".
+    """Return the spent part of a budget in percent, rounded up: "93.4% used"; words where there is no percentage.
 
     Args:
         epsilon: upper bound, >= 0; infinite and a limit of 0 give words instead of a percentage.
@@ -226,7 +226,7 @@ def tight_text(guarantee: Guarantee) -> str:
 
 
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return the (epsilon, delta) statement in one line.
+    """Return the (epsilon, delta) statement in one line, epsilon rounded up; that there is none if it is infinite.
 
     Args:
         guarantee: the statement.

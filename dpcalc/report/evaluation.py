@@ -184,12 +184,12 @@ def sampling_texts(evaluation: Evaluation) -> list[str]:
 
 
 def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
-    """Return "NAME: " where there are phases phases, else ""."""
+    """Return "NAME: " where the run has several phases, "" where it has one."""
     return "" if len(evaluation.phases) == 1 else f"{visible(phase.name)}: "
 
 
 def _sampling_text(phase: PhaseSummary) -> str:
-    """Return a phase's draws, inclusion probability, redraw period and public draws in words."""
+    """Return a phase's draws, inclusion probability (exact, or rounded up), redraw period and public draws in words."""
     words = f"{visible(phase.sampling)}; inclusion {_probability_text(phase.inclusion)}"
     if phase.steps_of_a_pass > 1:
         words += f" in each pass of {phase.steps_of_a_pass} steps"
@@ -216,7 +216,7 @@ def _probability_text(probability: Fraction) -> str:
 
 
 def _bound_text(evaluation: Evaluation) -> str:
-    """Return the one-step bound with its distances, then the epsilon of each published bound that applies."""
+    """Return the one-step bound with its distances, then epsilon by published bounds, also those not valid here."""
     distances = dict.fromkeys(_distances_text(phase) for phase in evaluation.phases if phase.shift is not None)
     words = [evaluation.guarantee.bound + (f", distances {' and '.join(distances)}" if distances else "")]
     for row in evaluation.alternatives:
@@ -227,7 +227,7 @@ def _bound_text(evaluation: Evaluation) -> str:
 
 
 def _distances_text(phase: PhaseSummary) -> str:
-    """Return the distances d_1..d_p of a phase in clip norms, of both directions where they differ, and held steps."""
+    """Return the distances d_1..d_p of a phase in clip norms, of both directions where they differ; "none" for none."""
     if not phase.distances:
         return "none"
     factor = f", times the root of {phase.hold}" if phase.hold > 1 else ""
@@ -275,7 +275,7 @@ def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:
 
 
 def _agreement_text(check: CrossCheck) -> str:
-    """Return the relative difference of inversion and pld in words, or why there is none."""
+    """Return how far inversion is from pld, relative, rounded up; that they contradict; or why there is no estimate."""
     if check.estimate is None:
         return check.note
     if not check.is_bracketed:

@@ -76,6 +76,7 @@ class Field:
         return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))
 
     def _text(self, value: object) -> str:
+        """Return a value as text: "" for None, "yes" or "no" for a bool, a float rounded, else the text escaped."""
         match value:
             case None:
                 return ""
@@ -100,7 +101,7 @@ Fields = tuple[Field, ...]
 
 
 def json_only(name: str, value: object) -> Field:
-    """Return a field that people do not see.
+    """Return a field of JSON that has no plain line and no row.
 
     Args:
         name: its name.
@@ -110,7 +111,7 @@ def json_only(name: str, value: object) -> Field:
 
 
 def plain_only(name: str, text: str | tuple[str, ...], section: Section = Section.BOUND) -> Field:
-    """Return a field of plain lines alone.
+    """Return a field that has plain lines, but is not in JSON and has no row.
 
     Args:
         name: its name.
@@ -123,7 +124,7 @@ def plain_only(name: str, text: str | tuple[str, ...], section: Section = Sectio
 def terminal_only(
     label: str, text: str | tuple[str, ...], section: Section = Section.BOUND, *, verbose: bool = False
 ) -> Field:
-    """Return a row of a terminal alone.
+    """Return a field that has rows on a terminal, but is not in JSON and has no plain line.
 
     Args:
         label: its name.
@@ -170,7 +171,7 @@ class Output:
     quiet_text: str = ""
 
     def json_text(self) -> str:
-        """Return the JSON document."""
+        """Return the result as one JSON document; raise ValueError for NaN."""
         return document(self.command, json_object(self.fields))
 
     def plain_text(self) -> str:
@@ -281,7 +282,7 @@ def config_field(loaded: Loaded, *, has_row: bool = True) -> Field:
 
 
 def origin_fields(loaded: Loaded) -> Fields:
-    """Return the findings on a config and its hash, for JSON."""
+    """Return the diagnostics of a config and its hash, for JSON alone."""
     return (
         json_only("diagnostics", diagnostic_fields(loaded.diagnostics)),
         json_only("config_hash", loaded.config_hash),

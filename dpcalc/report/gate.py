@@ -78,7 +78,7 @@ class GateView:
 def gate_view(
     command: str, results: Sequence[Result], *, levels: Iterable[Severity], locate: Callable[[str], str] = str
 ) -> GateView:
-    """Return the results of all files in words.
+    """Return the results of all files in words, in the order given; the verdict is the worst, `passed` for no file.
 
     Args:
         command: `check`, `validate`, `diff` or `lock`.
@@ -122,6 +122,7 @@ def _verdict_counts(command: str, results: Sequence[Result]) -> str:
 
 
 def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
+    """Return the result of one file in words, findings of the gate before those of the config layer."""
     problems = [_problem_diagnostic(problem, result) for problem in result.problems]
     return FileView(
         location="" if result.path == STDIN else locate(result.path),
@@ -134,6 +135,7 @@ def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> Fi
 
 
 def _verdict_word(command: str, verdict: Verdict) -> str:
+    """Return a verdict as the command words it: "locked" for what passes in `lock`, else its own name."""
     return VERDICT_WORDS.get((command, verdict), str(verdict))
 
 
@@ -361,6 +363,7 @@ def gate_json(view: GateView) -> str:
 
 
 def _file_fields(file: FileView) -> dict[str, object]:
+    """Return the result of one file for JSON, unrounded; None for guarantee, budget or base that is not known."""
     result = file.result
     guarantee, base, fits = result.guarantee, result.base, result.fits
     limit = None if result.limit is None else result.limit.value

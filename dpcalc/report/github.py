@@ -35,7 +35,7 @@ def _annotations(view: GateView) -> Iterator[str]:
 
 
 def _annotation(command: str, file: FileView, finding: Diagnostic) -> str:
-    """Return the workflow command of one finding."""
+    """Return the workflow command of one finding; without a place if its file is standard input."""
     rule = RULES.get(finding.code)
     properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
     location, line, column = file.place(finding)
@@ -47,10 +47,12 @@ def _annotation(command: str, file: FileView, finding: Diagnostic) -> str:
 
 
 def _escaped_data(text: str) -> str:
+    """Return the text after `::` with escapes for percent signs and line breaks."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _escaped_property(text: str) -> str:
+    """Return the value of a property with escapes for colons and commas too."""
     return _escaped_data(text).replace(":", "%3A").replace(",", "%2C")
 
 

@@ -77,6 +77,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def _entry_fields(entry: LockEntry) -> dict[str, object]:
+    """Return one entry for the file; an infinite epsilon is None, `sources` is left out where it is None."""
     finite = math.isfinite(entry.epsilon)
     return {
         "config_hash": entry.config_hash,

@@ -17,7 +17,7 @@ _MAX_DIGITS = 7  # digits before the point from which on a number is written wit
 
 
 def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None = None) -> str:
-    """Return a number rounded up to some significant digits, never below it.
+    """Return a number rounded up to some significant digits, never below it; "inf" and "-inf"; ValueError for NaN.
 
     Args:
         value: the number; `inf` gives "inf".
@@ -45,7 +45,7 @@ def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None =
 
 
 def rounded_down(value: float, *, digits: int = DIGITS) -> str:
-    """Return a number rounded down to some significant digits, never above it.
+    """Return a number rounded down to some significant digits, never above it; "inf" and "-inf"; ValueError for NaN.
 
     Args:
         value: the number; `inf` gives "inf".
@@ -97,7 +97,7 @@ def rational_down(value: Fraction, *, digits: int) -> str:
 
 
 def rounded_up_within(value: float, limit: float) -> str:
-    """Return an upper bound that keeps to a limit as text that is not above the limit either.
+    """Return an upper bound rounded up to three digits, or its limit unrounded where that is smaller.
 
     Args:
         value: finite, at most `limit`.
@@ -115,7 +115,7 @@ def rounded_up_within(value: float, limit: float) -> str:
 
 
 def percent_up(part: float, whole: float) -> str:
-    """Return a part in percent of the whole, rounded up, on the true side of 100.
+    """Return a part in percent of a whole > 0, rounded up, on the true side of 100, without the sign.
 
     Args:
         part: finite, >= 0.

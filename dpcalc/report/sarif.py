@@ -38,7 +38,7 @@ def sarif_json(view: GateView) -> str:
 
 
 def _rule(code: str) -> dict[str, object]:
-    """Return the description of a rule of RULES."""
+    """Return the description of a rule of RULES; raise KeyError for a code that is not in it."""
     rule = RULES[code]
     return {
         "id": code,

@@ -76,7 +76,7 @@ def _cheaper_decimal(value: float | Fraction, digits: int) -> Value:
 
 
 def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
-    """Return the solved plan with another value in the place of the solution's; where the epochs stay, steps follow.
+    """Return the solved plan with another value instead of the solution's; steps follow where the epochs are fixed.
 
     A factor multiplies the noise of the plan before the search, exactly: the product of two short decimals is short.
     """
@@ -272,7 +272,7 @@ def measure(goal: Goal) -> str:
 
 
 def bare_value(solution: Solution) -> str:
-    """Return the value alone, for `--quiet`, as it is printed everywhere else."""
+    """Return the value alone for `--quiet`, unrounded: it is a short decimal already."""
     return value_text(solution.value)
 
 
@@ -307,9 +307,9 @@ def _lower_bound_text(guarantee: Guarantee) -> str:
 
 
 def _unchanged_noise_text(name: str, plan: Plan) -> str:
-    """Return the noise of the other sums on the sample, which a search for noise leaves unchanged.
+    """Return the noise of the other sums on the sample, which a search for noise leaves unchanged; "" for no such sums.
 
-    "" for other quantities (`name`), and where steps release one sum.
+    Searches for other quantities (`name`) give "" too.
     """
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
     if not others or not name.startswith(NOISE):

@@ -109,7 +109,7 @@ def statement_view(statement: Statement, loaded: Loaded) -> StatementView:
 
 
 def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
-    """Return the section with the guarantee in one sentence and its parts as rows."""
+    """Return the section with the guarantee in one sentence, or that there is none, and its parts as rows."""
     guarantee = statement.evaluation.guarantee
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
@@ -271,7 +271,7 @@ def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001
 
 
 def statement_text(view: StatementView, width: int = 80) -> str:
-    """Return a statement as plain text.
+    """Return a statement as plain text, wrapped between words.
 
     Args:
         view: the statement.

@@ -63,7 +63,7 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
     width: int,
     styled: bool,
 ) -> str:
-    """Return a table of numbers aligned to the right.
+    """Return a headline, a table of numbers aligned to the right, and notes; nothing is left out to fit the width.
 
     Args:
         headline: its first line.
@@ -104,7 +104,7 @@ def _stacked_rows(table: Table) -> Iterator[RenderableType]:
 
 
 def _rendered(parts: Sequence[RenderableType], *, width: int, styled: bool) -> str:
-    """Return what rich prints for the parts, without trailing spaces."""
+    """Return what rich prints for the parts, one below the other, without trailing spaces; escapes only if styled."""
     console = Console(
         file=io.StringIO(),
         width=width,

@@ -24,6 +24,7 @@ def concise_lines(view: GateView) -> str:
 
 
 def _finding_line(finding: Diagnostic) -> str:
+    """Return a finding in one line, its hint in parentheses; without line and column if it has none."""
     place = "" if finding.line is None else f":{finding.line}:{finding.column}"
     hint = f" ({finding.hint})" if finding.hint else ""
     return f"{visible(finding.path)}{place}: {finding.severity}[{finding.code}]: {finding.message}{hint}"
