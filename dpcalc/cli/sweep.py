@@ -16,7 +16,7 @@ from dpcalc.cli.sources import loaded_plan, named_config
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpcalc.sweep.points import GridAxis, InterruptedSweep, Outcome, Pool, SweptConfig
+    from dpcalc.sweep.points import GridAxis, Outcome, Pool, SweptConfig
 
 EXAMPLE = "Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4"
 FEW = 40  # points; as many take less time than the start of worker processes
@@ -78,6 +78,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.sweep.points import InterruptedSweep, parse_axis
     from dpcalc.sweep.points import sweep as swept
+    from dpcalc.sweep.view import summary, sweep_csv, sweep_json, sweep_lines
 
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
@@ -85,44 +86,43 @@ def sweep(  # noqa: PLR0913  one parameter an option
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(parse_axis, over))
     if plot:
-        from dpcalc.cli.files import check_picture
-
-        check_picture(plot)
-        if len(axes) > 2:
-            raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
-        if len(axes) == 1 and axes[0].numbers is None:
-            raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
+        _check_plot(plot, axes)
     base = _base(context, axes)
     count = math.prod(len(axis.values) for axis in axes)
     pool = _pool(executor, scheduler, jobs, memory=options.memory(memory_limit), points=count)
     announce("sweep", total=count)
     try:
-        outcomes = swept(base, axes, pool, report_progress)
+        outcomes, is_complete = swept(base, axes, pool, report_progress), True
     except InterruptedSweep as interrupted:
-        return _finished(base, axes, interrupted, (plot, as_csv, as_json))
-    return _answer(base, axes, outcomes, (plot, as_csv, as_json))
-
-
-def _finished(
-    base: SweptConfig, axes: tuple[GridAxis, ...], interrupted: InterruptedSweep, forms: tuple[str | None, bool, bool]
-) -> CommandResult:
-    """Return the points that were finished before Ctrl-C, as a table, CSV or JSON, without a picture."""
-    from dpcalc.sweep.view import summary, sweep_csv, sweep_json, sweep_lines
-
-    outcomes = interrupted.outcomes
-    plot, as_csv, as_json = forms
-    left_out = f"; {plot} was not written" if plot else ""
-    asides = [f"note: {summary(outcomes)}"] if outcomes else []
-    asides.append(f"interrupted: {len(outcomes):,} of {interrupted.count:,} points are finished{left_out}")
+        outcomes, is_complete = interrupted.outcomes, False
     if not outcomes:
         text = ""
     elif as_csv:
         text = sweep_csv(axes, outcomes)
     elif as_json:
-        text = sweep_json(axes, outcomes, path=base.name, is_complete=False)
+        text = sweep_json(axes, outcomes, path=base.name, is_complete=is_complete)
     else:
-        text = sweep_lines(axes, outcomes)
-    return CommandResult(text=text, code=INTERRUPTED, asides=tuple(asides))
+        text = _drawn(base, axes, outcomes) if is_complete else sweep_lines(axes, outcomes)
+    notes = [f"note: {summary(outcomes)}"] if outcomes else []
+    if not is_complete:
+        left_out = f"; {plot} was not written" if plot else ""
+        notes.append(f"interrupted: {len(outcomes):,} of {count:,} points are finished{left_out}")
+        return CommandResult(text=text, code=INTERRUPTED, asides=tuple(notes))
+    if plot:
+        notes.append(_picture_remark(plot, base, axes, outcomes))
+    code = max(outcome.code for outcome in outcomes)
+    return CommandResult(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
+
+
+def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
+    """Raise InputError if a grid cannot be drawn, or the picture not be written."""
+    from dpcalc.cli.files import check_picture
+
+    check_picture(plot)
+    if len(axes) > 2:
+        raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
+    if len(axes) == 1 and axes[0].numbers is None:
+        raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
 
 
 def _base(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
@@ -142,26 +142,6 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
     if executor is Executor.DASK:
         return partial(dask, scheduler=scheduler, memory=memory)
     return in_process if points <= FEW else partial(processes, jobs=jobs, memory=memory)
-
-
-def _answer(
-    base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...], forms: tuple[str | None, bool, bool]
-) -> CommandResult:
-    """Return all points in the requested format, and write the picture; the exit code is the highest of a point."""
-    from dpcalc.sweep.view import summary, sweep_csv, sweep_json
-
-    plot, as_csv, as_json = forms
-    notes = [f"note: {summary(outcomes)}"]
-    if plot:
-        notes.append(_picture_remark(plot, base, axes, outcomes))
-    code = max(outcome.code for outcome in outcomes)
-    if as_csv:
-        text = sweep_csv(axes, outcomes)
-    elif as_json:
-        text = sweep_json(axes, outcomes, path=base.name)
-    else:
-        text = _drawn(base, axes, outcomes)
-    return CommandResult(text=text, code=code, asides=tuple(notes), changed=(plot,) if plot else ())
 
 
 def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
