@@ -107,6 +107,7 @@ def test_the_contradiction_is_said(real, file, monkeypatch):
 
 def test_on_a_terminal_it_is_a_table(real, file, monkeypatch):
     monkeypatch.setattr("dpcalc.cli.output.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcalc.cli.output.has_styles", lambda: False)
     monkeypatch.setenv("COLUMNS", "100")
     ended = real("simulate", str(file(PHASES)), *SMALL)
     assert ended.out.startswith("computed agrees with drawn   seed 1")

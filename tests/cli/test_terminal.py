@@ -73,6 +73,7 @@ def test_quiet_and_json_are_for_programs(config):
 @pytest.mark.parametrize("command", ["epsilon", "compare"])
 def test_the_terminal_form_in_this_process(dpcalc, config, monkeypatch, command):
     monkeypatch.setattr("dpcalc.cli.output.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcalc.cli.output.has_styles", lambda: False)
     ended = dpcalc(command, config())
     assert ended.code == 0
     assert "\x1b" not in ended.out  # drawn for a terminal, without escapes for what is none

@@ -44,6 +44,7 @@ def test_quiet_is_one_number_a_line(dpcalc, path):
 
 def test_a_table_for_people(dpcalc, path, monkeypatch):
     monkeypatch.setattr("dpcalc.cli.output.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcalc.cli.output.has_styles", lambda: False)
     lines = dpcalc("epsilon", path, "--unit", "all").out.splitlines()
     assert lines[0] == "every level, add-remove, delta = 1e-06, 500 steps"
     assert [line.split()[:2] for line in lines[1:4]] == [["unit", "epsilon"], ["task", "0.500"], ["example", "0.500"]]
