@@ -5,8 +5,22 @@ from dpcalc.planner.risk import Detection, Risk
 RISK = Risk(
     advantage=0.22450590555887992,
     detections=(
-        Detection(false_positive_rate=0.001, present=0.0060507, absent=0.0057009, posterior=0.858169984970267),
-        Detection(false_positive_rate=0.1, present=0.2396226871, absent=0.2373204, posterior=0.7055555951009541),
+        Detection(
+            false_positive_rate=0.001,
+            present=0.0060507,
+            absent=0.0057009,
+            posterior=0.858169984970267,
+            present_missed=0.9939493,
+            absent_missed=0.9942991,
+        ),
+        Detection(
+            false_positive_rate=0.1,
+            present=0.2396226871,
+            absent=0.2373204,
+            posterior=0.7055555951009541,
+            present_missed=0.7603773129,
+            absent_missed=0.7626796,
+        ),
     ),
     prior=0.5,
     belief=0.99999819,
