@@ -102,7 +102,7 @@ def composed_loss(
 def _compose_steps(
     steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss, log slack)] of the steps composed, by rounding direction; raise for no steps."""
+    """Return [(tilted loss, log slack)] of all steps composed, one per side; ConvergenceError for no steps."""
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
     share = 2 if len(steps) == 1 else 4  # the rest is for the sum of the steps

@@ -58,7 +58,7 @@ class ExpectedLosses:
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return an estimate of how far above epsilon one loss must be for the others rarely to bring the sum back."""
+        """Return the smallest distance above epsilon (2^-20 to 16) at which others rarely undo one loss, about."""
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
         within = np.searchsorted(np.abs(loss), _MARGINS)

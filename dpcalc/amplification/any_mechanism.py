@@ -45,8 +45,7 @@ from dpcalc.work import SECOND, cached_with_cost, spend
 Pairs = Callable[[int], Atoms]
 """From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
 
-_Side = tuple[Array, Array, float]
-"""(losses > 0, log P mass of each, P mass of infinite loss) of one direction."""
+_Side = tuple[Array, Array, float]  # (losses > 0, log P mass of each, P mass of infinite loss) of one direction
 
 _LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
 _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the difference: no cancellation for tiny losses
@@ -417,7 +416,7 @@ def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | Rd
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return the bounds of the batches of one pass that differ for one unit (2 if a unit is removed, else 1)."""
+    """Return the bounds of the batches of a pass that differ for one unit: one, or two if its removal moves another."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.

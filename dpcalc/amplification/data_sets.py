@@ -103,7 +103,7 @@ def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return the distribution of the sum drawn at a level: `inner` for the ancestor, `each` for every other unit."""
+    """Return the distribution of the sum drawn at a level by its scheme: `inner` for the ancestor, else `each`."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:
@@ -316,7 +316,7 @@ def _records_drawn_in_frame(
 
 
 def _own_contributions(co_sampled: CoSampled) -> Mixture:
-    """Return the distribution of a drawn protected unit's contributions; those hard to count are left at 0."""
+    """Return the distribution of a drawn protected unit's contributions, level by level; those hard to count are 0."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     nonempty = co_sampled.own_nonempty
     each: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}

@@ -72,7 +72,7 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the number of units that can be exchanged at once: all but those that must remain in each frame.
+    """Return the number of units that can be exchanged at once: all, for add-remove less those that must remain.
 
     Args:
         hierarchies: one for each phase, over the same data.

@@ -20,8 +20,8 @@ SAME = 1e-6  # relative increase that counts as none: another grid for the same 
 RESTORE = "restore it, or have the change agreed on and pass --allow-budget-change"
 """Hint where less is checked than in the base."""
 MAX_CAUSES = 32  # differences that get an epsilon of their own; with more, none: each costs an evaluation
+# Adjacencies from the weakest promise to the strongest.
 _STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
-"""Adjacencies from the weakest promise to the strongest."""
 
 
 @dataclass(frozen=True, kw_only=True)

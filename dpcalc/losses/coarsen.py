@@ -205,7 +205,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
 
 def _sweep(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
-    """Return (lattice indices, tilted masses) of one sweep over the atoms, which it uses up."""
+    """Return (lattice indices, masses): atoms up to each lattice point, merged with later ones to keep P and Q mass."""
     mass, loss, tilt, end = atoms.mass, atoms.loss, atoms.tilt, atoms.end
     places: list[int] = []
     points: list[float] = []

@@ -154,7 +154,7 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
-    """Return the composed measure from its cyclic image, rolled to start at index `low`; negative entries become 0."""
+    """Return the composition from its cyclic image, rolled to index `low`, negatives 0; errors grow with `count`."""
     total = float(pmf.mass.sum())
     return replace(
         pmf,

@@ -26,20 +26,18 @@ _WHOLE = ("discrete noise is added to a whole number that one contribution chang
 
 # Lower bounds: probabilities of cells of the line, which no cells make larger than the exact loss.
 
-_CELLS = 4000
-"""Cells between the outermost centers of Laplace noise; fewer lower the lower bound."""
-_MAX_ROW = 4 * _CELLS
-"""Largest number of cells for discrete Gaussian noise; further values are merged."""
+_CELLS = 4000  # cells between the outermost centers of Laplace noise; fewer lower the lower bound
+_MAX_ROW = 4 * _CELLS  # largest number of cells for discrete Gaussian noise; further values are merged
 
 # Laplace noise on sums of contributions that are clipped in the 1-norm.
 
 
+# Losses at which the chords of a Laplace profile end; they cost less than 1e-6 of epsilon, a tenth of them 1e-4.
 _CHORD_ENDS = 2001
-"""Losses at which the chords of a Laplace profile end; they cost less than 1e-6 of epsilon, a tenth of them 1e-4."""
+# Largest loss for which these are evenly spaced; in a larger range they are close at its ends, which hold the mass.
 _MAX_EVEN_LOSS = 20.0
-"""Largest loss for which these are evenly spaced; in a larger range they are close at its ends, which hold the mass."""
+# Spacing at the ends of a range beyond _MAX_EVEN_LOSS, and the distance from an end at which it has doubled.
 _END_SPACING, _DOUBLING_DISTANCE = 0.02, 10.0
-"""Spacing at the ends of a range beyond _MAX_EVEN_LOSS, and the distance from an end at which it has doubled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,13 +152,12 @@ def laplace_rdp(pure: float, order: float) -> float:
 # Noise on whole numbers: the discrete Gaussian and the discrete Laplace distribution.
 
 
+# Largest number of noise values that are enumerated; an array of them takes 8 MB, ten times more 80 MB each.
 _MAX_NOISE_VALUES = 1_000_000
-"""Largest number of noise values that are enumerated; an array of them takes 8 MB, ten times more 80 MB each."""
-_TAIL_DEVIATIONS = 39.0
-"""Deviations beyond which a discrete Gaussian has less than 1e-330, which no float holds."""
+_TAIL_DEVIATIONS = 39.0  # deviations beyond which a discrete Gaussian has less than 1e-330, which no float holds
 _SMALLEST_FLOAT = 5e-324
+# More losses than these are merged by chords, which cost at most 1e-5 of epsilon; a tenth of them 100 times that.
 _MAX_EXACT_LOSSES = 16_000
-"""More losses than these are merged by chords, which cost at most 1e-5 of epsilon; a tenth of them 100 times that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,7 @@ NOISE_ADVICE = "the noise standard deviation divided by the clip norm"
 NORM = exact(Fraction(1, 10**100), 10**100, "more than 0 and at most 1e100")
 NORM_MEANING = "The clip norm. It is reported; epsilon does not depend on it."
 _SUMS_FORM = "a mapping such as {noise_multiplier: 20}, or a list of such"
-_MAX_SUMS = 100
-"""Most noisy sums beside that of the gradients; adaptive clipping needs one."""
+_MAX_SUMS = 100  # most noisy sums beside that of the gradients; adaptive clipping needs one
 
 
 @dataclass(frozen=True, kw_only=True)

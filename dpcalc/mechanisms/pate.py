@@ -28,8 +28,8 @@ from dpcalc.mechanisms.gaussian import NOISE_ADVICE
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf, normal_log_cdf_array
 
+# Relative error of the log probabilities of the check; added to its moments, so ten times more costs 1e-13 a query.
 _ROUNDOFF = 1e-14
-"""Relative error of the log probabilities of the check; added to its moments, so ten times more costs 1e-13 a query."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,9 @@
 import math
 from collections.abc import Callable
 
+# Longest extrapolations of `falling_root`; its variable is a logarithm, so at most half and eight times the value. Ten
+# times longer steps to the left end where moments are expensive; tests/numerics/test_roots.py bounds the evaluations.
 _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
-"""Longest extrapolations of `falling_root`; its variable is a logarithm, so at most half and eight times the value.
-
-Ten times longer steps to the left end where moments are expensive; tests/numerics/test_roots.py bounds the evaluations.
-"""
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:

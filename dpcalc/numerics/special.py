@@ -19,12 +19,11 @@ from dpcalc.work import ELEMENT, TURN, spend
 # Sums and differences of positive numbers that are given by their logarithms.
 
 
+# Range of logarithms that `log_cumsum_exp` sums on one scale; e^300 squared is near what a float holds.
 _MAX_LOG_RANGE = 300.0
-"""Range of logarithms that `log_cumsum_exp` sums on one scale; e^300 squared is near what a float holds."""
 
 
-_SMALLEST_EXACT = 1e-300
-"""Floats below this have fewer digits, or are 0."""
+_SMALLEST_EXACT = 1e-300  # floats below this have fewer digits, or are 0
 
 
 def log_fraction(x: Fraction) -> float:
@@ -104,8 +103,8 @@ LOG_CDF_ERROR = 1e-10
 `normal_quantile_array`. SciPy errs by less than 1e-12 near 0 and by 2^-53 x^2 / 2 far out; callers add this to their
 bounds, so ten times more would cost 1e-9 of epsilon."""
 _LOG_ROOT_2PI = math.log(math.sqrt(2 * math.pi))
+# From which x on Mills' ratio is a continued fraction, and of how many terms: more of them change no digit.
 _FRACTION_START, _FRACTION_TERMS = 4.0, 100
-"""From which x on Mills' ratio is a continued fraction, and of how many terms: more of them change no digit."""
 
 
 def normal_cdf(x: float) -> float:

@@ -34,8 +34,8 @@ from dpcalc.simulation.sampler import (
 # Computed distributions of the number of draws, and the watched units of the synthetic data set.
 
 
+# Distributions of more counts are merged upwards in `sampling.counts`, and are then upper bounds.
 _MAX_EXACT_COUNTS = 48
-"""Distributions of more counts are merged upwards in `sampling.counts`, and are then upper bounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,12 +175,9 @@ def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> Coun
 # Drawn rounds of one phase beside the computed numbers.
 
 
-_DEFAULT_COST = 2e7
-"""Units looked at in all rounds by default: about two seconds."""
-_MIN_ROUNDS, _MAX_ROUNDS = 100, 20_000
-"""Rounds drawn by default."""
-_MAX_TOGETHER = 4
-"""Of a group, up to so many members drawn together are checked; more are too rare to be seen."""
+_DEFAULT_COST = 2e7  # units looked at in all rounds by default: about two seconds
+_MIN_ROUNDS, _MAX_ROUNDS = 100, 20_000  # rounds drawn by default
+_MAX_TOGETHER = 4  # of a group, up to so many members drawn together are checked; more are too rare to be seen
 
 
 @dataclass(frozen=True, kw_only=True)

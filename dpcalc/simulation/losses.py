@@ -38,16 +38,14 @@ from dpcalc.simulation.checks import MISS_PROBABILITY, Check, RandomSource, mean
 # Tilted losses of one step.
 
 
+# Tilted densities this far below the largest, in logarithms, are not drawn: e^-50 is 2e-22 of it.
 _NEGLIGIBLE_LOG = 50.0
-"""Tilted densities this far below the largest, in logarithms, are not drawn: e^-50 is 2e-22 of it."""
+# Largest excess of a cell over the log density in it; ten times more would reject two of three points.
 _MAX_CELL_SLACK = 0.1
-"""Largest excess of a cell over the log density in it; ten times more would reject two of three points."""
+# Cells of one segment, 16 MB an array; with fewer of them more points are rejected, nothing else.
 _MAX_CELLS = 2_000_000
-"""Cells of one segment, 16 MB an array; with fewer of them more points are rejected, nothing else."""
-_CHUNK = 500_000
-"""Losses drawn together, 4 MB an array."""
-_ALMOST_ONE = 1 - 1e-16
-"""Largest probability of which log1p(-p) is taken."""
+_CHUNK = 500_000  # losses drawn together, 4 MB an array
+_ALMOST_ONE = 1 - 1e-16  # largest probability of which log1p(-p) is taken
 
 
 @dataclass(frozen=True)
@@ -308,15 +306,12 @@ def _log_sum_exp(x: Array) -> float:
 # Delta of a whole run, estimated from tilted losses, beside its certified bounds.
 
 
-_MAX_LOSSES = 20_000_000
-"""Single losses drawn for one direction by default: a few seconds."""
+_MAX_LOSSES = 20_000_000  # single losses drawn for one direction by default: a few seconds
+# Runs drawn by default; from fewer the interval is so wide that it contradicts next to nothing.
 _MIN_RUNS, _MAX_RUNS = 400, 100_000
-"""Runs drawn by default; from fewer the interval is so wide that it contradicts next to nothing."""
 _PROGRESS_PARTS = 16  # chunks of runs, after each of which progress is reported
-_TRUNCATED_SHARE = 1e-4
-"""Share of delta that truncated losses may have; the interval is wider by it."""
-_MAX_TILT = 1000.0
-"""Larger tilts do not make the estimate better."""
+_TRUNCATED_SHARE = 1e-4  # share of delta that truncated losses may have; the interval is wider by it
+_MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
 def loss_checks(plan: Plan, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:

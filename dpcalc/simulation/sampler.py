@@ -23,8 +23,8 @@ Rows = tuple[IntArray, IntArray]
 
 CHUNK = 2_000_000
 """Units handled together, 16 MB an array, of which there are about ten."""
+# Frames of at most so many times the draw are put in random order as a whole; from larger ones units are picked.
 _DENSE_FACTOR = 64
-"""Frames of at most so many times the draw are put in random order as a whole; from larger ones units are picked."""
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> Rows:
@@ -128,12 +128,10 @@ def _all_units(sizes: IntArray) -> Rows:
 # drawn unit, as often as it was drawn, some of its children. Many rounds are drawn at once, as rows (step, unit).
 
 
-_MAX_ROUND_COST = 20_000_000
-"""Units that one round may look at: about a second and a gigabyte."""
-_PICKING_COST = 200.0
-"""Time to pick a few units of a large frame, in units looked at."""
+_MAX_ROUND_COST = 20_000_000  # units that one round may look at: about a second and a gigabyte
+_PICKING_COST = 200.0  # time to pick a few units of a large frame, in units looked at
+# Time for a unit that is not looked at; with it, data sets of more units than int64 holds exceed the limit.
 _SKIPPING_COST = 1e-9
-"""Time for a unit that is not looked at; with it, data sets of more units than int64 holds exceed the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
