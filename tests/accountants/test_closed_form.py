@@ -21,6 +21,7 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Poisson
+from tests.thinning import thinned
 
 
 def plan_of(rate, noise, steps, delta=1e-5):
@@ -121,7 +122,7 @@ def test_alternatives_that_are_the_same_are_worked_out_once():
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("noise", [0.03, 0.319, 1.0, 8.0])
+@pytest.mark.parametrize("noise", thinned([0.319, 0.03, 8.0, 1.0], 2))
 @pytest.mark.parametrize("rate", ["2.305e-6", "0.001", "0.3", "0.999"])
 def test_delta_of_one_step(rate, noise):
     """The profile of one Poisson draw in 60 digits; at 2.305e-6, .319 and 7.9e-5 it was once [1.16e-6, 2.02e-6]."""

@@ -33,9 +33,8 @@ def test_version_imports_nothing_heavy():
     assert not HEAVY & set(modules.split())
 
 
-def imported_by(*arguments):
-    """Modules that a command has imported when it ends, and what it printed."""
-    program = "import sys; from dpcalc.cli.app import run; run(sys.argv[1:]); print(*sys.modules)"
+def run_alone(program, *arguments):
+    """What a program prints in a process of its own."""
     ended = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env=environment(),
@@ -44,24 +43,27 @@ def imported_by(*arguments):
         timeout=60,
         check=False,
     )
-    *printed, modules = ended.stdout.splitlines()
+    return ended.stdout
+
+
+def imported_by(*arguments):
+    """Modules that a command has imported when it ends, and what it printed."""
+    program = "import sys; from dpcalc.cli.app import run; run(sys.argv[1:]); print(*sys.modules)"
+    *printed, modules = run_alone(program, *arguments).splitlines()
     return set(modules.split()), printed
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *(([*words, "--help"]) for words in ((), *((name,) for name in COMMANDS), ("ledger", "add"))),
-        ["explain"],
-        ["explain", "404"],
-        ["explain", "DPC404"],
-    ],
-    ids=" ".join,
-)
-def test_help_and_explain_load_no_library_but_typer(arguments):
-    modules, printed = imported_by(*arguments)
-    assert printed
-    assert not HEAVY - {"typer"} & modules
+def test_help_and_explain_load_no_library_but_typer():
+    """All in one process: what one of them loads is there when the next one ends."""
+    commands = [f"{name} --help" for name in ("", *COMMANDS, "ledger add")]
+    commands += ["explain", "explain 404", "explain DPC404"]
+    program = "import sys; from dpcalc.cli.app import run\n"
+    program += f"for words in {commands!r}: run(words.split()); print('loaded', *({HEAVY!r} & set(sys.modules)))"
+    printed = run_alone(program)
+    texts = re.split(r"^loaded.*\n", printed, flags=re.MULTILINE)[:-1]
+    assert len(texts) == len(commands)
+    assert all(texts)
+    assert set(re.findall(r"^loaded (.*)$", printed, flags=re.MULTILINE)) == {"typer"}
 
 
 def test_validate_computes_nothing(config):

@@ -35,6 +35,10 @@ def test_comparisons_side_by_side_are_those_of_each_alone(real, two):
     for path, found in zip(two, together["configs"], strict=True):
         alone = json.loads(real("compare", path, "--json").out)
         assert found == {key: alone[key] for key in alone if key not in {"schema", "version", "command"}}
+
+
+@pytest.mark.slow
+def test_tables_side_by_side_are_those_of_each_alone(real, two):
     blocks = real("compare", *two).out.split("\n\n")
     alone = [block for path in two for block in real("compare", path).out.split("\n\n")]
     assert [block.partition("\n")[2].strip() for block in blocks] == [block.strip() for block in alone]

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.thinning import thinned
+
 ROOT = Path(__file__).parents[2]
 STEPS = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
 RUN = """\
@@ -107,7 +109,9 @@ def test_a_dask_cluster_is_not_forged(ran, program):
     assert all(float(row.split(",")[1]) > 0.5 for row in swept.stdout.splitlines()[1:])
 
 
-@pytest.mark.parametrize("flags", [("-P",), ("-I",), ("-E", "-P")], ids=" ".join)
+@pytest.mark.parametrize(
+    "flags", thinned([pytest.param(flags) for flags in (("-P",), ("-I",), ("-E", "-P"))], 1), ids=" ".join
+)
 def test_the_module_as_a_program(ran, flags):
     assert ran(sys.executable, *flags, "-m", "dpcalc", "check", "a0.yaml").returncode == 1
 
@@ -140,6 +144,7 @@ def test_processes_are_started_in_three_places():
 
 BACKEND = """\
 import zipfile
+from tests.thinning import thinned
 
 def build_wheel(folder, settings=None, metadata=None):
     with zipfile.ZipFile(folder + "/stub-1-py3-none-any.whl", "w") as wheel:

@@ -15,6 +15,7 @@ from tests.oracles.adversary import excess, random_problem, telling_epsilons, tr
 from tests.oracles.brute_force import RELATIONS, Experiment, everything, fixed, poisson
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick, hockey_stick_mpmath
 from tests.oracles.transcription import both_directions, pair, row
+from tests.thinning import thinned
 
 
 def scheme_of(stage):
@@ -76,7 +77,7 @@ def drawn_problem(rng):
             return problem
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", thinned(range(10), 4))
 def test_the_glued_profile_is_the_closed_form_in_both_directions_and_signs(block):
     rng = np.random.default_rng([block, 13])
     for _ in range(10):
@@ -91,7 +92,7 @@ def test_the_glued_profile_is_the_closed_form_in_both_directions_and_signs(block
         assert np.array(values)[:, :5] == pytest.approx(np.array(integrated), rel=1e-9, abs=1e-13)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", thinned(range(10), 4))
 def test_no_data_set_exceeds_the_profile_of_the_package(block):
     rng = np.random.default_rng([block, 17])
     for _ in range(5):

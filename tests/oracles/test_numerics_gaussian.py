@@ -51,7 +51,7 @@ def bracket(curve, steps, spread, delta):
     return exact
 
 
-@pytest.mark.parametrize(("steps", "spread", "delta"), SIZES[::8] + SIZES[3::31])
+@pytest.mark.parametrize(("steps", "spread", "delta"), SIZES[::16] + SIZES[3::31])
 def test_the_exact_gaussian_is_inside(steps, spread, delta):
     bracket(glued, steps, spread, delta)
 

@@ -17,6 +17,7 @@ from dpcalc.sampling.schemes import Poisson
 from tests.oracles.adversary import random_problem
 from tests.oracles.brute_force import ADD_REMOVE, Experiment, poisson
 from tests.oracles.test_bound_code import hierarchy_of
+from tests.thinning import thinned
 
 EPSILONS = (0.05, 0.3, 1.0)
 
@@ -45,7 +46,7 @@ def planned(tree, unit, clip, relation, noises):
     return Plan(phases=(phase,), unit=unit, adjacency=Adjacency(relation), delta=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", thinned(range(10), 4))
 def test_no_data_set_costs_more_than_the_joint_bound(seed):
     rng = np.random.default_rng([seed, 83])
     tree, unit, clip, relation, noise = random_problem(rng, most_outcomes=30)

@@ -33,6 +33,7 @@ from tests.oracles.test_counting_mechanisms import marked, of_units
 from tests.oracles.test_other_noise import NOISE, with_mechanism
 from tests.oracles.test_other_noise import worst_ratio as other_ratio
 from tests.oracles.unequal import units
+from tests.thinning import thinned
 
 SLOW = pytest.mark.slow
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations
@@ -315,7 +316,7 @@ def test_solvers_pass_over_sizes_that_are_refused():
     assert (group.value, group.fails_at) == (3, None)
 
 
-@pytest.mark.parametrize(("adjacency", "limit"), [(Adjacency.ZERO_OUT, 1.4), (Adjacency.ADD_REMOVE, 2.2)])
+@pytest.mark.parametrize(("adjacency", "limit"), thinned([(Adjacency.ZERO_OUT, 1.4), (Adjacency.ADD_REMOVE, 2.2)], 1))
 def test_the_largest_size_that_drops_its_last_batch(adjacency, limit):
     """Epsilon does not grow with the size: above half of the units a pass is one step, and leaves many out."""
 

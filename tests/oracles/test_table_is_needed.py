@@ -14,6 +14,7 @@ import pytest
 from tests.oracles.adversary import data_sets, excess, telling_epsilons, truth_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, Experiment, everything, fixed, poisson
 from tests.oracles.transcription import both_directions, row
+from tests.thinning import thinned
 
 RARE = Fraction(3, 10)
 TREES = {
@@ -61,7 +62,7 @@ def too_small(names, clip, relation):
 CASES = [(names, clip, relation) for names in TREES for clip in range(len(TREES[names]) + 1) for relation in RELATIONS]
 
 
-@pytest.mark.parametrize(("names", "clip", "relation"), CASES)
+@pytest.mark.parametrize(("names", "clip", "relation"), thinned(CASES, 33))
 def test_every_distance_is_needed(names, clip, relation):
     tree = TREES[names]
     experiment = Experiment(tree, len(tree), clip, relation)

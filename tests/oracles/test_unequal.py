@@ -28,6 +28,7 @@ from tests.oracles.unequal import (
     unequal_row,
     units,
 )
+from tests.thinning import thinned
 
 NEVER = 1 + 1e-9
 EXAMPLE = [[4, 2, 3], [4, 5]]  # Example 3.1 of the multistage sampling paper
@@ -115,7 +116,7 @@ def test_every_path_has_those_distances_where_draws_are_of_at_most_a_number(seed
     assert told_of == wanted, (tree, draws, clip)
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", thinned(range(20), 5))
 def test_no_data_set_exceeds_the_bound_where_draws_are_of_at_most_a_number(block):
     rng = np.random.default_rng([block, 12])
     for _ in range(6):
@@ -156,7 +157,7 @@ def arranged(tree):
     return tree if isinstance(tree, int) else sorted(map(arranged, tree), key=str)
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", thinned(range(20), 5))
 def test_no_data_set_exceeds_the_bound_of_its_own_path(block):
     rng = np.random.default_rng([block, 2])
     for _ in range(6):
@@ -242,7 +243,7 @@ RANGES = [
 ]
 
 
-@pytest.mark.parametrize(("sizes", "draws"), RANGES)
+@pytest.mark.parametrize(("sizes", "draws"), thinned(RANGES, 3))
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_range_of_sizes_covers_every_tree_in_it(sizes, draws, relation):
     rng = np.random.default_rng(5)

@@ -13,6 +13,7 @@ from dpcalc.sampling.schemes import All
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.test_unequal import hierarchy_of
 from tests.oracles.unequal import UnequalExperiment, children, max_drawn, units
+from tests.thinning import thinned
 
 HALF = ("poisson", Fraction(1, 2))
 TREES = [
@@ -71,7 +72,7 @@ def merged(weights, means):
     return found
 
 
-@pytest.mark.parametrize(("tree", "draws"), TREES)
+@pytest.mark.parametrize(("tree", "draws"), thinned(TREES, 6))
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_pair_is_that_of_an_actual_data_set(tree, draws, relation):
     hierarchy, clip = hierarchy_of(tree, draws), len(draws)
