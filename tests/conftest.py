@@ -1,11 +1,17 @@
-"""What all tests share: the hypothesis profiles, and caches that remember nothing of a patched module."""
+"""What all tests share: options and profiles, empty caches, golden files, and commands that are run."""
 
 import os
+import signal
+import subprocess
 import sys
 import zlib
 
 import pytest
 from hypothesis import settings
+
+from tests.cli import stand_in
+from tests.cli.running import CONFIG, STAND_IN, STEERING, environment, in_this_process
+from tests.cli.solving import FLAT
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.register_profile("random", deadline=None, print_blob=True)
@@ -74,3 +80,75 @@ def same_as_file(request):
         assert text == path.read_text(encoding="utf-8"), "if this change is wanted: pytest --renew, then git diff"
 
     return compare
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a config and return its path."""
+
+    def written(*, steps=500, budget="budget: {epsilon: 2.0}", name="clinic", file="a.yaml"):
+        path = tmp_path / file
+        path.write_text(CONFIG.format(steps=steps, budget=budget, name=name), encoding="utf-8")
+        return str(path)
+
+    return written
+
+
+@pytest.fixture
+def dpcalc(monkeypatch, capsys):
+    """Run a command in this process."""
+    for name in STEERING:
+        monkeypatch.delenv(name, raising=False)
+    stand_in.keep_real_accounting()
+    stand_in.install(monkeypatch.setattr)
+    return in_this_process(capsys)
+
+
+@pytest.fixture
+def real(monkeypatch, capsys, tmp_path):
+    """Run a command, the real accounting behind it, in a directory of its own."""
+    for name in STEERING:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return in_this_process(capsys)
+
+
+@pytest.fixture
+def process():
+    """Run a command in a process of its own."""
+
+    def ran(*arguments, env=None, **options):
+        return subprocess.run(
+            [sys.executable, STAND_IN, *arguments],
+            env=environment(**(env or {})),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            **options,
+        )
+
+    return ran
+
+
+@pytest.fixture
+def children_hear_ctrl_c():
+    """Let child processes hear Ctrl-C, even if the tests run in the background of a script, where it is ignored.
+
+    A child inherits only that a signal is ignored; a handler of ours is the default action there.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a config and return its path."""
+
+    def written(text=FLAT):
+        path = tmp_path / "run.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return written

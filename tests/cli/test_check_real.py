@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import environment
+from tests.cli.running import environment
 
 CONFIG = """\
 version: 1

@@ -15,7 +15,7 @@ import dpcalc as package
 from dpcalc.cli import app
 from dpcalc.cli.app import run
 from dpcalc.cli.commands import application
-from tests.cli.conftest import STAND_IN, environment
+from tests.cli.running import STAND_IN, environment
 from tests.cli.stand_in import CRASHING, NOT_A_NUMBER, SLOW, STUCK
 
 COMMANDS = tuple(get_command(application()).commands)

@@ -16,7 +16,7 @@ from dpcalc.cli.commands import application
 from dpcalc.cli.options import ADJACENCIES, METHODS, SCHEMES, config_keys
 from dpcalc.config.json_schema import json_schema, table_rows
 from dpcalc.report.rules import RULES
-from tests.cli.conftest import STAND_IN, environment
+from tests.cli.running import STAND_IN, environment
 
 APPLICATION = get_command(application())
 LEDGER = APPLICATION.commands["ledger"]

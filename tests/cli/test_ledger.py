@@ -10,7 +10,7 @@ import pytest
 
 from dpcalc.cli.app import run as run_command
 from dpcalc.gate.ledger import account
-from tests.cli.conftest import environment
+from tests.cli.running import environment
 from tests.cli.solving import facts
 
 FLAT = """\

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import STAND_IN, environment
+from tests.cli.running import STAND_IN, environment
 from tests.cli.stand_in import SLOW
 
 

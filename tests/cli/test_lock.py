@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CONFIG
+from tests.cli.running import CONFIG
 from tests.cli.stand_in import CRASHING, INFINITE
 
 PROMISE = '"delta": 1, "unit": "", "adjacency": "", "group_size": 1'

@@ -11,8 +11,8 @@ import pytest
 from typer.main import get_command
 
 from dpcalc.cli.commands import application
-from tests.cli.conftest import STAND_IN, environment
 from tests.cli.repository import Repository
+from tests.cli.running import STAND_IN, environment
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
 COMMANDS = sorted(get_command(application()).commands)

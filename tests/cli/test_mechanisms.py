@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.thinning import thinned
+
 SAMPLE = str(Path(__file__).parents[2] / "sample_configs" / "survey_and_training.yaml")
 TEXT = """version: 1
 data: {examples: 10_000}
@@ -25,7 +27,7 @@ def config(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("command", ["epsilon", "compare", "statement", "risk", "check", "show"])
+@pytest.mark.parametrize("command", thinned(["epsilon", "statement", "compare", "risk", "check", "show"], 3))
 def test_a_run_of_three_mechanisms(real, command):
     ended = real(command, SAMPLE)
     assert (ended.code, ended.err) == (0, "")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dpcalc.cli import limits, progress
-from tests.cli.conftest import environment
+from tests.cli.running import environment
 
 # works until somebody writes to its standard input, or not at all
 WORK = "from dpcalc.cli import progress\nprogress.PATIENCE = {patience}\nwith progress.progress():\n    {work}\n"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dpcalc.config.load import load
-from tests.cli.conftest import environment
+from tests.cli.running import environment
 
 REST = """
 version: 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc.cli import sweep
-from tests.cli.conftest import environment
+from tests.cli.running import environment
 from tests.cli.solving import FLAT
 
 OVER = ("--over", "mechanism.noise_multiplier=1.1,2", "--over", "training.steps=100:500:2")

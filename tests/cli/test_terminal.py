@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import STAND_IN, environment
+from tests.cli.running import STAND_IN, environment
 
 pty = pytest.importorskip("pty")
 pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")

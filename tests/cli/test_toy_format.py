@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc.report.formats import REPORTS
-from tests.cli.conftest import environment
+from tests.cli.running import environment
 
 ROOT = Path(__file__).parents[2]
 TOY = "tests.cli.toy_format:TOY"

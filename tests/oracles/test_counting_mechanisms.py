@@ -14,6 +14,7 @@ from tests.oracles.brute_force import REPLACE_ONE
 from tests.oracles.multistage import bound, constructed, cut_short, group, held, random_problem, shuffled, unequal_group
 from tests.oracles.other_noise import answers, discrete_laplace_cells, hockey_sticks, mixtures
 from tests.oracles.test_other_noise import NEVER, ROUND_OFF, enumerable, steps_of, with_mechanism
+from tests.thinning import thinned
 
 BLOCKS = [(0, 6), *(pytest.param(block, 25, marks=pytest.mark.slow) for block in range(1, 8))]
 """(seed, problems): by default, and in the slow suite."""
@@ -67,7 +68,7 @@ def marked(run, rng):
 
 
 @pytest.mark.parametrize(("block", "number"), BLOCKS)
-@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("flavour", thinned(FLAVOURS, 3), ids=lambda flavour: flavour.__name__)
 def test_no_count_costs_more_than_what_is_promised_of_each_step(flavour, block, number):
     """Laplace noise of scale 1 / epsilon on a count of units is epsilon-DP, and told with probability delta else."""
     rng, highest = np.random.default_rng([FLAVOURS.index(flavour), 29, block]), 0.0
@@ -105,7 +106,7 @@ def log_moments(p, q, order):
 
 
 @pytest.mark.parametrize(("block", "number"), BLOCKS)
-@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("flavour", thinned(FLAVOURS, 3), ids=lambda flavour: flavour.__name__)
 def test_no_count_diverges_more_than_what_is_promised_of_each_step(flavour, block, number):
     """Gaussian noise on a count of units is 1 / (2 sigma^2)-zCDP."""
     rng, highest = np.random.default_rng([FLAVOURS.index(flavour), 31, block]), 0.0

@@ -59,7 +59,7 @@ def worst_ratio(problem, rng, **amounts):
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
-@pytest.mark.parametrize("block", thinned(range(5), 2))
+@pytest.mark.parametrize("block", thinned(range(5), 1))
 def test_no_data_set_exceeds_the_bound(flavour, block):
     rng = np.random.default_rng([block, 7])
     for _ in range(10):

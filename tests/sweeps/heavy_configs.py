@@ -2,7 +2,7 @@
 
 import math
 
-from .random_configs import log_uniform, random_mechanism
+from tests.sweeps.random_configs import log_uniform, random_mechanism
 
 NAMES = ("a", "b", "c", "d", "e", "f", "g", "h")
 COUNTS = (2, 3, 20, 100, 1000, 12345, 10**6, 10**9, 10**12)

@@ -1,0 +1,47 @@
+"""Running commands in tests: in this process, or in one of their own."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+from dpcalc.cli.app import run
+from tests.cli import stand_in
+
+STAND_IN = Path(stand_in.__file__)
+CONFIG = """\
+version: 1
+name: {name}
+data: {{examples: 60_000}}
+sampling: {{scheme: poisson}}
+mechanism: {{type: gaussian, noise_multiplier: 1.1, max_grad_norm: 1.0}}
+training: {{batch_size: 256, steps: {steps}}}
+privacy: {{unit: example, adjacency: add-remove, delta: 1e-5}}
+{budget}
+"""
+STEERING = (
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "GITHUB_ACTIONS",
+    "PY_COLORS",
+    "TERM",
+    "COLUMNS",
+    "DPCALC_TRACEBACK",
+    "DPCALC_CONFIG",
+)
+
+
+def in_this_process(capsys):
+    """Run a command and return what it says."""
+
+    def ran(*arguments):
+        capsys.readouterr()
+        code = run(arguments)
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return ran
+
+
+def environment(**changes):
+    """This process's environment without what steers colours, plus changes."""
+    return {name: value for name, value in os.environ.items() if name not in STEERING} | changes
