@@ -28,7 +28,7 @@ _CIRCLE = 1 << 14  # points of the transform, about 20 ms
 _MAX_MEAN = _CIRCLE / 16  # mean copies up to which nearly all mass lies below the number of points
 _ERROR = 1e-9  # of a probability by transform: exponents up to 1e6 are rounded by 1e-10
 _SLOPES = np.geomspace(1e-9, 60.0, 1200)  # x of Chernoff's bound; any x is valid, more of them only tighten it
-_LARGEST_MOMENT = 1e5  # log moment above which a slope is not used: its round-off would exceed _ROUNDED
+_LARGEST_MOMENT = 1e5  # log moment above which a slope is not used: its round-off would come near _ROUNDED
 _VANISHING = 830.0  # e^-830 = 1e-360, see sampling/counts
 _MIN_EXPONENT = -700.0  # below which e^x is taken as a power of 2: floats end at e^-745
 _LOG_OF_ZERO = -1000.0  # stands for log 0 inside the recursion, where -inf would turn into NaN

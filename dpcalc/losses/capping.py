@@ -23,7 +23,7 @@ from dpcalc.numerics.special import normal_log_cdf
 
 _FAR = 40.0  # deviations from the centers beyond which a normal variable has less mass than any float
 _LARGEST = 700.0  # largest exponent of a float
-_ROUNDED = 1e-11  # relative error of a probability and of a loss, ten times what special.py promises
+_ROUNDED = 1e-11  # relative margin on a probability and on a loss, far above their round-off
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from dpcalc.sampling.paths import Path, Rows, level_rows
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 _MAX_BITS = 1024  # of a probability's denominator that is kept exact; longer ones make distributions of counts slow
-_KEPT_BITS = 256  # of one that is rounded up: an error of 1e-77, far below the smallest delta's effect on epsilon
+_KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:

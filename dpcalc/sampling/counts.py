@@ -14,10 +14,10 @@ CountDistribution = dict[int, Fraction]
 
 _RARE = Fraction(1, 2**200)  # largest counts that together are rarer (6e-61) become one: each costs a whole bound
 # Counts that together have less than 2^-1200 (1e-361) are moved down: over 1e15 steps that is far less than what the
-# least delta, 1e-300, is rounded by.
+# smallest delta, 1e-300, is rounded by.
 _VANISHING = 1200
 _MAX_BITS = 4096  # of an exact probability; a longer one is rounded down and its remainder joins the rare counts
-_FEW_BITS = 1024  # of a probability in a sum of products; ten times as many make `compound` 30 times slower
+_FEW_BITS = 1024  # of a probability in a sum of products; the time of `compound` grows with them
 _MAX_COUNTS = 48  # different counts after merging upwards; each costs one evaluation of the one-step bound
 _LIKELIEST = 36  # of them are the counts with the largest probability, which would cost most if moved upwards
 # Standard deviations above the mean at which Chernoff's bound is taken: finely where the mass is, then geometrically up
