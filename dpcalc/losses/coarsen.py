@@ -120,15 +120,7 @@ def coarsen_pessimistic(aligned: Array, mass: Array, share: Array, tilt: float, 
 def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
     """Return the lowered chords of the profile, a lower bound; merged atoms if chords had negative masses.
 
-    Args:
-        aligned: tilted masses at the lower ends of the wide cells, shape (n,).
-        mass: tilted masses inside each cell, moved to its lower end, shape (n,).
-        share: part of each of `mass` that belongs to the upper end, shape (n,).
-        tilt: t.
-        spacing: of the wide lattice.
-
-    Returns:
-        Tilted masses from one lattice point below the first cell to the end of the last, shape (n + 2,).
+    Args: those of `coarsen_pessimistic`; the result has its shape.
     """
     safe = np.where(mass > 0, mass, 1.0)
     lifted = np.minimum(share / safe, 1 - 1e-15)

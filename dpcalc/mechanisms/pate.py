@@ -175,13 +175,7 @@ class GNMax:
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
         """Return (K of D||D', K of D'||D), upper bounds for each query from `other_wins` alone; shape (n, m).
 
-        Args:
-            other_wins: upper bound on the probability that another than the most frequent label wins, shape (n,).
-            top: not used; it is of ConfidentGNMax.
-            orders: z > 0, shape (m,).
-
-        Returns:
-            (K of D||D', K of D'||D), D the data with these votes, shape (n, m) each.
+        Args: those of `LNMax.log_moments`.
         """
         return gaussian_moments(other_wins, orders, shift=self.shift)
 
