@@ -38,6 +38,7 @@ from dpcalc.planner.plan import Plan
 
 VERSION = 1
 SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
+_SCHEMES = "how the loader draws: poisson, fixed, with-replacement, shuffle or all"
 MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile file could else make hours of work
 # The comparisons are a small part of PEP 440, the part that the JSON Schema states too.
 _NUMBERS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}")
@@ -93,17 +94,61 @@ def _lacks_sections(root: Section) -> bool:
 
 
 def _no_sections_error(root: Section) -> Diagnostic:
-    """Return the error for a file without sections; the hint writes its keys into sections, as far as known."""
-    homes: dict[str, list[str]] = {}
+    """Return the error for a file without sections; its example has the keys of the file in sections, as far as known.
+
+    What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a file.
+    """
+    sections: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for key, node in root.entries.items():
         meant = key_suggestion("", key) if _is_unknown(key) else Suggestion()
-        if isinstance(node, Scalar) and meant.section and meant.section != meant.key:
-            homes.setdefault(meant.section, []).append(f"{meant.key}: {node.text}")
+        if meant.section and meant.section != meant.key:
+            sections.setdefault(meant.section, {})[meant.key] = _flow(node)
+        elif not _is_unknown(key) and key != "version" and not key.startswith(USER_KEY):
+            sections[key] = {"": _flow(node)}
+    given = {section: keys for section, keys in sections.items() if keys}
+    written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
+    hint = f"write {written}" if written else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
     message = f"the file has none of the sections of a dpcalc config: {', '.join(SECTIONS)}"
-    order = sorted(homes, key=lambda home: SECTIONS.index(home) if home in SECTIONS else len(SECTIONS))
-    written = ", ".join(f"`{section}: {{{', '.join(homes[section])}}}`" for section in order)
-    hint = f"write {written}" if homes else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
-    return error("DPC101", root.anchor, message, hint)
+    found = error("DPC101", root.anchor, message, hint)
+    return replace(found, example=tuple(_nested_lines(sections))) if written else found
+
+
+def _nested_lines(sections: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Yield the lines of a config with some sections, the least that a config needs filled in."""
+    sizes = {"rate", "expected", "size", "batch_size"}
+    is_sized = bool(sizes & {*sections["sampling"], *sections["training"]})
+    needed = (
+        ("data", {"examples", "levels", "tree"}, "examples", "60_000"),
+        ("sampling", {"scheme"}, "scheme", "poisson"),
+        ("mechanism", {"noise_multiplier", "type"}, "noise_multiplier", "1.1"),
+        ("training", {"steps", "epochs"}, "steps", "10_000"),
+        ("privacy", {"delta"}, "delta", "1e-5"),
+    )
+    remarks: dict[str, list[str]] = {}
+    if not is_sized:
+        sections["sampling"]["rate"] = "0.01"
+        remarks["sampling"] = ["rate is not in your file"]
+    for section, choices, key, value in needed:
+        if choices.isdisjoint(sections[section]):
+            sections[section] = {key: value, **sections[section]}
+            remarks.setdefault(section, []).append(_SCHEMES if key == "scheme" else f"{key} is not in your file")
+    yield f"version: {VERSION}"
+    for section, keys in sections.items():
+        yield f"{section}: {_braced(keys)}" + (f"  # {'; '.join(remarks[section])}" if section in remarks else "")
+
+
+def _braced(keys: Mapping[str, str]) -> str:
+    """Return keys with their values in braces; the value alone of a section that the file has."""
+    return keys[""] if "" in keys else f"{{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}"
+
+
+def _flow(node: Node) -> str:
+    """Return a value as it can be written in braces."""
+    if isinstance(node, Scalar):
+        return node.text if node.plain and not set(node.text) & set(",[]{}#") else json.dumps(node.text)
+    if isinstance(node, Items):
+        return f"[{', '.join(map(_flow, node.items))}]"
+    return f"{{{', '.join(f'{key}: {_flow(value)}' for key, value in node.entries.items())}}}"
 
 
 def version_errors(root: Section) -> Iterator[Diagnostic]:

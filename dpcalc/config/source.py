@@ -84,6 +84,7 @@ class Diagnostic:
         severity: its consequence.
         message: one sentence.
         hint: what to do, or "".
+        example: lines to paste into the file, in the place of the hint where lines are shown; none for most.
         path: the file as the user named it, "<stdin>" or "--set #1".
         line: 1-based, None if it concerns the file as a whole.
         column: 1-based character in that line.
@@ -97,6 +98,7 @@ class Diagnostic:
     severity: Severity
     message: str
     hint: str = ""
+    example: tuple[str, ...] = ()
     path: str
     line: int | None = None
     column: int | None = None
@@ -108,6 +110,7 @@ class Diagnostic:
         """Escape control characters that the message or the hint quotes."""
         object.__setattr__(self, "message", visible(self.message))
         object.__setattr__(self, "hint", visible(self.hint))
+        object.__setattr__(self, "example", tuple(map(visible, self.example)))
 
     def format(self) -> str:
         """Return plain text: the sentence, then the line of the file with carets and the hint."""
@@ -118,7 +121,10 @@ class Diagnostic:
         number = str(self.line)
         margin = " " * len(number)
         carets = " " * ((self.caret or self.column or 1) - 1) + "^" * self.width
-        return f"{head}\n{margin} |\n{number} | {self.source_line}\n{margin} | {carets} {self.hint}".rstrip()
+        shown = f"{head}\n{margin} |\n{number} | {self.source_line}\n{margin} | {carets}"
+        if self.example:
+            return "\n".join([f"{shown} write this instead", "", *self.example])
+        return f"{shown} {self.hint}".rstrip()
 
 
 class ConfigError(InputError):

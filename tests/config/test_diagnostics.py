@@ -132,3 +132,70 @@ def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     for column in range(1, 2001):
         excerpt(line, column, 1)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("written", "nested"),
+    [
+        (
+            "dataset_size: 60_000\nnoise_multiplier: 1.1\nlot_size: 256\nsteps: 100\ndelta: 1e-6\nl2_norm_clip: 1.0\n",
+            {},
+        ),
+        (
+            "num_examples: 60_000\nsigma: 1.1\nexpected: 256\niterations: 100\ntarget_delta: 1e-6\nlearning_rate: 0.1",
+            {},
+        ),
+        (
+            "version: 1\nmodel: cnn\ndataset_size: 1000\nbatch_size: 10\nnoise: 2\nnum_epochs: 3\ndelta: 1e-5\n",
+            {
+                "data": "{examples: 1000}",
+                "sampling": "{scheme: poisson}",
+                "mechanism": "{noise_multiplier: 2}",
+                "training": "{batch_size: 10, epochs: 3}",
+                "privacy": "{delta: 1e-5}",
+            },
+        ),
+        (
+            '{"steps": 7, "sample_rate": 0.25, "target_epsilon": 2}',
+            {
+                "sampling": "{scheme: poisson, rate: 0.25}",
+                "training": "{steps: 7}",
+                "privacy": "{delta: 1e-5}",
+                "budget": "{epsilon: 2}",
+            },
+        ),
+        ("sigma: 1.1\n", {"sampling": "{scheme: poisson, rate: 0.01}", "training": "{steps: 10_000}"}),
+    ],
+)
+def test_a_file_without_sections_is_answered_by_one_that_can_be_pasted(written, nested):
+    (found,) = errors(written)
+    assert "none of the sections" in found.message
+    assert found.format().endswith("write this instead\n\n" + "\n".join(found.example))
+    pasted = load_text("\n".join(found.example), path="pasted.yaml")
+    meant = {"mechanism": "{noise_multiplier: 1.1}", "privacy": "{delta: 1e-6}"} | nested
+    if "1e-6" not in written:
+        meant["privacy"] = "{delta: 1e-5}"
+    assert pasted.config_hash == load_text(flat(meant), path="meant.yaml").config_hash
+
+
+def test_what_is_missing_is_marked():
+    (found,) = errors("sigma: 1.1\n")
+    assert found.example == (
+        "version: 1",
+        "data: {examples: 60_000}  # examples is not in your file",
+        (
+            "sampling: {scheme: poisson, rate: 0.01}  # rate is not in your file; how the loader draws: poisson, fixed, "
+            "with-replacement, shuffle or all"
+        ),
+        "mechanism: {noise_multiplier: 1.1}",
+        "training: {steps: 10_000}  # steps is not in your file",
+        "privacy: {delta: 1e-5}  # delta is not in your file",
+    )
+
+
+def test_a_value_cannot_leave_its_line_of_the_example():
+    (found,) = errors('sigma: "1\\n::error::forged"\nsteps: 5,000\n')
+    assert found.example[3:5] == (
+        'mechanism: {noise_multiplier: "1\\n::error::forged"}',
+        'training: {steps: "5,000"}',
+    )
