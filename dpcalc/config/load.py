@@ -109,8 +109,8 @@ def _no_sections_error(root: Section) -> Diagnostic:
     written = ", ".join(f"`{section}: {_braced(keys)}`" for section, keys in given.items())
     hint = f"write {written}" if written else "`dpcalc init` writes one; in a training config it stands under `dpcalc:`"
     message = f"the file has none of the sections of a dpcalc config: {', '.join(SECTIONS)}"
-    found = error("DPC101", root.anchor, message, hint)
-    return replace(found, example=tuple(_nested_lines(sections))) if written else found
+    finding = error("DPC101", root.anchor, message, hint)
+    return replace(finding, example=tuple(_nested_lines(sections))) if written else finding
 
 
 def _nested_lines(sections: dict[str, dict[str, str]]) -> Iterator[str]:
