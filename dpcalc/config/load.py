@@ -1,9 +1,8 @@
 """Loading a config: from a file and command-line overrides to a plan, or to all errors at once."""
 
 import json
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -18,7 +17,7 @@ from dpcalc.config.normal import fingerprint
 from dpcalc.config.overrides import Assignment, Changes, Overrides, parse_overrides
 from dpcalc.config.references import References, hydra_defaults, unresolved
 from dpcalc.config.rules import consistency_errors, remarks
-from dpcalc.config.schema import keys_in
+from dpcalc.config.schema import REQUIREMENT, keys_in
 from dpcalc.config.sections import read_sections
 from dpcalc.config.source import (
     STDIN,
@@ -40,16 +39,6 @@ VERSION = 1
 SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
 _SCHEMES = "how the loader draws: poisson, fixed, with-replacement, shuffle or all"
 MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile file could else make hours of work
-# The comparisons are a small part of PEP 440, the part that the JSON Schema states too.
-_NUMBERS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}")
-_CLAUSE = re.compile(rf"\s*(?P<relation>>=|<=|==|>|<)\s*(?P<version>{_NUMBERS.pattern})\s*")
-_RELATIONS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    ">": operator.gt,
-    "<": operator.lt,
-}
 
 
 def not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
@@ -180,29 +169,22 @@ def satisfies(version: str, requirement: str) -> bool | None:
     """Return True if a version satisfies a requirement, None if the requirement cannot be read.
 
     Args:
-        version: numbers with points; a suffix such as ".dev1" is ignored.
-        requirement: comparisons (>=, <=, ==, >, <) with versions, separated by commas; all must hold.
+        version: as of PEP 440; a suffix such as ".dev1" is ignored.
+        requirement: comparisons (>=, <=, ==, !=, ~=, >, <) with versions, separated by commas; all must hold.
 
     Example:
-        >>> satisfies("0.1.0", ">=0.1, <2"), satisfies("0.1.0", ">0.1"), satisfies("0.1.0", "~=0.1")
+        >>> satisfies("0.1.0", ">=0.1, <2"), satisfies("0.1.0", ">0.1"), satisfies("0.1.0", "0.1")
         (True, False, None)
     """
-    release = _NUMBERS.match(version)
-    clauses = [_CLAUSE.fullmatch(clause) for clause in requirement.split(",")]
-    if release is None or None in clauses:
+    if not re.fullmatch(REQUIREMENT, requirement):
         return None
-    numbers = _release_numbers(release.group())
-    return all(
-        _RELATIONS[clause["relation"]](numbers, _release_numbers(clause["version"])) for clause in clauses if clause
-    )
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  few configs state `requires`
+    from packaging.version import Version  # noqa: PLC0415  likewise
 
-
-def _release_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version without trailing zeros."""
-    numbers = [int(number) for number in version.split(".")]
-    while len(numbers) > 1 and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
+    try:
+        return SpecifierSet(requirement).contains(Version(version).base_version)
+    except InvalidSpecifier:  # a relation that takes another kind of version, such as ~=1
+        return None
 
 
 # Loading: from the text of a file, and the command line's overrides, to a plan or all errors at once.

@@ -44,7 +44,8 @@ SCHEMES = {
     "all": ("redraw_every",),
 }
 """Keys that a draw takes beside `scheme`, by sampling scheme; `size` is then required."""
-_CLAUSE = r"\s*(>=|<=|==|>|<)\s*[0-9]+(\.[0-9]+)*\s*"
+_CLAUSE = r"\s*(>=|<=|==|!=|~=|>|<)\s*[0-9]{1,6}(\.[0-9]{1,6}){0,5}(\.\*)?\s*"
+REQUIREMENT = rf"^{_CLAUSE}(,{_CLAUSE})*$"
 _SHORT = "Short for data with one level: "
 
 
@@ -297,7 +298,7 @@ class File:
     )
     name: str | None = key(LABEL, "Name of the run in results.", default=None)
     requires: str | None = key(
-        Structure({"type": "string", "pattern": rf"^{_CLAUSE}(,{_CLAUSE})*$"}),
+        Structure({"type": "string", "pattern": REQUIREMENT}),
         'Versions of dpcalc that may read this config, e.g. ">=0.1, <2".',
         default=None,
     )

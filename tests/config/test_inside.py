@@ -128,7 +128,15 @@ def test_another_version_is_required(required, monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "code"),
-    [('"~=0.1"', "DPC104"), ('"0.1"', "DPC104"), ('">=0.1,"', "DPC104"), ("0.1", "DPC102"), ("[a]", "DPC102")],
+    [
+        ('"~=1"', "DPC104"),
+        ('">=0.1.*"', "DPC104"),
+        ('"===0.1"', "DPC104"),
+        ('"0.1"', "DPC104"),
+        ('">=0.1,"', "DPC104"),
+        ("0.1", "DPC102"),
+        ("[a]", "DPC102"),
+    ],
 )
 def test_requirements_that_cannot_be_read(value, code):
     (error,) = found(flat({"requires": value}))
@@ -143,7 +151,10 @@ def test_requirements_that_cannot_be_read(value, code):
         ("0.2.dev3", ">=0.2", True),
         ("1.2.3", "<=1.2.3", True),
         ("1.2.3", "<1.2.3", False),
-        ("x", ">=0", None),
+        ("0.1.3", "~=0.1.0", True),
+        ("0.2.0", "~=0.1.0", False),
+        ("0.1.2", "!=0.1.*, >0", False),
+        ("0.1.2", "==0.1.*", True),
     ],
 )
 def test_versions_are_numbers(version, required, met):
