@@ -20,6 +20,7 @@ from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.config.vocabulary import key_suggestion
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Guarantee
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.search import EpsilonGoal
@@ -179,8 +180,9 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     run = run if delta is None else replace(run, delta=delta)
     if steps is not None:
         return guarantee(first_steps(run, steps), method=method)
-    upper = guarantee(run, method=method)
-    return with_lower_bound(run, upper) if upper.finite else upper
+    composition = composed(run)
+    upper = guarantee(composition, method=method)
+    return with_lower_bound(composition, upper) if upper.finite else upper
 
 
 def solve(  # noqa: PLR0913  one for each thing that can vary

@@ -1,7 +1,7 @@
 """Accountants: from the number of times each step loss occurs to an upper bound on epsilon, one direction at a time."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 
@@ -10,7 +10,6 @@ from dpcalc.accountants.gaussian import closed_form_epsilon
 from dpcalc.accountants.pld import auto, pld, rough_epsilon_upper
 from dpcalc.accountants.rdp import moments, rdp, rdp_classic, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, StepCounts, costliest_release
-from dpcalc.amplification.tree import WorstOf, step_counts
 
 Accountant = Callable[..., AccountantResult]
 Ceiling = Callable[[StepCounts], float]
@@ -28,16 +27,20 @@ ACCOUNTANTS: dict[str, Accountant] = {
 __all__ = ["ACCOUNTANTS", "Accountant", "AccountantResult", "worst_direction"]
 
 
-def worst_direction(alternatives: WorstOf, accountant: Accountant, *, delta: float) -> tuple[AccountantResult, str]:
-    """Return (result with the largest epsilon, its name) over all releases, by one accountant; 0 for one without steps.
+def worst_direction(
+    steps: Mapping[str, StepCounts], accountant: Accountant, *, delta: float, moment_bound: Ceiling | None = None
+) -> tuple[AccountantResult, str]:
+    """Return (result with the largest epsilon, its name) over all directions, by one accountant; 0 without steps.
 
     Args:
-        alternatives: releases by name.
+        steps: how often each step loss occurs, by the name of the direction; not empty.
         accountant: one of ACCOUNTANTS.
         delta: in (0, 1).
+        moment_bound: a cheap upper bound on the epsilon of one of the `steps` where it is at hand, by which pld and
+            auto rule out directions; None computes it.
 
     Returns:
-        (its answer, the name of the alternative); epsilon 0 where nothing is released.
+        (its answer, the name of the direction); epsilon 0 where nothing is released.
 
     Raises:
         ConvergenceError, UnsupportedError, WorkExceededError: as the accountant raises them.
@@ -46,21 +49,17 @@ def worst_direction(alternatives: WorstOf, accountant: Accountant, *, delta: flo
     def answer(counts: StepCounts) -> AccountantResult:
         return accountant(counts, delta=delta) if counts else AccountantResult(epsilon=0.0)
 
-    counts = {name: step_counts(release) for name, release in alternatives.releases.items()}
-    ceiling, nearer = _ceilings(accountant, delta)
-    return costliest_release(counts, answer=answer, cost=attrgetter("epsilon"), ceiling=ceiling, nearer=nearer)
-
-
-def _ceilings(accountant: Accountant, delta: float) -> tuple[Ceiling, Ceiling | None]:
-    """Return (cheap upper bound on a release's epsilon, sharper one or None); (always inf, None) unless pld or auto."""
-    if accountant not in {pld, auto}:
-        return lambda _: math.inf, None
-
     def cheap_ceiling(counts: StepCounts) -> float:
-        """Return the closed form where one applies, else `trimmed_epsilon`; 0 for no steps."""
+        """Return the closed form where one applies, else the moment bound; 0 for no steps."""
         if not counts:
             return 0.0
         exact = closed_form_epsilon(counts, delta=delta, sign=1)
-        return trimmed_epsilon(counts, delta=delta).value if exact is None else exact
+        if exact is not None:
+            return exact
+        return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
 
-    return cheap_ceiling, partial(rough_epsilon_upper, delta=delta)
+    cost = attrgetter("epsilon")
+    if accountant not in {pld, auto}:
+        return costliest_release(steps, answer=answer, cost=cost, ceiling=lambda _: math.inf)
+    nearer = partial(rough_epsilon_upper, delta=delta)
+    return costliest_release(steps, answer=answer, cost=cost, ceiling=cheap_ceiling, nearer=nearer)

@@ -28,6 +28,7 @@ from dpcalc.losses.moments import Curve, RevealedSubsample, largest_loss, total_
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PublicMixture
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.work import ELEMENT, TURN, spend
 
 Moves = tuple[Array, Array]
 """(distances in deviations of the noise, log of the mass that is moved over each)."""
@@ -80,6 +81,7 @@ def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], A
     corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]
     low, high, smallest = _MIN_ORDER, _MAX_ORDER, math.inf
     for _ in range(_ROUNDS):
+        spend(len(logs) * 100 * TURN)
         orders = np.unique(np.concatenate([np.geomspace(low, high, _ORDERS), *corners]))
         with np.errstate(over="ignore", invalid="ignore"):
             value = sum((count * log(orders) for count, log in logs), start=np.zeros(orders.shape))
@@ -252,6 +254,7 @@ def _moves_of_pair(pair: MixturePair) -> Moves:
     Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
     they were rounded by: then at least as much is moved over each distance or a larger one.
     """
+    spend(100 * TURN + 40 * ELEMENT * len(pair.centers))
     gaps = np.array(pair.differences)
     centers = np.array(pair.centers) / pair.deviation
     ends, places = [], []

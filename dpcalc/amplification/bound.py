@@ -11,11 +11,14 @@ and with every rate.
 Source: docs/theory.md, Theorem 4.3 (proof), Theorem 4.4 (table of distances) and Theorem 4.6 (monotonicity).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.pair import MixturePair
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, path_table
 from dpcalc.sampling.schemes import Fixed
@@ -43,6 +46,35 @@ class StepBound:
     def max_shift(self) -> int:
         """The largest distance, in clip norms, by which the protected unit moves the batch mean: `shift`."""
         return self.shift
+
+    @cached_property
+    def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
+        """The pairs of (K) in the directions D||D' and D'||D under noise of deviation 1; exact weights, rounded once.
+
+        Phases that differ in their noise alone share them: sums of exact fractions take longer than all the rest.
+        """
+        own, other = (bound_mixtures(self, distances) for distances in (self.distances, self.distances_swapped))
+        return MixturePair.of(*own, deviation=1.0), MixturePair.of(*other, deviation=1.0)
+
+
+def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+    """Return (P, Q) as {center in clip norms: weight}: missed weights at `distances`, inclusion at 0 (Q: at shift).
+
+    Args:
+        bound: the parameters of (K) for one step.
+        distances: `bound.distances` for D||D', `bound.distances_swapped` for D'||D.
+
+    Returns:
+        eta N(0) + sum_j v_j N(d_j) and eta N(s) + sum_j v_j N(d_j), the pair of (K) at epsilon >= 0.
+    """
+    common: dict[int, Fraction] = {}
+    for weight, distance in zip(bound.missed, distances, strict=True):
+        if weight:
+            common[distance] = common.get(distance, Fraction(0)) + weight
+    p, q = dict(common), dict(common)
+    p[0] = p.get(0, Fraction(0)) + bound.inclusion
+    q[bound.shift] = q.get(bound.shift, Fraction(0)) + bound.inclusion
+    return p, q
 
 
 def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency) -> StepBound:

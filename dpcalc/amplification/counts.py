@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.contexts import Placement, contexts, large_group, members_in_batch, outermost_drawn
@@ -23,6 +24,7 @@ from dpcalc.amplification.groups import Group
 from dpcalc.amplification.rough_laws import rough_count_distributions
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.pair import MixturePair
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
@@ -70,6 +72,19 @@ class CountPair:
     def distances_swapped(self) -> tuple[int, ...]:
         """(d',): distance in clip norms, for H = 1, of a batch without anything protected, seen from D'."""
         return (self.shift if self.both_ways else 0,)
+
+    @cached_property
+    def unit_noise_pair(self) -> MixturePair:
+        """The pair of the mixtures over H under noise of deviation 1; its exact weights are rounded once."""
+        return MixturePair.of(*count_mixtures(self), deviation=1.0)
+
+
+def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+    """Return (P, Q) as {center: Pr[H = h]}: -shift h against 0; both ways: -shift h / 2 against shift h / 2."""
+    if bound.both_ways:
+        half = bound.shift // 2
+        return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
+    return {-bound.shift * h: chance for h, chance in bound.law}, {0: Fraction(1)}
 
 
 Part = StepBound | CountPair

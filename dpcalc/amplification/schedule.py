@@ -4,9 +4,10 @@ Source: docs/theory.md, Theorem 4.3 and Theorem 2.6.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.contexts import Placement
@@ -16,11 +17,13 @@ from dpcalc.amplification.tree import Chain, Release, Repeat, Revealed, Single
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import Curve
-from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import Shuffle
+from dpcalc.work import TURN, spend
+
+_PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
 
 def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
@@ -35,29 +38,8 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
     Source: docs/theory.md, Theorem 2.6.
     """
-    own = MixturePair.of(*bound_mixtures(bound, bound.distances), deviation=noise_multiplier)
-    other = MixturePair.of(*bound_mixtures(bound, bound.distances_swapped), deviation=noise_multiplier)
+    own, other = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
     return GluedProfile(own=own, other=other, shift=float(bound.shift))
-
-
-def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) as {center in clip norms: weight}: missed weights at `distances`, inclusion at 0 (Q: at shift).
-
-    Args:
-        bound: the parameters of (K) for one step.
-        distances: `bound.distances` for D||D', `bound.distances_swapped` for D'||D.
-
-    Returns:
-        eta N(0) + sum_j v_j N(d_j) and eta N(s) + sum_j v_j N(d_j), the pair of (K) at epsilon >= 0.
-    """
-    common: dict[int, Fraction] = {}
-    for weight, distance in zip(bound.missed, distances, strict=True):
-        if weight:
-            common[distance] = common.get(distance, Fraction(0)) + weight
-    p, q = dict(common), dict(common)
-    p[0] = p.get(0, Fraction(0)) + bound.inclusion
-    q[bound.shift] = q.get(bound.shift, Fraction(0)) + bound.inclusion
-    return p, q
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
@@ -70,11 +52,12 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
     Returns:
         An upper bound on the privacy profile of one step.
     """
+    spend(_PROFILE_WORK * (len(bound.parts) if isinstance(bound, Average) else 1))
     match bound:
         case StepBound():
             return glued_profile(bound, noise_multiplier=noise_multiplier)
         case CountPair():
-            return MonotonePair(pair=MixturePair.of(*count_mixtures(bound), deviation=noise_multiplier))
+            return MonotonePair(pair=replace(bound.unit_noise_pair, deviation=noise_multiplier))
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)
         case Average(parts=parts):
@@ -82,14 +65,6 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
                 weights=tuple(float(chance) for chance, _ in parts),
                 profiles=tuple(step_profile(part, noise_multiplier=noise_multiplier) for _, part in parts),
             )
-
-
-def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) as {center: Pr[H = h]}: -shift h against 0; both ways: -shift h / 2 against shift h / 2."""
-    if bound.both_ways:
-        half = bound.shift // 2
-        return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
-    return {-bound.shift * h: chance for h, chance in bound.law}, {0: Fraction(1)}
 
 
 # Redraw periods (docs/theory.md, Theorem 7.1)
@@ -137,6 +112,7 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
     """
     passes = -(-steps // phase_bound.steps_of_a_pass)
 
+    @cache
     def curve(held_steps: int) -> PrivacyProfile:
         return step_profile(
             phase_bound.bound, noise_multiplier=noise_multiplier / math.sqrt(phase_bound.squared * held_steps)

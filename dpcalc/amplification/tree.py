@@ -1,7 +1,7 @@
 """Release trees: the form in which accountants see a training run.
 
 `Single` is one step in one direction; `Repeat` and `Chain` compose adaptively; `Revealed` is a release under a public
-draw that may miss the unit; `WorstOf` at the root holds the two directions. `step_counts` flattens a tree.
+draw that may miss the unit. `step_counts` flattens a tree.
 
 Source: docs/theory.md, Theorem 2.4 and Theorem 2.7.
 """
@@ -76,17 +76,6 @@ class Revealed:
 
 
 Release = Single | Repeat | Chain | Revealed
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorstOf:
-    """Alternatives of which the costliest counts, one choice for the whole run.
-
-    Attributes:
-        releases: by name, e.g. the direction "D||D'".
-    """
-
-    releases: dict[str, Release]
 
 
 def step_counts(release: Release) -> dict[Curve, int]:

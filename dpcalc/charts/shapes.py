@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcalc.accountants.rdp import composed_moments, sum_rounded_up
-from dpcalc.amplification.tree import step_counts
 from dpcalc.charts.chart import LOG, Axis, Chart, Limit, Series
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
@@ -14,7 +13,7 @@ from dpcalc.losses.moments import total_infinity_mass
 from dpcalc.losses.rdp_curve import UNKNOWN
 from dpcalc.mechanisms.additive import DiscreteGaussian
 from dpcalc.mechanisms.black_box import ApproximateDp
-from dpcalc.planner.composition import is_noiseless, releases
+from dpcalc.planner.composition import composed, is_noiseless
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import published_rdp_bounds
@@ -173,8 +172,7 @@ def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, .
         return (None,) * len(orders)
     z = np.array(orders) - 1
     divergence = np.zeros(z.shape)
-    for tree in releases(plan).releases.values():
-        counts = step_counts(tree)
+    for counts in composed(plan).steps.values():
         if total_infinity_mass(counts.items()) > _ROUND_OFF:
             return (None,) * len(orders)
         if counts:

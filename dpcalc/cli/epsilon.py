@@ -47,14 +47,16 @@ def epsilon(
 
 def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Output, tuple[str, ...], tuple[str, ...]]:
     """Return (result, notes, warnings) of one config; cross-checks, and the votes that it names, only on request."""
+    from dpcalc.planner.composition import composed
     from dpcalc.planner.estimates import cross_checks
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import evaluation_output, note_texts
 
-    evaluation = evaluate(loaded.plan)
+    composition = composed(loaded.plan)
+    evaluation = evaluate(composition)
     notes = note_texts(evaluation)
     private = cost_of_votes(loaded) if with_votes else None
-    checks = cross_checks(loaded.plan) if with_checks else ()
+    checks = cross_checks(composition) if with_checks else ()
     if private is None:
         return evaluation_output(evaluation, loaded, checks=checks), notes, ()
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.planner.composition import is_plain, phase_bound, protected_units
-from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.composition import Composition
+from dpcalc.planner.plan import Phase
 from dpcalc.planner.published import flat_poisson_row
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
@@ -27,11 +27,11 @@ class Note:
     epsilons: tuple[float, ...] = ()
 
 
-def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[Note, ...]:
+def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
     """Return the notes on a result; none of them proposes another adjacency or protected unit.
 
     Args:
-        plan: a training run.
+        composition: of the plan.
         epsilon: what it costs.
         cost: epsilon of a changed plan by the same accountant.
 
@@ -40,15 +40,15 @@ def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[N
         same rates, where they would lower epsilon by more than a tenth. Where noise is not Gaussian only what could be
         known of Renyi curves, likewise.
     """
-    if not plan.is_gaussian:
-        return _of_curves(plan, epsilon, cost)
+    if not composition.plan.is_gaussian:
+        return _of_curves(composition, epsilon, cost)
     notes = []
-    tools = flat_poisson_row(plan, known=epsilon)
+    tools = flat_poisson_row(composition, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single examples, add-remove"
         notes.append(Note(text=text, epsilons=(tools.epsilon,)))
-        notes += _stand_ins(plan)
-    for change, changed in _changes(plan):
+        notes += _stand_ins(composition)
+    for change, changed in _changes(composition):
         lower = cost(changed)
         if epsilon > WORTH_SAYING * lower:
             text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
@@ -56,12 +56,13 @@ def advice(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[N
     return tuple(notes)
 
 
-def _stand_ins(plan: Plan) -> Iterator[Note]:
+def _stand_ins(composition: Composition) -> Iterator[Note]:
     """Yield a note if fixed-size batches cost more than Poisson ones because another unit replaces a missing one."""
+    plan = composition.plan
     # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
     fixed = next((level for level in levels if isinstance(level.scheme, (Fixed, WithReplacement))), None)
-    bounds = [bound for entry in protected_units(plan) for bound in entry.bounds]
+    bounds = [bound for entry in composition.units for bound in entry.bounds]
     farthest = max(
         (d for entry in bounds for d in (entry.shift, *entry.distances, *entry.distances_swapped)), default=0
     )
@@ -72,10 +73,11 @@ def _stand_ins(plan: Plan) -> Iterator[Note]:
         )
 
 
-def _of_curves(plan: Plan, epsilon: float, cost: Callable[[Plan], float]) -> tuple[Note, ...]:
+def _of_curves(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
     """Return the note on `odd_moments` for mechanisms known by Renyi curves; none where it would gain little."""
+    plan = composition.plan
     known = replace(plan, phases=tuple(map(_with_signs, plan.phases)))
-    lower = epsilon if known == plan else cost(known)
+    lower = epsilon if known == plan else cost(composition.changed(known))
     if epsilon <= WORTH_SAYING * lower:
         return ()
     text = (
@@ -92,16 +94,17 @@ def _with_signs(phase: Phase) -> Phase:
     return replace(phase, mechanism=replace(phase.mechanism, odd_moments="nonnegative"))  # type: ignore[call-arg]  # it has them
 
 
-def _changes(plan: Plan) -> Iterator[tuple[str, Plan]]:
+def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     """Yield (the change in words, the changed plan): each other clipping level that may help, and Poisson draws."""
+    plan = composition.plan
     names = plan.phases[0].clip_names
     for clip in range(1, len(names)):
-        changed = replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases))
-        if not _is_no_nearer(plan, changed):
+        changed = composition.changed(replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases)))
+        if changed.plan != plan and not _is_no_nearer(composition, changed):
             yield f"clip per {names[clip]}", changed
     drawn = replace(plan, phases=tuple(_poisson(phase, plan.unit) for phase in plan.phases))
     if drawn != plan:
-        yield "draw Poisson batches of the same expected size", drawn
+        yield "draw Poisson batches of the same expected size", composition.changed(drawn)
 
 
 def _poisson(phase: Phase, unit: int) -> Phase:
@@ -127,16 +130,16 @@ def _poisson_level(level: Level) -> Level:
     return replace(level, scheme=Poisson(probability=rate))
 
 
-def _is_no_nearer(plan: Plan, changed: Plan) -> bool:
+def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
     """Return True if every shift and distance of a changed plan is at least as large, so that epsilon cannot fall.
 
     The bound (K) grows with each of them. False where the bounds of the plans are not plain.
     """
-    if len(protected_units(plan)) > 1 or not is_plain(plan) or not is_plain(changed):
+    if len(composition.units) > 1 or not composition.is_plain or not changed.is_plain:
         return False
     pairs = [
-        (phase_bound(plan, old), phase_bound(changed, new))
-        for old, new in zip(plan.phases, changed.phases, strict=True)
+        (composition.phase_bound(old), changed.phase_bound(new))
+        for old, new in zip(composition.plan.phases, changed.plan.phases, strict=True)
     ]
     return all(
         new.shift >= old.shift

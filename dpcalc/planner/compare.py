@@ -15,32 +15,28 @@ from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
-from dpcalc.planner.composition import (
-    BOUND,
-    inclusion_probability,
-    is_noiseless,
-    is_plain,
-    phase_bound,
-    releasing_phases,
-)
+from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.estimates import gdp_row, inversion_row
-from dpcalc.planner.evaluate import accountant_row
-from dpcalc.planner.lower_end import epsilon_lower
+from dpcalc.planner.evaluate import accountant_row, guarantee
+from dpcalc.planner.lower_end import LOWER_WORK, epsilon_lower
 from dpcalc.planner.optional_parts import optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import flat_pair, flat_poisson_row, group_rows, strong_composition_row, theorem_3_row
 from dpcalc.planner.vary import refusal
 from dpcalc.sampling.schemes import Fixed, Shuffle
+from dpcalc.work import SECOND, allowance
 
 OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
+COMPARISON_WORK = 8.0 * SECOND  # for all rows together: what needs more is a row without a number
+
 TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
 
 
-def tool_rows(plan: Plan) -> tuple[Row, ...]:
+def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     """Return the numbers of Opacus and TF-Privacy at the plan's inclusion probability, assuming one flat Poisson draw.
 
     Args:
-        plan: one that is not noiseless.
+        plan: one that is not noiseless, or its composition where that is at hand.
 
     Returns:
         One row an accountant or statement. Valid where what the tool assumes is what the plan does; one that says so
@@ -50,49 +46,52 @@ def tool_rows(plan: Plan) -> tuple[Row, ...]:
         Opacus 1.5, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9, both numbers of
         `compute_dp_sgd_privacy_statement` without microbatching; orders as both list them.
     """
-    flat = flat_poisson_row(plan)
+    composition = composed(plan)
+    run = composition.plan
+    flat = flat_poisson_row(composition)
     if flat.epsilon is None:
         return (flat,)
-    assumed = "" if flat.valid else f"assumes {'; '.join(_differences(plan)) or 'another run'}"
+    assumed = "" if flat.valid else f"assumes {'; '.join(_differences(composition)) or 'another run'}"
     prv = assumed or "the same bound; Opacus adds up to 0.01 for its own error"
     once = "each example once per epoch in a fixed order, no amplification by sampling"
-    passes = _passes(plan)
-    same = flat.valid and all(inclusion_probability(plan, phase) == 1 for phase in releasing_phases(plan))
+    passes = _passes(composition)
+    same = flat.valid and all(composition.inclusion(phase) == 1 for phase in releasing_phases(run))
     row = replace(flat, kind=Kind.AS_PUBLISHED)
     return (
         replace(row, method="opacus-prv", note=prv),
         replace(
             row,
             method="opacus-rdp",
-            epsilon=_renyi_epsilon(plan, OPACUS_ORDERS),
+            epsilon=_renyi_epsilon(composition, OPACUS_ORDERS),
             note=assumed or "the best of its fixed orders, 1.1 to 63",
         ),
         replace(
             row,
             method="tf-privacy",
-            epsilon=_renyi_epsilon(plan, TF_PRIVACY_ORDERS),
+            epsilon=_renyi_epsilon(composition, TF_PRIVACY_ORDERS),
             note=assumed or "assuming Poisson sampling; the best of its fixed orders, 1.1 to 1024",
         ),
         replace(
             row,
             method="tf-privacy",
             bound="once per epoch",
-            epsilon=_gaussian_renyi_epsilon(passes, plan.delta),
+            epsilon=_gaussian_renyi_epsilon(passes, run.delta),
             valid=same,
             note=f"assumes {once}: {sum(passes.values())} Gaussian releases",
         ),
     )
 
 
-def _differences(plan: Plan) -> Iterator[str]:
+def _differences(composition: Composition) -> Iterator[str]:
     """Yield for each difference of a plan from one flat Poisson draw under add-remove what the tools assume instead."""
+    plan = composition.plan
     phases = releasing_phases(plan)
     schemes = [level.scheme for phase in phases for level in phase.hierarchy.levels[: plan.unit]]
     fixed = any(isinstance(scheme, Fixed) for scheme in schemes)
     stood_in_for = any(isinstance(scheme, Fixed | Shuffle) for scheme in schemes)  # another unit comes: also distance 2
     if fixed:
         yield "Poisson draws, not batches of a fixed size"
-    elif plan.group_size == 1 and not is_plain(plan):
+    elif plan.group_size == 1 and not composition.is_plain:
         yield "one Poisson draw, made afresh in every step"
     if plan.group_size > 1:
         yield "single examples, not groups"
@@ -100,11 +99,11 @@ def _differences(plan: Plan) -> Iterator[str]:
         yield f"one level of draws, not {plan.unit}"
     if plan.adjacency is Adjacency.REPLACE_ONE:
         yield "add-remove, not replace-one"
-    elif not stood_in_for and any(phase_bound(plan, phase).shift > 1 for phase in phases):
+    elif not stood_in_for and any(composition.phase_bound(phase).shift > 1 for phase in phases):
         yield "one clipped contribution of the unit, not several"
 
 
-def _renyi_epsilon(plan: Plan, orders: tuple[float, ...]) -> float:
+def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float:
     """Return epsilon by Renyi divergences at fixed orders for one flat Poisson draw, in the direction the tools use.
 
     It falls with the order up to the best one and rises from there, so only the two orders around that can win.
@@ -113,9 +112,10 @@ def _renyi_epsilon(plan: Plan, orders: tuple[float, ...]) -> float:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
         Steinke 2020 (2004.00010v4), Proposition 12.
     """
+    plan = composition.plan
     counts: Counter[Curve] = Counter()
     for phase in releasing_phases(plan):
-        p, q = flat_pair(inclusion_probability(plan, phase), 1, at=1)
+        p, q = flat_pair(composition.inclusion(phase), 1, at=1)
         counts[MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier)] += phase.steps
     if not counts:
         return 0.0
@@ -137,11 +137,11 @@ def _gaussian_renyi_epsilon(passes: dict[float, int], delta: float) -> float:
     return _converted([(a, a * rate) for a in TF_PRIVACY_ORDERS], delta)
 
 
-def _passes(plan: Plan) -> dict[float, int]:
+def _passes(composition: Composition) -> dict[float, int]:
     """Return the number of releases that hold one example, by noise multiplier: the fewest epochs with all steps."""
     passes: Counter[float] = Counter()
-    for phase in releasing_phases(plan):
-        rate = inclusion_probability(plan, phase)
+    for phase in releasing_phases(composition.plan):
+        rate = composition.inclusion(phase)
         passes[phase.gaussian.noise_multiplier] += math.floor((phase.steps - 1) * rate) + 1
     return passes
 
@@ -171,38 +171,53 @@ def compare(plan: Plan) -> tuple[Row, ...]:
     """
     if plan.tuning is not None:
         raise UnsupportedError("tuning: expected one run to compare accountants on, got several; --unset tuning")
-    refused = refusal(plan)
+    composition = composed(plan)
+    refused = refusal(composition)
     if refused is not None:
         raise refused
     if is_noiseless(plan):
         note = "no noise is added to a release that holds the unit: no finite bound"
         return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)
-    (lower, attained), missing = optional("the lower bound", lambda: _lower_end(plan), (None, ""))
-    attained = attained or missing
-    rows = [accountant_row(plan, name) for name in ACCOUNTANTS]
-    rows = [
-        replace(row, epsilon_lower=lower, note=row.note or attained) if row.method == "pld" else row for row in rows
-    ]
-    for name, part in _OTHERS.items():
-        rows += filter(None, optional(name, partial(part, plan), ())[0])
+    with allowance(COMPARISON_WORK):
+        rows = [accountant_row(composition, name) for name in ACCOUNTANTS]
+        (lower, attained), missing = optional(
+            "the lower bound", lambda: _lower_end(composition), (None, ""), units=LOWER_WORK
+        )
+        rows = [
+            replace(row, epsilon_lower=lower, note=row.note or attained or missing) if row.method == "pld" else row
+            for row in rows
+        ]
+        for name, part in _OTHERS.items():
+            others, missing = optional(name, partial(part, composition), ())
+            rows += filter(None, others)
+    if not any(row.valid and row.epsilon is not None for row in rows):
+        rows.append(_guaranteed(composition))
     checked_rows = [_with_verdict(row, lower) for row in rows]
     return tuple(sorted(checked_rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
 
 
-def _lower_end(plan: Plan) -> tuple[float | None, str]:
+def _guaranteed(composition: Composition) -> Row:
+    """Return the row of the guarantee, by the looser bound that it takes where every accountant needs too much work."""
+    main = guarantee(composition, method="auto")
+    return Row(
+        method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note="; ".join(main.notes)
+    )
+
+
+def _lower_end(composition: Composition) -> tuple[float | None, str]:
     """Return (certified lower bound on epsilon or None, a note on the data set that attains it)."""
-    lower_and_tight = epsilon_lower(plan)
+    lower_and_tight = epsilon_lower(composition)
     if lower_and_tight is None:
         return None, ""
     lower, tight = lower_and_tight
     return lower, "lower end: the data set that attains the bound" if tight else "lower end: the worst data set known"
 
 
-_OTHERS: dict[str, Callable[[Plan], Iterable[Row | None]]] = {
-    "theorem 3": lambda plan: [theorem_3_row(plan)],
-    "inversion": lambda plan: [inversion_row(plan)],
-    "the central limit": lambda plan: [gdp_row(plan)],
-    "strong composition": lambda plan: [strong_composition_row(plan)],
+_OTHERS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
+    "theorem 3": lambda composition: [theorem_3_row(composition)],
+    "inversion": lambda composition: [inversion_row(composition)],
+    "the central limit": lambda composition: [gdp_row(composition)],
+    "strong composition": lambda composition: [strong_composition_row(composition)],
     "what other tools print": tool_rows,
     "published group bounds": group_rows,
 }

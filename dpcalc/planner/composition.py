@@ -1,9 +1,15 @@
-"""From a plan to the release trees that accountants fold, and to the one-step bounds of each phase."""
+"""The composition of a plan: its protected units, their one-step bounds, and how often each step loss occurs.
 
+`composed` makes it; whatever asks about the plan is handed the same object, so that each part is computed once.
+"""
+
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
-from dpcalc.accountants.rdp import MomentBound, trimmed_epsilon
+from dpcalc.accountants.rdp import trimmed_epsilon
+from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
     ProtectedUnits,
@@ -15,21 +21,21 @@ from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.phase import phase_bounds
 from dpcalc.amplification.schedule import PhaseBound, phase_release
-from dpcalc.amplification.tree import Chain, Release, WorstOf, ensemble_refusal, query_release, step_counts
+from dpcalc.amplification.tree import Chain, Release, ensemble_refusal, query_release, step_counts
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import UnsupportedError, WorkExceededError
-from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import BlackBox
+from dpcalc.mechanisms.kinds import BlackBox, Mechanism
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.work import SECOND, cached_with_cost, own_allowance
+from dpcalc.work import SECOND, own_allowance
 
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
-_LAWS = 0.8 * SECOND  # work for the exact laws of what draws hold; with more they are bounded
+_LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
+_CHOICE_WORK = 0.8 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +47,8 @@ class ProtectedUnit:
             where there is nothing to tell apart.
         paths: the way to it, one for each phase.
         group: how many units it is, and where they are.
-        choices: for each phase the valid bounds, the protected level's own first.
+        choices: for each phase the valid bounds, the protected level's own first; phases with the same draws share
+            them.
         is_rough: whether bounds on probabilities are in the place of exact ones, which need too much work.
     """
 
@@ -60,52 +67,69 @@ class ProtectedUnit:
         """Return the name of a direction with the unit's place: "D||D'" or "D||D', task 2"."""
         return f"{direction}, {self.place}" if self.place else direction
 
+    @property
+    def direction_names(self) -> tuple[str, str]:
+        """The names of both directions, D||D' first."""
+        return self.direction_name(FORWARD), self.direction_name(BACKWARD)
+
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     """Return the units or groups of which one is the costliest, equal ones once; never empty.
 
+    Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
+
+    Args:
+        plan: a training run.
+
     Raises:
         InputError: no bound covers the sampling, or the group does not fit into the data.
     """
-    draws = tuple((phase.hierarchy, phase.clip) for phase in plan.phases)
-    return _alternatives(draws, plan.unit, plan.adjacency, plan.group_size)
-
-
-@cached_with_cost(32)
-def _alternatives(
-    draws: tuple[tuple[Hierarchy, int], ...], unit: int, adjacency: Adjacency, group_size: int
-) -> tuple[ProtectedUnit, ...]:
-    """Return the protected units for (hierarchy, clipping level) of each phase; noise and steps do not matter."""
-    with own_allowance(_LAWS) as meter:
-        units = _with_bounds(draws, unit, adjacency, group_size)
+    with own_allowance(_LAWS_WORK) as meter:
+        units = _with_bounds(plan)
     is_exhausted = meter.spent > meter.limit
     return tuple(replace(each_unit, is_rough=is_exhausted or each_unit.group.is_left_open) for each_unit in units)
 
 
-def _with_bounds(
-    draws: tuple[tuple[Hierarchy, int], ...], unit: int, adjacency: Adjacency, group_size: int
-) -> tuple[ProtectedUnit, ...]:
-    """Return the protected units, with exact distributions of counts as long as the allowance of work lasts."""
-    ways = worst_paths(draws, unit=unit)
-    if group_size > 1:
+def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
+    """Return the protected units with the valid bounds of each phase."""
+    draws = _draws(plan)
+    hierarchies = [hierarchy for hierarchy, _ in draws]
+    first: dict[tuple[Hierarchy, int], int] = {}  # many phases have the same draws
+    places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
+    ways = worst_paths(draws, unit=plan.unit)
+    if plan.group_size > 1:
         ways = (path_above_all(ways),)
-    return tuple(
-        ProtectedUnit(
-            place=_place(draws[0][0], paths[0]) if group_size == 1 else group.words,
+
+    def protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
+        bounds = {
+            place: phase_bounds(hierarchy, paths[place], clip=clip, adjacency=plan.adjacency, group=group)
+            for (hierarchy, clip), place in first.items()
+        }
+        return ProtectedUnit(
+            place=_place(hierarchies[0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,
             group=group,
-            choices=tuple(
-                phase_bounds(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
-                for path, (hierarchy, clip) in zip(paths, draws, strict=True)
-            ),
+            choices=tuple(bounds[place] for place in places),
         )
+
+    return tuple(
+        protected(paths, group)
         for paths in ways
-        for group in groups(group_size, [hierarchy_only for hierarchy_only, _ in draws], unit=unit, adjacency=adjacency)
+        for group in groups(plan.group_size, hierarchies, unit=plan.unit, adjacency=plan.adjacency)
     )
 
 
+def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
+    """Return (levels and schemes, clipping level) of each phase."""
+    return tuple((phase.hierarchy, phase.clip) for phase in plan.phases)
+
+
 def _place(hierarchy: Hierarchy, path: Path) -> str:
-    """Return the words for the end of a path, "" where all units are alike; records of one parent count as alike."""
+    """Return the words for where a path ends, e.g. "task 2, session 1", numbered from 1; "" where all units are alike.
+
+    Records of one parent count as alike, so that the last level is never named. A path that stands for merged ones has
+    no numbers: it is described by the number of units in each frame of unequal size.
+    """
     levels = hierarchy.levels
     if path.place:
         steps = list(zip(levels, path.place, strict=False))[: hierarchy.depth - 1]
@@ -116,53 +140,6 @@ def _place(hierarchy: Hierarchy, path: Path) -> str:
         for depth, (level, count) in enumerate(sizes)
         if not level.is_equal
     )
-
-
-def unit_of_direction(plan: Plan, direction: str) -> ProtectedUnit | None:
-    """Return the protected unit that a direction of `releases` names, None for other names.
-
-    Args:
-        plan: a training run.
-        direction: for example "D||D', task 2".
-    """
-    named = (x for x in protected_units(plan) if direction in {x.direction_name(FORWARD), x.direction_name(BACKWARD)})
-    return next(named, None)
-
-
-def likeliest_unit(plan: Plan) -> ProtectedUnit:
-    """Return the protected unit with the largest inclusion probability in the first phase, then in the next ones."""
-    return max(protected_units(plan), key=lambda each_unit: [bound.inclusion for bound in each_unit.bounds])
-
-
-def phase_bound(plan: Plan, phase: Phase) -> Bound:
-    """Return the one-step bound of one phase for the likeliest protected unit.
-
-    Args:
-        plan: a training run.
-        phase: one of its phases.
-    """
-    return likeliest_unit(plan).bounds[plan.phases.index(phase)]
-
-
-def is_plain(plan: Plan) -> bool:
-    """Return True if all noise is Gaussian, every step is a draw of its own, and the bound of each is (K)."""
-    return plan.is_gaussian and all(
-        bounds[0].is_plain for each_unit in protected_units(plan) for bounds in each_unit.choices
-    )
-
-
-def inclusion_probability(plan: Plan, phase: Phase) -> Fraction:
-    """Return the exact probability that a step of a phase by itself draws a given unit, the largest over the units.
-
-    Args:
-        plan: a training run.
-        phase: one of its phases.
-    """
-    place = plan.phases.index(phase)
-    built = phase.hierarchy.episodes
-    if built is not None:
-        return likeliest_unit(plan).bounds[place].inclusion
-    return max(each_unit.paths[place].inclusion(plan.unit) for each_unit in protected_units(plan))
 
 
 def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
@@ -180,31 +157,187 @@ def is_noiseless(plan: Plan) -> bool:
     return any(phase.noise_multiplier == 0 for phase in releasing_phases(plan))
 
 
-def releases(plan: Plan) -> WorstOf:
-    """Return the release trees of every protected unit in both directions, by direction name; the plan must have noise.
+class Composition:
+    """The protected units of a plan, their bounds and their step losses; each is computed when it is first asked for.
 
-    Raises:
-        UnsupportedError: the run is repeated, and composing one of the runs would tell too little.
+    Attributes:
+        plan: the training run.
     """
-    if plan.tuning is not None:
-        raise UnsupportedError(
-            "tuning: expected a question about epsilon, the only bound for the best of several runs, got another one; "
-            "--unset tuning asks about one run"
+
+    def __init__(self, plan: Plan, *, relative: "Composition | None" = None) -> None:
+        """Compute nothing yet.
+
+        Args:
+            plan: a training run.
+            relative: the composition of a plan that may have the same draws, protected unit and data; its units, and
+                bounds that were chosen for the same noise, steps and delta, are then this plan's, too.
+        """
+        self.plan = plan
+        shares = relative is not None and _has_same_units(plan, relative.plan)
+        self._relative = relative if shares else None
+        self._chosen: dict[tuple[int, Mechanism, int, float], PhaseBound] = (
+            self._relative._chosen if self._relative is not None else {}  # noqa: SLF001  of the same class
         )
-    trees: dict[str, Release] = {}
-    for each_unit in protected_units(plan):
-        both = [
-            _release(plan, each_unit, place, bound)
-            for place, bound in enumerate(cheapest_bounds(plan, each_unit))
-            if _releases(plan, plan.phases[place])
-        ]
-        trees[each_unit.direction_name(FORWARD)] = Chain(nodes=tuple(ahead for ahead, _ in both))
-        trees[each_unit.direction_name(BACKWARD)] = Chain(nodes=tuple(back for _, back in both))
-    return WorstOf(releases=trees)
+        self._moment_bounds: dict[int, tuple[float, float]] = {}
+
+    def changed(self, plan: Plan) -> "Composition":
+        """Return the composition of a changed plan, with the same protected units where noise, steps or delta differ.
+
+        Args:
+            plan: the changed plan; for this very one, the composition itself.
+        """
+        return self if plan is self.plan else Composition(plan, relative=self)
+
+    @cached_property
+    def one_run(self) -> "Composition":
+        """The composition of the plan without its repetitions; the composition itself where there are none."""
+        return self if self.plan.tuning is None else self.changed(replace(self.plan, tuning=None))
+
+    @cached_property
+    def units(self) -> tuple[ProtectedUnit, ...]:
+        """The units or groups of which one is the costliest; see `protected_units`, also for the errors."""
+        return protected_units(self.plan) if self._relative is None else self._relative.units
+
+    @property
+    def is_rough(self) -> bool:
+        """True if bounds on probabilities are in the place of exact ones, which need too much work."""
+        return any(each_unit.is_rough for each_unit in self.units)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if all noise is Gaussian, every step is a draw of its own, and the bound of each is (K)."""
+        return self.plan.is_gaussian and all(
+            bounds[0].is_plain for each_unit in self.units for bounds in each_unit.choices
+        )
+
+    @cached_property
+    def likeliest(self) -> ProtectedUnit:
+        """The protected unit with the largest inclusion probability in the first phase, then in the next ones."""
+        return max(self.units, key=lambda each_unit: [bound.inclusion for bound in each_unit.bounds])
+
+    def phase_bound(self, phase: Phase) -> Bound:
+        """Return the one-step bound of one of the plan's phases for the likeliest protected unit."""
+        return self.likeliest.bounds[self.plan.phases.index(phase)]
+
+    def inclusion(self, phase: Phase) -> Fraction:
+        """Return the exact probability that a step of one of the plan's phases draws a unit, the largest of all."""
+        place = self.plan.phases.index(phase)
+        if phase.hierarchy.episodes is not None:
+            return self.likeliest.bounds[place].inclusion
+        return max(each_unit.paths[place].inclusion(self.plan.unit) for each_unit in self.units)
+
+    @property
+    def by_direction(self) -> dict[str, ProtectedUnit]:
+        """The protected unit of each direction, by the name of the direction."""
+        return {name: each_unit for each_unit in self.units for name in each_unit.direction_names}
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
+        """For each protected unit, the bound of each phase that has the smallest moment bound on epsilon.
+
+        Every choice is valid. Where the choice needs too much work, the protected level's own bound is taken.
+        """
+        with own_allowance(_CHOICE_WORK) as meter:
+            return tuple(
+                tuple(
+                    self._cheapest(choices, phase, may_compare=meter.spent <= meter.limit)
+                    for choices, phase in zip(each_unit.choices, self.plan.phases, strict=True)
+                )
+                for each_unit in self.units
+            )
+
+    def _cheapest(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
+        """Return the cheapest bound of a phase, known from the same noise and steps or compared; else the first."""
+        key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
+        if key not in self._chosen:
+            if len(choices) == 1 or not may_compare:
+                return choices[0]
+            try:
+                self._chosen[key] = _cheapest(choices, phase, self.plan.delta)
+            except WorkExceededError:
+                return choices[0]
+        return self._chosen[key]
+
+    def bounds_of(self, protected: ProtectedUnit) -> tuple[PhaseBound, ...]:
+        """Return the `bounds` of one of the `units`, the same object."""
+        return next(own for each_unit, own in zip(self.units, self.bounds, strict=True) if each_unit is protected)
+
+    @cached_property
+    def steps(self) -> dict[str, StepCounts]:
+        """Counts of the step losses, for every protected unit in both directions, by the name of the direction.
+
+        Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
+
+        Raises:
+            UnsupportedError: the run is repeated, and composing one of the runs would tell too little.
+        """
+        if self.plan.tuning is not None:
+            raise UnsupportedError(
+                "tuning: expected a question about epsilon, the only bound for the best of several runs, got another "
+                "one; --unset tuning asks about one run"
+            )
+        with own_allowance(math.inf):  # nothing stands in for the steps: they are charged, and never left out
+            return self._steps()
+
+    def _steps(self) -> dict[str, StepCounts]:
+        """Return `steps`, computed."""
+        steps: dict[str, StepCounts] = {}
+        distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
+        for each_unit, bounds in zip(self.units, self.bounds, strict=True):
+            pairs = [
+                _release(self.plan, each_unit, place, bound)
+                for place, bound in enumerate(bounds)
+                if _releases(self.plan, self.plan.phases[place])
+            ]
+            for at, name in enumerate(each_unit.direction_names):
+                counts = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
+                steps[name] = distinct.setdefault(frozenset(counts.items()), counts)
+        return steps
+
+    def moment_bound(self, counts: StepCounts) -> tuple[float, float]:
+        """Return (bound on epsilon by trimmed moments, its order), a cheap proxy for the sharp bound; (0, 1) for none.
+
+        Args:
+            counts: one of the values of `steps`, the same object.
+        """
+        if id(counts) not in self._moment_bounds:
+            best = trimmed_epsilon(counts, delta=self.plan.delta) if counts else None
+            self._moment_bounds[id(counts)] = (0.0, 1.0) if best is None else (best.value, best.order)
+        return self._moment_bounds[id(counts)]
+
+    def costliest(self, direction: str = "") -> tuple[ProtectedUnit, float]:
+        """Return (the protected unit with the largest moment bound on epsilon, the order of that bound).
+
+        Args:
+            direction: a key of `steps`, to look at no other unit than the one it names; any other text looks at all.
+                The plan must release something and have noise.
+        """
+        only = self.by_direction.get(direction)
+        bests = {
+            name: self.moment_bound(self.steps[name])
+            for name, each_unit in self.by_direction.items()
+            if only is None or each_unit is only
+        }
+        costliest = max(bests, key=lambda name: bests[name][0])
+        return self.by_direction[costliest], bests[costliest][1]
+
+
+def composed(plan: Plan | Composition) -> Composition:
+    """Return the composition of a plan, of which nothing is computed yet; a composition is returned as it is."""
+    return plan if isinstance(plan, Composition) else Composition(plan)
+
+
+def _has_same_units(plan: Plan, other: Plan) -> bool:
+    """Return True if two plans have the same protected units: equal draws, clipping levels, unit, group, adjacency."""
+    same_question = (plan.unit, plan.adjacency, plan.group_size) == (other.unit, other.adjacency, other.group_size)
+    return same_question and _draws(plan) == _draws(other)
+
+
+# One phase under one of its bounds.
 
 
 def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Release, Release]:
-    """One phase in both directions under one of its bounds."""
+    """Return (forward, backward) release of the phase with index `place` under one of its bounds."""
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         return phase_release(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
@@ -243,7 +376,7 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     Args:
         plan: a training run.
         protected: a unit or a group of them.
-        place: number of the phase, from 0.
+        place: index of the phase, from 0.
         bound: the bound of the phase if it adds noise to a sum.
 
     Raises:
@@ -264,24 +397,6 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     )
 
 
-def cheapest_bounds(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseBound, ...]:
-    """Return for each phase the one-step bound with the smallest moment bound on epsilon; every choice is valid.
-
-    Args:
-        plan: a training run.
-        protected: the unit that the bounds are for.
-    """
-    pairs = zip(plan.phases, protected.choices, strict=True)
-    cheapest: list[PhaseBound] = []
-    for phase, choices in pairs:
-        try:
-            cheapest.append(_cheapest(choices, phase, plan.delta))
-        except WorkExceededError:
-            cheapest.append(choices[0])
-    return tuple(cheapest)
-
-
-@cached_with_cost(2048)
 def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
     """Return the bound with the smallest moment bound on epsilon of the whole phase; the first if none is compared."""
     if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, PateMechanism):
@@ -305,29 +420,3 @@ def _noisy(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
     if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected noise on a sum, got {phase.mechanism.name}")
     return repeated_releases(phase.mechanism, bound, phase.steps)
-
-
-# The costliest protected unit, by the moment bound.
-
-
-def costliest_by_moment_bound(plan: Plan, direction: str = "") -> tuple[ProtectedUnit, MomentBound]:
-    """Return (the protected unit with the largest moment bound on epsilon, that bound): a cheap proxy for the pld one.
-
-    Args:
-        plan: one that releases something and is not noiseless.
-        direction: one of `releases`, to look at no other unit than the one it names; "" looks at all.
-    """
-    trees = releases(plan).releases
-    named = {
-        name: each_unit
-        for each_unit in protected_units(plan)
-        for name in (each_unit.direction_name(FORWARD), each_unit.direction_name(BACKWARD))
-    }
-    only = named.get(direction)
-    bests = {
-        name: trimmed_epsilon(step_counts(trees[name]), delta=plan.delta)
-        for name, each_unit in named.items()
-        if only is None or each_unit is only
-    }
-    costliest = max(bests, key=lambda name: bests[name].value)
-    return named[costliest], bests[costliest]

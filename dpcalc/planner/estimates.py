@@ -9,33 +9,22 @@ from dpcalc.accountants.inversion import inversion, largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.accountants.result import StepCounts
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve
-from dpcalc.planner.composition import (
-    BACKWARD,
-    BOUND,
-    FORWARD,
-    costliest_by_moment_bound,
-    inclusion_probability,
-    is_noiseless,
-    is_plain,
-    releases,
-    releasing_phases,
-)
+from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.optional_parts import optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import FLAT_POISSON, GAUSSIAN_ONLY
 from dpcalc.sampling.schemes import Fixed
 
 
-def inversion_row(plan: Plan) -> Row:
+def inversion_row(plan: Plan | Composition) -> Row:
     """Return the row of the estimate by inversion, to about nine digits, not certified; epsilon None on failure."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
     try:
-        trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
-        result, _ = largest_inversion(trees, delta=plan.delta, otherwise=_no_estimate)
+        composition = composed(plan)
+        result, _ = largest_inversion(composition.steps, delta=composition.plan.delta, otherwise=_no_estimate)
     except (ConvergenceError, UnsupportedError) as error:
         return replace(row, note=str(error))
     return replace(row, epsilon=result.epsilon, note="accurate to about nine digits, not certified: pld brackets it")
@@ -46,26 +35,28 @@ def _no_estimate(_: StepCounts, error: ConvergenceError) -> float:
     raise error
 
 
-def gdp_row(plan: Plan) -> Row:
+def gdp_row(plan: Plan | Composition) -> Row:
     """Return the row of the central limit approximation; epsilon None, with the reason, where it does not apply."""
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
-    phases = releasing_phases(plan)
-    if not plan.is_gaussian:
+    composition = composed(plan)
+    run = composition.plan
+    phases = releasing_phases(run)
+    if not run.is_gaussian:
         return replace(row, note=GAUSSIAN_ONLY)
-    if plan.group_size > 1 or not is_plain(plan):
+    if run.group_size > 1 or not composition.is_plain:
         return replace(row, note="does not apply: a limit for single units, drawn afresh in every step")
-    if plan.unit > 1 or any(phase.clip != 1 for phase in phases):
+    if run.unit > 1 or any(phase.clip != 1 for phase in phases):
         return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
-    if plan.adjacency is Adjacency.REPLACE_ONE:
+    if run.adjacency is Adjacency.REPLACE_ONE:
         return replace(row, note="does not apply: a limit for add-remove")
-    steps = [(inclusion_probability(plan, p), p.gaussian.noise_multiplier, p.steps) for p in phases]
+    steps = [(composition.inclusion(p), p.gaussian.noise_multiplier, p.steps) for p in phases]
     mu = central_limit_mu(steps)
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")
     note = f"mu = {mu:.4g}, a limit for many steps of a small rate; may lie below the truth"
     if any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[:1]):
         note += ", and knows Poisson draws only"
-    return replace(row, epsilon=epsilon_of_mu(mu, delta=plan.delta) if mu else 0.0, note=note)
+    return replace(row, epsilon=epsilon_of_mu(mu, delta=run.delta) if mu else 0.0, note=note)
 
 
 # The cross-check by two methods that share only the quadrature of one step: the certified interval and the estimate.
@@ -104,7 +95,7 @@ class CrossCheck:
         return max(abs(self.upper - self.estimate), abs(self.estimate - self.lower)) / self.upper
 
 
-def cross_checks(plan: Plan) -> tuple[CrossCheck, ...]:
+def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
     """Return epsilon by the certified accountant and by inversion for both directions of the costliest unit.
 
     Args:
@@ -114,20 +105,17 @@ def cross_checks(plan: Plan) -> tuple[CrossCheck, ...]:
         One entry a direction of the unit that the moment bound finds costliest; none without noise, without
         releases, or where the interval is not to be had.
     """
-    if is_noiseless(plan) or not releasing_phases(plan) or plan.tuning is not None:
+    composition = composed(plan)
+    run = composition.plan
+    if is_noiseless(run) or not releasing_phases(run) or run.tuning is not None:
         return ()
-    protected, _ = costliest_by_moment_bound(plan)
-    tree = releases(plan).releases
-    trees = {
-        name: step_counts(tree[name])
-        for name in (protected.direction_name(FORWARD), protected.direction_name(BACKWARD))
-    }
-    checks, _ = optional(
-        "the cross-check",
-        lambda: tuple(_checked(name, counts, plan.delta) for name, counts in trees.items() if counts),
-        (),
-    )
-    return checks
+
+    def both() -> tuple[CrossCheck, ...]:
+        protected, _ = composition.costliest()
+        names = (name for name in protected.direction_names if composition.steps[name])
+        return tuple(_checked(name, composition.steps[name], run.delta) for name in names)
+
+    return optional("the cross-check", both, ())[0]
 
 
 def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:

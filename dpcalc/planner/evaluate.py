@@ -1,7 +1,7 @@
 """The guarantee of a plan, the rows and notes beside it, and delta at an epsilon."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,15 +12,15 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds
 from dpcalc.accountants.rdp import best_delta, rdp
 from dpcalc.accountants.result import StepCounts, costliest_release
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Row
 from dpcalc.planner.advice import Note, advice
-from dpcalc.planner.composition import BOUND, is_noiseless, protected_units, releases
+from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
-from dpcalc.planner.optional_parts import FAILURES, optional
+from dpcalc.planner.optional_parts import FAILURES, PART, optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
+from dpcalc.planner.tuning import Repetitions
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
 from dpcalc.work import SECOND, allowance, own_allowance, spend
 
@@ -62,9 +62,11 @@ CLOSED_FORM_NOTE = (
 )
 _SHARP_DELTA = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
 _FAR_ABOVE = 1.5  # moment bounds are seldom so far above the sharp one
-_SHARP, _MOMENTS, _CHOICE = 3.0 * SECOND, 1.0 * SECOND, 0.5 * SECOND
-"""Work for the sharp bound, for the moment bound in its place, and for the choice of one-step bounds where neither was
-to be had. With the work for exact probabilities, lower bound and advice that is below 10 s; 50 mixed phases take 3."""
+_SHARP, _MOMENTS = 2.7 * SECOND, 0.4 * SECOND
+"""Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
+EVALUATION_WORK = 5.0 * SECOND
+"""Work for an evaluation: enough for exact probabilities, the choice of bounds, the sharp bound and the one in its
+place (4.5 together); what they leave is for the lower bound, other rows and advice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +90,11 @@ class Evaluation:
     notes: tuple[Note, ...]
 
 
-def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
+def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
     """Return the guarantee of a plan without a lower bound, rows or notes on advice.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         method: an accountant's name or "auto" (the tightest valid one that its work allows); the plan's own by default.
 
     Returns:
@@ -103,15 +105,20 @@ def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
         InputError: if there is no accountant of that name.
         ConvergenceError: if the accountant asked for reached no certified answer.
     """
-    if plan.tuning is not None:
-        return _tuned(plan, method or plan.method)
-    name = method or plan.method
+    composition = composed(plan)
+    run = composition.plan
+    name = method or run.method
+    if run.tuning is not None:
+        return _tuned(composition, run.tuning, name)
     if name not in {"auto", CLOSED_FORM, *ACCOUNTANTS}:
         raise InputError(f"method: expected one of auto, {', '.join(ACCOUNTANTS)}, got {name!r}")
-    if is_noiseless(plan):
-        return _guarantee(plan, math.inf, "none", "")
-    with add_run_to_errors(plan), allowance(math.inf):
-        (answer, direction), note = _within_work(plan, name)
+    if is_noiseless(run):
+        return _guarantee(run, math.inf, "none", "")
+    with add_run_to_errors(run), allowance(math.inf):
+        steps = composition.steps
+        (answer, direction), note = within_work(
+            steps, name, delta=run.delta, moment_bound=lambda counts: composition.moment_bound(counts)[0]
+        )
         if math.isnan(answer.epsilon):
             raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
     if note:
@@ -120,61 +127,64 @@ def guarantee(plan: Plan, *, method: str | None = None) -> Guarantee:
         method = name
     else:
         method = answer.note or "pld"
-    main = _guarantee(plan, answer.epsilon, method, direction)
-    if name == "auto" and method != "pld" and plan.knows_losses and not note:
+    main = _guarantee(run, answer.epsilon, method, direction)
+    if name == "auto" and method != "pld" and run.knows_losses and not note:
         note = LOOSER_NOTE
-    rough = ROUGH_COUNTS if any(each_unit.is_rough for each_unit in protected_units(plan)) else ""
+    rough = ROUGH_COUNTS if composition.is_rough else ""
     return replace(main, notes=tuple(text for text in (note, rough) if text))
 
 
-def _within_work(plan: Plan, name: str) -> tuple[tuple[AccountantResult, str], str]:
-    """Return ((result, direction), note): by the accountant, or by the first cheaper one whose work is allowed.
+def within_work(
+    steps: Mapping[str, StepCounts],
+    name: str,
+    *,
+    delta: float,
+    moment_bound: Callable[[StepCounts], float] | None = None,
+) -> tuple[tuple[AccountantResult, str], str]:
+    """Return ((result, direction), note) of the costliest direction, by the first accountant whose work is allowed.
 
-    The note says why the bound is looser than the accountant's; "" where it is the accountant's.
+    Args:
+        steps: how often each step loss occurs, by the name of the direction; not empty.
+        name: "auto", CLOSED_FORM or one of ACCOUNTANTS.
+        delta: in (0, 1).
+        moment_bound: as for `worst_direction`.
+
+    Returns:
+        An upper bound; the note says why it is looser than the accountant's, "" where it is the accountant's.
 
     Raises:
-        ConvergenceError: another accountant than auto, pld or rdp was asked for and needs too much work.
+        WorkExceededError: an allowance of the caller's is used up.
+        ConvergenceError: another accountant than auto or rdp was asked for and needs too much work.
     """
-    with own_allowance(math.inf):
-        protected_units(plan)  # has work of its own, whichever accountant answers
-    if name == CLOSED_FORM:
-        return worst_direction(releases(plan), closed_form_rdp, delta=plan.delta), CLOSED_FORM_NOTE
-    steps: list[tuple[Accountant, float, str]] = [(auto if name == "auto" else ACCOUNTANTS[name], _SHARP, "")]
+    rungs: list[tuple[Accountant, float, str]] = []
+    if name != CLOSED_FORM:
+        rungs.append((auto if name == "auto" else ACCOUNTANTS[name], _SHARP, ""))
     if name == "auto":
-        steps.append((rdp, _MOMENTS, LOOSER_NOTE))
-    for accountant, units, note in steps:
-        try:
-            with allowance(units):
-                return worst_direction(releases(plan), accountant, delta=plan.delta), note
-        except WorkExceededError:
-            continue
-    if name not in {"auto", "rdp"}:
+        rungs.append((rdp, _MOMENTS, LOOSER_NOTE))
+    for accountant, units, note in rungs:
+        with suppress(WorkExceededError), allowance(units):
+            return worst_direction(steps, accountant, delta=delta, moment_bound=moment_bound), note
+    if name not in {"auto", "rdp", CLOSED_FORM}:
         raise ConvergenceError(
             f"{name}: expected a run that takes less work; use --method auto, which has looser bounds"
         )
-    spend(1.0)  # not if it was the allowance around this question that was used up: who gave it knows what to do
-    with allowance(_CHOICE):
-        trees = releases(plan)
-    return worst_direction(trees, closed_form_rdp, delta=plan.delta), CLOSED_FORM_NOTE
+    if name != CLOSED_FORM:
+        spend(1.0)  # not if the allowance around this question is used up: who gave it knows what to do
+    with own_allowance(math.inf):  # the last bound there is: it is charged, and always answers
+        return worst_direction(steps, closed_form_rdp, delta=delta), CLOSED_FORM_NOTE
 
 
-def _tuned(plan: Plan, method: str) -> Guarantee:
+def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guarantee:
     """Return the guarantee for the best of several runs, by Renyi divergences; refuses methods but auto and rdp."""
-    if plan.tuning is None or method not in {"auto", "rdp"}:
+    plan = composition.plan
+    if method not in {"auto", "rdp"}:
         raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {method!r}")
     if is_noiseless(plan):
         return _guarantee(plan, math.inf, "none", "")
-    single_run = one_run(plan)
     with add_run_to_errors(plan):
-        trees = (step_counts(release) for release in releases(single_run).releases.values())
-        runs = tuple(counts for counts in trees if counts)
-        epsilon = plan.tuning.epsilon(runs, delta=plan.delta) if runs else 0.0
-    return replace(_guarantee(single_run, epsilon, "rdp", ""), bound=f"{BOUND}, best of several runs")
-
-
-def one_run(plan: Plan) -> Plan:
-    """Return the plan without its repetitions."""
-    return replace(plan, tuning=None)
+        runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
+        epsilon = tuning.epsilon(runs, delta=plan.delta) if runs else 0.0
+    return replace(_guarantee(plan, epsilon, "rdp", ""), bound=f"{BOUND}, best of several runs")
 
 
 def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guarantee:
@@ -192,31 +202,33 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
     )
 
 
-def evaluate(plan: Plan, *, method: str | None = None) -> Evaluation:
+def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
     """Return the guarantee of a plan with lower bound, alternatives, assumptions and advice.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         method: an accountant's name or "auto"; the plan's own by default.
 
     Returns:
-        The guarantee (an upper bound) with the certified cost of an actual data set as its lower end.
+        The guarantee (an upper bound) with the certified cost of an actual data set as its lower end. What needs more
+        work than the guarantee has left is missing, with a note.
 
     Raises:
         InputError: if there is no accountant of that name.
         ConvergenceError: if there is no certified answer.
     """
-    with allowance(math.inf):  # one question: what is asked for twice in it is paid for once
-        return _evaluated(plan, method)
+    with allowance(EVALUATION_WORK):
+        return _evaluated(composed(plan), method)
 
 
-def _evaluated(plan: Plan, method: str | None) -> Evaluation:
-    """Return the evaluation of a plan; every part of it has an allowance of work of its own."""
-    main = guarantee(plan, method=method)
+def _evaluated(composition: Composition, method: str | None) -> Evaluation:
+    """Return the evaluation of a plan; each part beside the guarantee has what is left, and no more than its share."""
+    plan = composition.plan
+    main = guarantee(composition, method=method)
     rows: tuple[Row, ...] = ()
     notes: tuple[Note, ...] = ()
     if main.finite and plan.tuning is not None:
-        alone = guarantee(one_run(plan))
+        alone = guarantee(composition.one_run)
         rows = (
             Row(
                 method=alone.method,
@@ -230,49 +242,49 @@ def _evaluated(plan: Plan, method: str | None) -> Evaluation:
         text = f"the best of several runs is released ({plan.tuning.words}); one run alone has epsilon {{}}"
         notes = (Note(text=text, epsilons=(alone.epsilon,)),)
     elif main.finite:
-        main = with_lower_bound(plan, main)
-        rows = _alternatives(plan, main)
+        main = with_lower_bound(composition, main)
+        rows = _alternatives(composition, main)
         notes, missing = optional(
-            "advice", lambda: advice(plan, main.epsilon, partial(_cost_of_change, main.epsilon)), ()
+            "advice",
+            lambda: advice(composition, main.epsilon, partial(_cost_of_change, main.epsilon)),
+            (),
+            units=0.0 if CLOSED_FORM_NOTE in main.notes else PART,  # a changed run would hardly take less work
         )
         main = replace(main, notes=(*main.notes, *([missing] if missing else [])))
-    with own_allowance(math.inf):
-        protected_units(plan)
-    with allowance(_CHOICE):
-        phases = phase_summaries(one_run(plan), main.direction)
     return Evaluation(
         guarantee=main,
         alternatives=rows,
         steps=plan.steps,
-        phases=phases,
+        phases=phase_summaries(composition.one_run, main.direction),
         assumptions=assumptions(plan),
         notes=notes,
     )
 
 
-def _cost_of_change(known: float, changed: Plan) -> float:
+def _cost_of_change(known: float, changed: Composition) -> float:
     """Return epsilon of a changed plan, by moments alone where they are so far above `known` that it is no advice."""
     spend(1.0)  # nothing once the allowance for advice is used up
-    if changed.method == "auto" and changed.tuning is None and not is_noiseless(changed):
+    if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
         rough = guarantee(changed, method="rdp").epsilon
         if rough > _FAR_ABOVE * known:
             return rough
     return guarantee(changed).epsilon
 
 
-def with_lower_bound(plan: Plan, main: Guarantee) -> Guarantee:
+def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
     """Return a finite guarantee with its certified lower bound (0 for epsilon 0), or with a note where that failed.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         main: its guarantee; unchanged for repeated runs.
     """
-    if plan.tuning is not None:
+    composition = composed(plan)
+    if composition.plan.tuning is not None:
         return main
     if main.epsilon == 0:
         return main.with_lower(0.0)
     bound_and_tight, missing = optional(
-        "the lower bound", lambda: epsilon_lower(plan, direction=main.direction), None, units=LOWER_WORK
+        "the lower bound", lambda: epsilon_lower(composition, direction=main.direction), None, units=LOWER_WORK
     )
     if missing:
         return replace(main, notes=(*main.notes, missing))
@@ -300,7 +312,7 @@ class DeltaResult:
     notes: tuple[str, ...] = ()
 
 
-def delta_of(plan: Plan, *, epsilon: float) -> DeltaResult:
+def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     """Return certified upper and lower bounds on delta at a given epsilon >= 0.
 
     Args:
@@ -316,25 +328,23 @@ def delta_of(plan: Plan, *, epsilon: float) -> DeltaResult:
     """
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise InputError(f"epsilon: expected a finite number >= 0, got {epsilon!r}")
-    if is_noiseless(plan):
+    composition = composed(plan)
+    if is_noiseless(composition.plan):
         return DeltaResult(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
-    with add_run_to_errors(plan), allowance(math.inf):
-        ((upper, method), direction), looser = _delta_within_work(plan, epsilon)
+    with add_run_to_errors(composition.plan), allowance(math.inf):
+        ((upper, method), direction), looser = _delta_within_work(composition.steps, epsilon)
     lower, missing = optional(
         "the lower bound",
-        lambda: min(upper, delta_lower(plan, epsilon=epsilon, direction=direction)),
+        lambda: min(upper, delta_lower(composition, epsilon=epsilon, direction=direction)),
         None,
         units=LOWER_WORK,
     )
-    rough = ROUGH_COUNTS if any(each_unit.is_rough for each_unit in protected_units(plan)) else ""
-    notes = tuple(text for text in (looser, rough, missing) if text)
+    notes = tuple(text for text in (looser, ROUGH_COUNTS if composition.is_rough else "", missing) if text)
     return DeltaResult(epsilon=epsilon, delta=upper, delta_lower=lower, direction=direction, method=method, notes=notes)
 
 
-def _delta_within_work(plan: Plan, epsilon: float) -> tuple[tuple[tuple[float, str], str], str]:
+def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> tuple[tuple[tuple[float, str], str], str]:
     """Return (((delta, accountant), direction), note): an upper bound, by moments if pld needs too much work."""
-    with own_allowance(math.inf):
-        protected_units(plan)  # has work of its own, whichever accountant answers
 
     def moments(counts: StepCounts) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0
@@ -342,18 +352,18 @@ def _delta_within_work(plan: Plan, epsilon: float) -> tuple[tuple[tuple[float, s
     def largest(
         answer: Callable[[StepCounts], tuple[float, str]], ceiling: Callable[[StepCounts], float]
     ) -> tuple[tuple[float, str], str]:
-        trees = {name: step_counts(release) for name, release in releases(plan).releases.items()}
-        return costliest_release(trees, answer=answer, cost=lambda result: result[0], ceiling=ceiling)
+        return costliest_release(steps, answer=answer, cost=lambda result: result[0], ceiling=ceiling)
 
     with suppress(WorkExceededError), allowance(_SHARP_DELTA):
         return largest(lambda counts: _delta(counts, epsilon), moments), ""
     with suppress(WorkExceededError), allowance(_MOMENTS):
         return largest(lambda counts: (min(1.0, moments(counts)), "rdp"), lambda _: math.inf), LOOSER_NOTE
-    with allowance(_CHOICE):
-        trees = {name: step_counts(release) for name, release in releases(plan).releases.items()}
-    result = {name: closed_form_rdp_delta(counts, epsilon=epsilon) for name, counts in trees.items()}
-    worst_name = max(result, key=result.__getitem__)
-    return ((result[worst_name], "rdp"), worst_name), CLOSED_FORM_NOTE
+    spend(1.0)  # not if the allowance around this question is used up
+    with own_allowance(math.inf):
+        closed_form = largest(
+            lambda counts: (closed_form_rdp_delta(counts, epsilon=epsilon), "rdp"), lambda _: math.inf
+        )
+    return closed_form, CLOSED_FORM_NOTE
 
 
 def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
@@ -366,29 +376,36 @@ def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
         return min(1.0, best_delta(counts, epsilon=epsilon).value), "rdp"
 
 
-def _alternatives(plan: Plan, main: Guarantee) -> tuple[Row, ...]:
+def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
     """Return the row of rdp, and Theorem 3 and the published group mixture where they differ from the guarantee."""
     rows = []
     if main.method != "rdp":
-        with allowance(_MOMENTS):
-            rows.append(accountant_row(plan, "rdp"))
-    published, _ = optional("theorem 3", lambda: theorem_3_row(plan, known=main.epsilon), None)
+        rows.append(accountant_row(composition, "rdp"))
+    published, _ = optional("theorem 3", lambda: theorem_3_row(composition, known=main.epsilon), None)
     if published is not None and not published.valid:
         rows.append(published)
-    groups, _ = optional("the published group bound", lambda: group_rows(plan), ())
+    groups, _ = optional("the published group bound", lambda: group_rows(composition), ())
     rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
     return tuple(rows)
 
 
-def accountant_row(plan: Plan, name: str) -> Row:
-    """Return one accountant's upper bound as a row; epsilon None with the reason where it fails.
+def accountant_row(plan: Plan | Composition, name: str) -> Row:
+    """Return one accountant's upper bound as a row; epsilon None with the reason where it fails or takes too much work.
 
     Args:
-        plan: a training run that is not noiseless.
+        plan: a training run that is not noiseless, or its composition where that is at hand.
         name: one of ACCOUNTANTS.
     """
+    composition = composed(plan)
+    row = Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False)
     try:
-        answer, _ = worst_direction(releases(plan), ACCOUNTANTS[name], delta=plan.delta)
+        with allowance(_MOMENTS if name == "rdp" else _SHARP):
+            answer, _ = worst_direction(
+                composition.steps,
+                ACCOUNTANTS[name],
+                delta=composition.plan.delta,
+                moment_bound=lambda counts: composition.moment_bound(counts)[0],
+            )
     except FAILURES as error:
-        return Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False, note=str(error))
-    return Row(method=name, bound=BOUND, epsilon=answer.epsilon, kind=Kind.UPPER, valid=True, note=answer.note)
+        return replace(row, note=str(error))
+    return replace(row, epsilon=answer.epsilon, valid=True, note=answer.note)

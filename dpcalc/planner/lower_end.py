@@ -18,14 +18,12 @@ from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import composed_moments
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average, Bound, CountPair
+from dpcalc.amplification.bound import StepBound, bound_mixtures
+from dpcalc.amplification.counts import Average, Bound, CountPair, count_mixtures
 from dpcalc.amplification.data_sets import Mixture, data_set_atoms, data_set_pair, episode_pair, sign_patterns
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import (
     PhaseBound,
-    bound_mixtures,
-    count_mixtures,
     is_shortened,
     is_shuffled,
     steps_of_a_pass,
@@ -36,7 +34,7 @@ from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise
-from dpcalc.planner.composition import ProtectedUnit, costliest_by_moment_bound, protected_units, releasing_phases
+from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.counts import drop_rare_tail
@@ -56,49 +54,53 @@ _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: 
 _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one data set takes minutes
 
 
-def epsilon_lower(plan: Plan, *, direction: str = "") -> tuple[float, bool] | None:
+def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[float, bool] | None:
     """Return (certified lower bound on epsilon from the worst known data set, True if the bound is tight), or None.
 
     The candidates are ranked by their log moment at the order that decides the bound; the first is composed.
 
     Args:
-        plan: one that is not noiseless.
-        direction: which of `releases` decides the bound, for units that differ; "" takes the one that the moment bound
-            finds costliest.
+        plan: one that is not noiseless, or its composition where that is at hand.
+        direction: the one that decides the bound, for units that differ; "" takes that which the moment bound finds
+            costliest.
 
     Returns:
         (a certified lower end of its epsilon: never above what that data set costs; whether its pair is the
         bound's own in every phase, so that the bound is tight); None where no data set can be written down.
     """
-    if not releasing_phases(plan):
+    composition = composed(plan)
+    run = composition.plan
+    if not releasing_phases(run):
         return 0.0, True
-    worst = _worst_data_set(plan, direction) if _adds_noise(plan) else None
+    worst = _worst_data_set(composition, direction) if _adds_noise(run) else None
     if worst is None:
         return None
     counts, tight = worst
     try:
         with allowance(_COMPOSITION_WORK):
-            (value,) = epsilon_bounds(counts, delta=plan.delta, sides=(LOWER,))
+            (value,) = epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))
     except _NO_ANSWER:
-        value = two_outcome_epsilon(counts, delta=plan.delta)
+        value = two_outcome_epsilon(counts, delta=run.delta)
         if not value:
             raise
         return value, False
-    return (value, tight) if value else (two_outcome_epsilon(counts, delta=plan.delta), tight)
+    return (value, tight) if value else (two_outcome_epsilon(counts, delta=run.delta), tight)
 
 
-def delta_lower(plan: Plan, *, epsilon: float, direction: str = "") -> float:
+def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
     """Return a certified lower bound on delta at an epsilon from the worst known data set; 0 where none is known.
 
     Args:
-        plan: one that is not noiseless.
+        plan: one that is not noiseless, or its composition where that is at hand.
         epsilon: >= 0.
-        direction: the direction of `releases` that decides the bound; "" takes the costliest by the moment bound.
+        direction: the one that decides the bound; "" takes the costliest by the moment bound.
 
     Returns:
         A lower bound in [0, 1].
     """
-    worst = _worst_data_set(plan, direction) if _adds_noise(plan) and releasing_phases(plan) else None
+    composition = composed(plan)
+    has_data_set = _adds_noise(composition.plan) and releasing_phases(composition.plan)
+    worst = _worst_data_set(composition, direction) if has_data_set else None
     if worst is None:
         return 0.0
     try:
@@ -117,15 +119,18 @@ def _adds_noise(plan: Plan) -> bool:
     return all(isinstance(phase.mechanism, Gaussian | AdditiveNoise) for phase in plan.phases)
 
 
-def _worst_data_set(plan: Plan, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Return (steps of the costliest candidate, True if it attains the bound); None if there is no candidate."""
-    protected, bound = costliest_by_moment_bound(plan, direction)
-    order = bound.order
+def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
+    """Return (steps of the candidate with the largest log moment, True if it attains the bound); None without any.
+
+    Candidates are data sets of the unit that a direction names, or of the costliest one by the moment bound, at whose
+    order they are compared. Where the search needs too much work, the best one until then is returned.
+    """
+    protected, order = composition.costliest(direction)
     best: tuple[float, bool, dict[Curve, int]] | None = None
     with suppress(WorkExceededError), allowance(_SEARCH_WORK):  # the best so far is a data set, too
-        for counts, attained in _candidates(plan, protected):
+        for counts, attained in _candidates(composition.plan, protected):
             score = float(composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0])
-            tight = attained and (bool(direction) or len(protected_units(plan)) == 1)
+            tight = attained and (bool(direction) or len(composition.units) == 1)
             if best is None or (score, tight) > best[:2]:
                 best = (score, tight, counts)
     return None if best is None else (best[2], best[1])

@@ -14,10 +14,10 @@ from dpcalc.accountants import worst_direction
 from dpcalc.accountants.basic import best_fraction
 from dpcalc.accountants.pld import auto
 from dpcalc.accountants.rdp import rdp
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.schedule import bound_mixtures
-from dpcalc.amplification.tree import Chain, Release, Repeat, Single, WorstOf
+from dpcalc.accountants.result import StepCounts
+from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.guarantee import Adjacency, Kind, Row
+from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import (
     LARGEST_ORDER,
@@ -32,7 +32,7 @@ from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
-from dpcalc.planner.composition import ProtectedUnit, inclusion_probability, is_plain, protected_units, releasing_phases
+from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.counts import CountDistribution, binomial, hypergeometric, nonzero_probability
 from dpcalc.sampling.schemes import Fixed, Poisson
@@ -44,7 +44,7 @@ FLAT_POISSON = "flat Poisson"
 GAUSSIAN_ONLY = "does not apply: for Gaussian noise only"
 
 
-def theorem_3_row(plan: Plan, *, known: float | None = None) -> Row | None:
+def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
     """Return the row of Theorem 3 of Tombs et al. 2022, the record as if from one flat draw; None if it does not apply.
 
     Args:
@@ -59,27 +59,29 @@ def theorem_3_row(plan: Plan, *, known: float | None = None) -> Row | None:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
         levels: when the record's unit is not drawn, another unit's records are in the batch and can tell.
     """
-    if plan.adjacency is not Adjacency.ADD_REMOVE or not is_plain(plan):
+    composition = composed(plan)
+    run = composition.plan
+    if run.adjacency is not Adjacency.ADD_REMOVE or not composition.is_plain:
         return None
-    runs = [_releasing(plan, unit) for unit in protected_units(plan)]
+    runs = [_releasing(run, unit) for unit in composition.units]
     valid = all(
         bound_mixtures(bound, bound.distances) == flat_pair(bound.inclusion, bound.shift, at=bound.shift)
         and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
-        for run in runs
-        for _, bound in run
+        for phases in runs
+        for _, bound in phases
     )
     steps = []
-    for run in runs:
+    for phases in runs:
         flat = [
             (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
-            for phase, bound in run
+            for phase, bound in phases
         ]
         if flat not in steps:
             steps.append(flat)
     return Row(
         method="pld",
         bound=THEOREM_3,
-        epsilon=larger_epsilon(steps, plan.delta) if known is None or not valid else known,
+        epsilon=larger_epsilon(steps, run.delta) if known is None or not valid else known,
         kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
         valid=valid,
         note="the same as the one-step bound here"
@@ -89,30 +91,32 @@ def theorem_3_row(plan: Plan, *, known: float | None = None) -> Row | None:
     )
 
 
-def flat_poisson_row(plan: Plan, *, known: float | None = None) -> Row:
+def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
     """Return the row of tools that know only flat Poisson sampling of single examples: Opacus, TF-Privacy, JAX-Privacy.
 
     Args:
         plan: a training run.
         known: as for `theorem_3`.
     """
-    if not plan.is_gaussian:
+    composition = composed(plan)
+    run = composition.plan
+    if not run.is_gaussian:
         return Row(
             method="pld", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=GAUSSIAN_ONLY
         )
     steps = [
-        (flat_pair(inclusion_probability(plan, phase), 1, at=1), phase.gaussian.noise_multiplier, phase.steps)
-        for phase in releasing_phases(plan)
+        (flat_pair(composition.inclusion(phase), 1, at=1), phase.gaussian.noise_multiplier, phase.steps)
+        for phase in releasing_phases(run)
     ]
-    valid = is_plain(plan) and all(
+    valid = composition.is_plain and all(
         bound_mixtures(bound, bound.distances) == mixtures
-        for unit in protected_units(plan)
-        for (mixtures, _, _), (_, bound) in zip(steps, _releasing(plan, unit), strict=True)
+        for unit in composition.units
+        for (mixtures, _, _), (_, bound) in zip(steps, _releasing(run, unit), strict=True)
     )
     return Row(
         method="pld",
         bound=FLAT_POISSON,
-        epsilon=larger_epsilon([steps], plan.delta) if known is None or not valid else known,
+        epsilon=larger_epsilon([steps], run.delta) if known is None or not valid else known,
         kind=Kind.UPPER if valid else Kind.AS_PUBLISHED,
         valid=valid,
         note="what Opacus and TF-Privacy print"
@@ -121,7 +125,7 @@ def flat_poisson_row(plan: Plan, *, known: float | None = None) -> Row:
     )
 
 
-def strong_composition_row(plan: Plan) -> Row:
+def strong_composition_row(plan: Plan | Composition) -> Row:
     """Return the row of the strong composition theorem as Abadi et al. 2016 print it; never valid as a bound.
 
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
@@ -136,24 +140,26 @@ def strong_composition_row(plan: Plan) -> Row:
         sigma = 4, k = 10000, delta = 1e-5, where the last term with e^(q e) - 1 for q e would give 9.353.
     """
     row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
-    if not plan.is_gaussian:
+    composition = composed(plan)
+    run = composition.plan
+    if not run.is_gaussian:
         return replace(row, note=GAUSSIAN_ONLY)
     steps: Counter[tuple[Fraction, float]] = Counter()
-    for phase in releasing_phases(plan):
-        steps[inclusion_probability(plan, phase), phase.gaussian.noise_multiplier] += phase.steps
+    for phase in releasing_phases(run):
+        steps[composition.inclusion(phase), phase.gaussian.noise_multiplier] += phase.steps
     if len(steps) != 1:
         return replace(row, note="does not apply: published for equal steps only")
     (((rate, noise_multiplier), count),) = steps.items()
     q, sigma, k = float(rate), noise_multiplier, count  # paper: q, sigma, T
 
-    def composed(fraction: float) -> float:
-        share = min(1.0, plan.delta * (1 - fraction) / (k * q))
+    def epsilon_of_split(fraction: float) -> float:
+        share = min(1.0, run.delta * (1 - fraction) / (k * q))
         step = q * math.sqrt(2 * math.log(1.25 / share)) / sigma
-        return math.sqrt(2 * k * math.log(1 / (plan.delta * fraction))) * step + k * step**2
+        return math.sqrt(2 * k * math.log(1 / (run.delta * fraction))) * step + k * step**2
 
     return replace(
         row,
-        epsilon=composed(best_fraction(composed)),
+        epsilon=epsilon_of_split(best_fraction(epsilon_of_split)),
         note="as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only",
     )
 
@@ -191,18 +197,14 @@ def larger_epsilon(runs: list[list[tuple[Pair, float, int]]], delta: float) -> f
         runs: for each run (pair, noise deviation, number of steps), one entry a phase.
         delta: in (0, 1).
     """
-    trees: dict[str, Release] = {}
+    directions: dict[str, StepCounts] = {}
     for number, steps in enumerate(runs):
-        ahead, back = (
-            [
-                Repeat(node=Single(curve=MixturePair.of(*pair[::turn], deviation=deviation)), count=count)
-                for pair, deviation, count in steps
-            ]
-            for turn in (1, -1)
-        )
-        trees[f"{number} ahead"] = Chain(nodes=tuple(ahead))
-        trees[f"{number} back"] = Chain(nodes=tuple(back))
-    return worst_direction(WorstOf(releases=trees), auto, delta=delta)[0].epsilon
+        for name, turn in (("ahead", 1), ("back", -1)):
+            counts: Counter[Curve] = Counter()
+            for pair, deviation, count in steps:
+                counts[MixturePair.of(*pair[::turn], deviation=deviation)] += count
+            directions[f"{number} {name}"] = {curve: count for curve, count in counts.items() if count}
+    return worst_direction(directions, auto, delta=delta)[0].epsilon
 
 
 # The published pair of a group under one draw, and its looser variant, whether or not they are a guarantee here.
@@ -212,14 +214,14 @@ GROUP_MIXTURE = "group mixture"
 GROUP_AS_ONE = "group as one"
 
 
-def group_rows(plan: Plan) -> tuple[Row, ...]:
+def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     """Return the two published rows for k examples of one flat draw: the mixture, and all k at once; or none.
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
 
     Args:
-        plan: one that is not noiseless.
+        plan: one that is not noiseless, or its composition where that is at hand.
 
     Returns:
         Two rows; none for single units, several levels or other draws. For batches of a fixed size neither is a
@@ -229,6 +231,7 @@ def group_rows(plan: Plan) -> tuple[Row, ...]:
         Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis" and
         "over-approximation"; for Poisson draws the mixture is that of Schuchardt et al. 2024 (2403.04867).
     """
+    plan = composed(plan).plan
     phases = releasing_phases(plan)
     flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
     if not plan.is_gaussian or plan.group_size == 1 or not flat:

@@ -13,28 +13,23 @@ Source: docs/theory.md, Theorem 11.1.
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.gaussian import gaussian_mu, gaussian_true_positive_rates
 from dpcalc.accountants.pld import delta_bounds, delta_upper_curve
 from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, log_peak, sum_rounded_up
 from dpcalc.accountants.result import StepCounts, costliest_release
-from dpcalc.amplification.tree import step_counts
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
-from dpcalc.planner.composition import BACKWARD, FORWARD, is_noiseless, protected_units, releases
+from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.plan import Plan
 from dpcalc.work import SECOND, allowance
 
-_COMPOSITION_WORK = 1.0 * SECOND  # for one of the few compositions of an answer; without it moments bound it
-
-
+_COMPOSITION_WORK = 2.0 * SECOND  # for one of the few compositions of an answer; without it moments bound it
 _NEGLIGIBLE = 1e-3  # a delta that is this part of a false positive rate matters no more
 _LINES, _MORE = 3000, 1000  # epsilons near 0, where most rates are decided, and beyond, for misses and deltas
 _ORDERS = 48
@@ -115,21 +110,23 @@ class Profiles:
         return float(self.epsilons[int(np.argmax(back))])
 
 
-@lru_cache(maxsize=16)
-def both_profiles(plan: Plan, rates: tuple[float, ...], deltas: tuple[float, ...] = ()) -> tuple[Profiles, ...]:
+def both_profiles(
+    plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
+) -> tuple[Profiles, ...]:
     """Return the privacy profiles, in both directions, of every protected unit that may be the costliest.
 
     Args:
-        plan: one that is not noiseless.
+        plan: one that is not noiseless, or its composition where that is at hand.
         rates: false positive rates that are asked about; the bound is tight near them.
         deltas: deltas that are asked about.
 
     Returns:
         Upper bounds. Alternatives are left out that cost no more: at the rates, or everywhere where deltas are asked.
     """
-    trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
+    composition = composed(plan)
     both = [
-        (trees[entry.direction_name(FORWARD)], trees[entry.direction_name(BACKWARD)]) for entry in protected_units(plan)
+        (composition.steps[ahead], composition.steps[back])
+        for ahead, back in (each_unit.direction_names for each_unit in composition.units)
     ]
     rate_array = np.array(rates)
     rough = [(_moment_profiles(pair, rates, deltas), pair) for pair in both]
@@ -222,8 +219,6 @@ def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], del
 # Success of membership inference: the attacker may know all other units and see every step (docs/theory.md, Theorem
 # 11.2).
 
-_COMPOSITION_WORK = 2.0 * SECOND  # for delta at epsilon 0 in one direction; without it moments bound it
-
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 _FITTED = 200  # epsilons at which the Gaussian is compared with the bound
 
@@ -286,26 +281,31 @@ class Risk:
     misfit: float
 
 
-def attack_bounds(plan: Plan, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES) -> AttackBounds:
+def attack_bounds(
+    plan: Plan | Composition, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
+) -> AttackBounds:
     """Return upper bounds on the advantage and the true positive rates of any membership inference attack.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         false_positive_rates: in (0, 1).
 
     Returns:
         Upper bounds; 1 without noise.
     """
-    bounds = np.maximum(*true_positive_rates(plan, false_positive_rates))
+    composition = composed(plan)
+    bounds = np.maximum(*true_positive_rates(composition, false_positive_rates))
     rates = tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, bounds, strict=True))
-    return AttackBounds(advantage=advantage(plan), detection=rates)
+    return AttackBounds(advantage=advantage(composition), detection=rates)
 
 
-def risk(plan: Plan, *, prior: float = 0.5, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES) -> Risk:
+def risk(
+    plan: Plan | Composition, *, prior: float = 0.5, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
+) -> Risk:
     """Return bounds on membership inference: advantage, detection rates, posteriors, and the equivalent Gaussian.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         prior: probability of "in the data" before the run.
         false_positive_rates: in (0, 1).
 
@@ -314,17 +314,20 @@ def risk(plan: Plan, *, prior: float = 0.5, false_positive_rates: tuple[float, .
     """
     if not 0 < prior < 1:
         raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
+    composition = composed(plan)
+    delta = composition.plan.delta
+    at_rates = _profiles_at(composition, false_positive_rates)
     bounds = zip(
         false_positive_rates,
-        *true_positive_rates(plan, false_positive_rates),
-        *false_negative_rates(plan, false_positive_rates),
+        *_detected(at_rates, false_positive_rates),
+        *_missed(at_rates, false_positive_rates),
         strict=True,
     )
-    sides = () if is_noiseless(plan) else both_profiles(plan, false_positive_rates, (plan.delta,))
-    mu, misfit = _fitted_mu(sides, plan.delta) if sides else (math.inf, 0.0)
-    growth = max((_max_log_odds_growth(side, plan.delta) for side in sides), default=math.inf)
+    sides = () if is_noiseless(composition.plan) else both_profiles(composition, false_positive_rates, (delta,))
+    mu, misfit = _fitted_mu(sides, delta) if sides else (math.inf, 0.0)
+    growth = max((_max_log_odds_growth(side, delta) for side in sides), default=math.inf)
     return Risk(
-        advantage=advantage(plan),
+        advantage=advantage(composition),
         detections=tuple(
             Detection(
                 false_positive_rate=rate,
@@ -338,26 +341,25 @@ def risk(plan: Plan, *, prior: float = 0.5, false_positive_rates: tuple[float, .
         ),
         prior=prior,
         belief=1 / (1 + (1 / prior - 1) * math.exp(-growth)),
-        exception=plan.delta,
+        exception=delta,
         mu=mu,
         misfit=misfit,
     )
 
 
-@lru_cache(maxsize=32)
-def advantage(plan: Plan) -> float:
+def advantage(plan: Plan | Composition) -> float:
     """Return the largest true minus false positive rate of any attacker: delta(0), an upper bound in [0, 1]."""
-    if is_noiseless(plan):
+    composition = composed(plan)
+    if is_noiseless(composition.plan):
         return 1.0
-    trees = {name: step_counts(tree) for name, tree in releases(plan).releases.items()}
-    return costliest_release(trees, answer=_delta_at_zero, cost=float, ceiling=_moment_delta_at_zero)[0]
+    return costliest_release(composition.steps, answer=_delta_at_zero, cost=float, ceiling=_moment_delta_at_zero)[0]
 
 
-def true_positive_rate(plan: Plan, false_positive_rate: float) -> float:
+def true_positive_rate(plan: Plan | Composition, false_positive_rate: float) -> float:
     """Return the largest true positive rate of any attacker with a false positive rate, an upper bound.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         false_positive_rate: in (0, 1).
 
     Returns:
@@ -370,11 +372,11 @@ def true_positive_rate(plan: Plan, false_positive_rate: float) -> float:
     return float(max(ahead[0], back[0]))
 
 
-def true_positive_rates(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
     """Return the largest true positive rates at false positive rates, for both data sets that may be detected.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         rates: false positive rates in (0, 1).
 
     Returns:
@@ -384,13 +386,10 @@ def true_positive_rates(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[n
     Raises:
         InputError: for a rate outside (0, 1).
     """
-    if not _has_noise(plan, rates):
-        return np.ones(len(rates)), np.ones(len(rates))
-    each = [side.true_positive_rates(np.array(rates)) for side in both_profiles(plan, rates)]
-    return np.max([ahead for ahead, _ in each], axis=0), np.max([back for _, back in each], axis=0)
+    return _detected(_profiles_at(plan, rates), rates)
 
 
-def false_negative_rates(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
     """Return the smallest false negative rates at false positive rates, for both data sets that may be detected.
 
     Args:
@@ -404,19 +403,29 @@ def false_negative_rates(plan: Plan, rates: tuple[float, ...]) -> tuple[NDArray[
     Raises:
         InputError: for a rate outside (0, 1).
     """
-    if not _has_noise(plan, rates):
-        return np.zeros(len(rates)), np.zeros(len(rates))
-    each = [side.false_negative_rates(np.array(rates)) for side in both_profiles(plan, rates)]
-    return np.min([ahead for ahead, _ in each], axis=0), np.min([back for _, back in each], axis=0)
+    return _missed(_profiles_at(plan, rates), rates)
 
 
-def _has_noise(plan: Plan, rates: tuple[float, ...]) -> bool:
-    """Return False for a noiseless plan; refuse false positive rates outside (0, 1)."""
+def _profiles_at(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Profiles, ...]:
+    """Return `both_profiles` at false positive rates, () for a noiseless plan; refuse rates outside (0, 1)."""
     for rate in rates:
         if not 0 < rate < 1:
             expected = "expected a number between 0 and 1, both excluded"
             raise InputError(f"false positive rate: {expected}, got {rate!r}")
-    return not is_noiseless(plan)
+    composition = composed(plan)
+    return () if is_noiseless(composition.plan) else both_profiles(composition, rates)
+
+
+def _detected(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return the largest true positive rates of (D, D') that some profiles allow; 1 without any."""
+    each = [side.true_positive_rates(np.array(rates)) for side in profiles] or [(np.ones(len(rates)),) * 2]
+    return np.max([ahead for ahead, _ in each], axis=0), np.max([back for _, back in each], axis=0)
+
+
+def _missed(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return the smallest false negative rates of (D, D') that some profiles allow; 0 without any."""
+    each = [side.false_negative_rates(np.array(rates)) for side in profiles] or [(np.zeros(len(rates)),) * 2]
+    return np.min([ahead for ahead, _ in each], axis=0), np.min([back for _, back in each], axis=0)
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:

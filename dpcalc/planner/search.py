@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.gaussian import closed_form_epsilon
@@ -13,15 +14,15 @@ from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import rdp
 from dpcalc.accountants.result import StepCounts
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import ConvergenceError, DpcalcError, InputError, UnsupportedError
 from dpcalc.numerics.roots import bracket_root
-from dpcalc.planner.composition import is_noiseless, releases
+from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import advantage, true_positive_rate
 
 Value = float | int | Fraction
+_REMEMBERED = 4  # compositions kept in a search: each may hold megabytes
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Estimate:
 
     Attributes:
         value: the measure.
-        direction: direction of `releases` with the largest value; "" where it is not known.
+        direction: direction with the largest value; "" where it is not known.
         change: first-order change of the value towards the plan nearby; nan without one, or where it is not known.
     """
 
@@ -52,11 +53,16 @@ class Goal(Protocol):
         """Largest allowed value of the measure."""
         ...
 
-    def certified(self, plan: Plan) -> float:
+    @property
+    def is_estimate_certified(self) -> bool:
+        """True if the estimate is the certified bound itself."""
+        ...
+
+    def certified(self, plan: Plan | Composition) -> float:
         """Return a certified upper bound on the measure of a plan."""
         ...
 
-    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:
+    def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
         """Return an estimate of the measure, as cheaply as possible.
 
         Args:
@@ -86,36 +92,38 @@ class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
         self.name, self.goal, self.best_value, self.best_reached = name, goal, best_value, best_reached
 
 
-def estimate_epsilon(plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:
+def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
     """Return an estimate of epsilon by inversion, by the certified accountant where that fails; infinite without noise.
 
     Plans that ask for another accountant than pld get that one's certified bound.
 
     Args:
         plan: a training run.
-        direction: the only direction of `releases` to look at; "" looks at all.
+        direction: the only direction to look at; "" looks at all.
         nearby: a plan that differs a little, for the first-order change of epsilon.
     """
-    if is_noiseless(plan):
+    composition = composed(plan)
+    run = composition.plan
+    if is_noiseless(run):
         return Estimate(math.inf)
-    if plan.method not in {"auto", "pld"} or plan.tuning is not None:
-        return Estimate(guarantee(plan).epsilon)
-    trees = releases(plan).releases
-    directions = [direction] if direction in trees else list(trees)
-    numbers = {name: counts for name in directions if (counts := step_counts(trees[name]))}
-    exact = {name: closed_form_epsilon(counts, delta=plan.delta, sign=1) for name, counts in numbers.items()}
+    if run.method not in {"auto", "pld"} or run.tuning is not None:
+        return Estimate(guarantee(composition).epsilon)
+    steps = composition.steps
+    directions = [direction] if direction in steps else list(steps)
+    numbers = {name: steps[name] for name in directions if steps[name]}
+    exact = {name: closed_form_epsilon(counts, delta=run.delta, sign=1) for name, counts in numbers.items()}
     known = [Estimate(epsilon, name) for name, epsilon in exact.items() if epsilon is not None]
     if len(known) == len(exact):
         return max(known, key=attrgetter("value"), default=Estimate(0.0))
     try:
         best, name = largest_inversion(
-            numbers, delta=plan.delta, otherwise=lambda counts, _: _certified(counts, plan.delta)
+            numbers, delta=run.delta, otherwise=lambda counts, _: _certified(counts, run.delta)
         )
     except UnsupportedError:  # steps of which Renyi divergences alone are known
-        return Estimate(guarantee(plan).epsilon)
+        return Estimate(guarantee(composition).epsilon)
     if nearby is None:
         return Estimate(best.epsilon, name)
-    return Estimate(best.epsilon, name, best.epsilon_change(step_counts(releases(nearby).releases[name])))
+    return Estimate(best.epsilon, name, best.epsilon_change(nearby.steps[name]))
 
 
 def _certified(counts: StepCounts, delta: float) -> float:
@@ -127,7 +135,7 @@ def _certified(counts: StepCounts, delta: float) -> float:
 
 
 def largest_whole(
-    with_value: Callable[[int], Plan], ends: tuple[int, int], goal: Goal, name: str, *, growth: int = 16
+    with_value: Callable[[int], Plan | Composition], ends: tuple[int, int], goal: Goal, name: str, *, growth: int = 16
 ) -> tuple[int, int | None]:
     """Return (largest whole number that certainly meets a goal, the next one, which fails, or None at the upper end).
 
@@ -144,45 +152,47 @@ def largest_whole(
         NoSolution: the smallest number fails, too.
     """
     lowest, highest = ends
-    first = goal.certified(with_value(lowest))
+    at = lru_cache(maxsize=_REMEMBERED)(
+        lambda value: composed(with_value(value))
+    )  # both measures ask for the same ones
+    certified = cache(lambda value: goal.certified(at(value)))
+    estimated = certified if goal.is_estimate_certified else cache(lambda value: goal.estimate(at(value)).value)
+    first = certified(lowest)
     if first > goal.limit:
         raise NoSolution(name, goal, lowest, first)
-    low = _near_root(with_value, ends, goal, growth)
+    low = _near_root(estimated, ends, goal.limit, growth)
     high, reach = highest + 1, 1  # what fails, or is no number that there is
-    while low > lowest and goal.certified(with_value(low)) > goal.limit:
+    while low > lowest and certified(low) > goal.limit:
         low, high, reach = max(lowest, low - reach), low, 2 * reach
     reach = 1
     while high == highest + 1 and low < highest:
         step = min(low + reach, highest)
-        if goal.certified(with_value(step)) > goal.limit:
+        if certified(step) > goal.limit:
             high = step
         else:
             low, reach = step, 2 * reach
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if goal.certified(with_value(middle)) > goal.limit else (middle, high)
+        low, high = (low, middle) if certified(middle) > goal.limit else (middle, high)
     return low, (high if high <= highest else None)
 
 
-def _near_root(with_value: Callable[[int], Plan], ends: tuple[int, int], goal: Goal, growth: int) -> int:
-    """Return the largest whole number whose estimate meets the goal; the lower end if none does."""
+def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
+    """Return the largest whole number whose estimate is within a limit; the lower end if none is."""
     lowest, highest = ends
     low, high = lowest, max(lowest, 1)
-    while high < highest and goal.estimate(with_value(high)).value <= goal.limit:
+    while high < highest and estimate(high) <= limit:
         low, high = high, min(highest, growth * high)
-    if high == highest and goal.estimate(with_value(highest)).value <= goal.limit:
+    if high == highest and estimate(highest) <= limit:
         return highest
     if high - low > 1:
         bracket = bracket_root(
-            lambda x: goal.limit - goal.estimate(with_value(round(math.exp(x)))).value,
-            math.log(max(low, 1)),
-            math.log(high),
-            tolerance=1e-3 / high,
+            lambda x: limit - estimate(round(math.exp(x))), math.log(max(low, 1)), math.log(high), tolerance=1e-3 / high
         )
         low = max(lowest, min(highest, round(math.exp(bracket[0]))))
-    while low > lowest and goal.estimate(with_value(low)).value > goal.limit:
+    while low > lowest and estimate(low) > limit:
         low -= 1
-    while low < highest and goal.estimate(with_value(low + 1)).value <= goal.limit:
+    while low < highest and estimate(low + 1) <= limit:
         low += 1
     return low
 
@@ -199,6 +209,7 @@ class EpsilonGoal:
     """
 
     limit: float
+    is_estimate_certified: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse what is no epsilon."""
@@ -210,11 +221,11 @@ class EpsilonGoal:
         """Name of the measure."""
         return "epsilon"
 
-    def certified(self, plan: Plan) -> float:
+    def certified(self, plan: Plan | Composition) -> float:
         """Return a certified upper bound on epsilon."""
         return guarantee(plan).epsilon
 
-    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:
+    def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
         """Return an estimate of epsilon by inversion.
 
         Args:
@@ -236,6 +247,7 @@ class DetectionGoal:
 
     limit: float
     false_positive_rate: float
+    is_estimate_certified: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse rates that are none, and those that guessing exceeds."""
@@ -251,11 +263,17 @@ class DetectionGoal:
         """Name of the measure, with its false positive rate."""
         return f"true positive rate at false positive rate {self.false_positive_rate!r}"
 
-    def certified(self, plan: Plan) -> float:
+    def certified(self, plan: Plan | Composition) -> float:
         """Return an upper bound on the true positive rate, whichever of the two data sets is to be detected."""
         return true_positive_rate(require_pld_method(plan), self.false_positive_rate)
 
-    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:  # noqa: ARG002
+    def estimate(
+        self,
+        plan: Plan | Composition,
+        *,
+        direction: str = "",  # noqa: ARG002
+        nearby: Composition | None = None,  # noqa: ARG002
+    ) -> Estimate:
         """Return the certified bound on the rate in both directions: it costs little.
 
         Args:
@@ -275,6 +293,7 @@ class AdvantageGoal:
     """
 
     limit: float
+    is_estimate_certified: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what is no difference of rates."""
@@ -286,11 +305,17 @@ class AdvantageGoal:
         """Name of the measure."""
         return "advantage"
 
-    def certified(self, plan: Plan) -> float:
+    def certified(self, plan: Plan | Composition) -> float:
         """Return an upper bound on the advantage."""
         return advantage(require_pld_method(plan))
 
-    def estimate(self, plan: Plan, *, direction: str = "", nearby: Plan | None = None) -> Estimate:  # noqa: ARG002
+    def estimate(
+        self,
+        plan: Plan | Composition,
+        *,
+        direction: str = "",  # noqa: ARG002
+        nearby: Composition | None = None,  # noqa: ARG002
+    ) -> Estimate:
         """Return the certified bound on the advantage in both directions: it costs little.
 
         Args:
@@ -301,12 +326,15 @@ class AdvantageGoal:
         return Estimate(self.certified(plan))
 
 
-def require_pld_method(plan: Plan) -> Plan:
-    """Return the plan unchanged, or refuse it unless its method is auto or pld: only composed losses bound attackers.
+def require_pld_method(plan: Plan | Composition) -> Composition:
+    """Return the composition of a plan whose method is auto or pld: only composed losses bound attackers.
 
     Raises:
         UnsupportedError: the plan asks for another method than auto or pld.
     """
-    if plan.method not in {"auto", "pld"}:
-        raise UnsupportedError(f"attacker: expected method auto or pld, got {plan.method}; leave --method out")
-    return plan
+    composition = composed(plan)
+    if composition.plan.method not in {"auto", "pld"}:
+        raise UnsupportedError(
+            f"attacker: expected method auto or pld, got {composition.plan.method}; leave --method out"
+        )
+    return composition

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpcalc.accountants.pld import auto
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import ConvergenceError, InputError, WorkExceededError
 from dpcalc.guarantee import Guarantee
 from dpcalc.numerics.roots import bracket_root, falling_root
-from dpcalc.planner.composition import releases, releasing_phases
+from dpcalc.planner.composition import Composition, composed, releasing_phases
 from dpcalc.planner.evaluate import CLOSED_FORM, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, largest_whole
@@ -124,13 +123,14 @@ def solve(
         raise InputError(
             f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
         )
+    base = composed(plan)
     methods = [(plan.method, _SEARCH_WORK)]
     if plan.method == "auto" and isinstance(goal, EpsilonGoal):
         methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, math.inf)]
     for method, units in methods:
         # The first search whose work is allowed: one that went on by looser bounds would not end where it began.
         with suppress(WorkExceededError), allowance(units):
-            solution = _search(replace(plan, method=method), quantity, goal, phase, epochs)
+            solution = _search(base.changed(replace(plan, method=method)), quantity, goal, phase, epochs)
             main = solution.guarantee
             if method != plan.method:
                 main = replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
@@ -138,25 +138,30 @@ def solve(
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
 
 
-def _search(plan: Plan, quantity: str, goal: Goal, phase: str | None, epochs: Fraction | None) -> Solution:
+def _search(base: Composition, quantity: str, goal: Goal, phase: str | None, epochs: Fraction | None) -> Solution:
     """Return the cheapest value of one quantity, by the plan's accountant alone."""
     if epochs is None:
-        return SOLVABLES[quantity](plan, goal, phase)
-    return _DRAWN[quantity](plan, goal, phase, epochs)
+        return SOLVABLES[quantity](base, goal, phase)
+    return _DRAWN[quantity](base, goal, phase, epochs)
 
 
-def _solve_sigma(plan: Plan, goal: Goal, phase: str | None) -> Solution:
+def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the smallest noise multiplier that meets a goal, of one phase or as a common factor of all."""
+    plan = base.plan
     if phase is None and len(plan.phases) > 1:
         if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):
             plan.phases[0].with_noise(1.0)  # says what is missing
-        name, with_value = "noise_multiplier factor", noise_scaler(plan)
+        name, setter = "noise_multiplier factor", noise_scaler(plan)
         start, place = 1.0, 0
     else:
         chosen = select_phase(plan, phase, "noise_multiplier")
         place = plan.phases.index(chosen)
-        name, with_value = "noise_multiplier", noise_setter(plan, chosen)
+        name, setter = "noise_multiplier", noise_setter(plan, chosen)
         start = chosen.noise_multiplier or 1.0
+
+    def with_value(value: float) -> Composition:
+        return base.changed(setter(value))
+
     with_min_noise = with_value(_MIN_NOISE)
     if not releasing_phases(plan):
         return replace(_solution(with_min_noise, (_MIN_NOISE, None), (name, "noise_multiplier"), goal), phase=place)
@@ -191,9 +196,9 @@ def _disagreement_error(name: str, root: float) -> ConvergenceError:
 
 
 def _noise_root(
-    with_value: Callable[[float], Plan], start: float, goal: Goal, name: str, direction: str = ""
+    with_value: Callable[[float], Composition], start: float, goal: Goal, name: str, direction: str = ""
 ) -> tuple[float, str]:
-    """Return (the noise whose estimate is the limit, the direction of `releases` that decides there).
+    """Return (the noise whose estimate is the limit, the direction that decides there).
 
     Args:
         with_value: returns the plan with a noise.
@@ -222,19 +227,21 @@ def _noise_root(
     return (_MIN_NOISE if estimate == ends[0] else math.exp(estimate)), looked_at
 
 
-def _solve_steps(plan: Plan, goal: Goal, phase: str | None) -> Solution:
+def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the largest number of steps of one phase that meets a goal."""
+    plan = base.plan
     chosen = select_phase(plan, phase, "steps")
 
-    def with_value(value: int) -> Plan:
-        return replace_phase(plan, chosen, replace(chosen, steps=value))
+    def with_value(value: int) -> Composition:
+        return base.changed(replace_phase(plan, chosen, replace(chosen, steps=value)))
 
     value, fails_at = largest_whole(with_value, (1, _MAX_STEPS), goal, "steps")
     return _solution(with_value(value), (value, fails_at), ("steps", "steps"), goal)
 
 
-def _solve_rate(plan: Plan, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
+def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
     """Return the largest rate (Poisson) or size (otherwise) of the outermost sampled level that meets a goal."""
+    plan = base.plan
     chosen, place = _sampled_level(plan, phase)
     if isinstance(chosen.hierarchy.levels[place].scheme, Poisson):
         solution = _solve_probability(goal, _scheme_setter(plan, chosen, place, epochs))
@@ -242,8 +249,9 @@ def _solve_rate(plan: Plan, goal: Goal, phase: str | None, epochs: Fraction | No
     return _solve_size(chosen.hierarchy.levels[place], goal, _scheme_setter(plan, chosen, place, epochs))
 
 
-def _solve_batch(plan: Plan, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
+def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
     """Return the largest batch in whole units that meets a goal; under Poisson sampling its expected size."""
+    plan = base.plan
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
     with_scheme = _scheme_setter(plan, chosen, place, epochs)
@@ -367,10 +375,12 @@ def _solve_probability(goal: Goal, draw: Callable[[Scheme], Plan]) -> Solution:
     return _solution(with_value(value), (value, fails_at), ("rate", "rate"), goal)
 
 
-def _solve_group(plan: Plan, goal: Goal, phase: str | None) -> Solution:
+def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the largest group of units that can be protected together within a goal."""
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
+
+    plan = base.plan
 
     def with_value(value: int) -> Plan:
         return replace(plan, group_size=value)
@@ -387,29 +397,30 @@ def _refuse_assumed(level: Level, what: str) -> None:
         raise InputError(f"dataset_size: expected it beside {what}, which it limits, got a rate alone; state it too")
 
 
-def _exceeds(plan: Plan, goal: Goal, direction: str) -> bool:
+def _exceeds(composition: Composition, goal: Goal, direction: str) -> bool:
     """Return True if the certified measure is above the limit; looks first at the direction that decides nearby."""
-    release = releases(plan).releases.get(direction) if direction else None
-    if isinstance(goal, EpsilonGoal) and plan.method in {"auto", "pld"} and release is not None:
-        counts = step_counts(release)
+    plan = composition.plan
+    if isinstance(goal, EpsilonGoal) and plan.method in {"auto", "pld"} and direction:
+        counts = composition.steps.get(direction)
         if counts and auto(counts, delta=plan.delta).epsilon > goal.limit:
             return True
-    return goal.certified(plan) > goal.limit
+    return goal.certified(composition) > goal.limit
 
 
-def certified_measure(plan: Plan, goal: Goal) -> tuple[float, Guarantee]:
+def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:
     """Return (a goal's measure of a plan, an upper bound; the plan's guarantee without a lower bound).
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
         goal: the measure.
     """
-    main = guarantee(plan)
-    return (main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(plan)), main
+    composition = composed(plan)
+    main = guarantee(composition)
+    return (main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(composition)), main
 
 
 def _solution(
-    solved: Plan,
+    solved: Plan | Composition,
     ends: tuple[Value, Value | None],
     names: tuple[str, str],
     goal: Goal,
@@ -425,11 +436,11 @@ def _solution(
         reached=reached,
         fails_at=ends[1],
         guarantee=main,
-        plan=solved,
+        plan=composed(solved).plan,
     )
 
 
-SOLVABLES: dict[str, Callable[[Plan, Goal, str | None], Solution]] = {
+SOLVABLES: dict[str, Callable[[Composition, Goal, str | None], Solution]] = {
     "sigma": _solve_sigma,
     "steps": _solve_steps,
     "rate": _solve_rate,

@@ -23,19 +23,18 @@ from dpcalc.accountants.pld import auto
 from dpcalc.amplification.any_mechanism import unamplified_releases
 from dpcalc.amplification.counts import unamplified
 from dpcalc.amplification.schedule import phase_release
-from dpcalc.amplification.tree import Chain, Release, WorstOf
+from dpcalc.amplification.tree import Chain, Release, step_counts
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.composition import (
-    BACKWARD,
-    FORWARD,
+    Composition,
     ProtectedUnit,
     black_box_steps,
+    composed,
     ensemble_release,
     is_noiseless,
-    protected_units,
     releasing_phases,
 )
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee
@@ -49,39 +48,41 @@ _CLOSE = 1e-3  # how near the whole delta is used up, in its log
 _SAFE = 1e-6  # what the estimate may be too low by
 
 
-def chain_epsilon(plan: Plan, size: int) -> float | None:
+def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
     """Return an upper bound on epsilon for `size` units together by changing them one after the other.
 
     Args:
-        plan: a training run with a finite guarantee for one unit; what it says of groups does not matter.
+        plan: a training run with a finite guarantee for one unit, or its composition; its group size does not matter.
         size: k >= 1.
 
     Returns:
         An upper bound, `inf` where none was found; None where the chain proves nothing: fewer units than the group
         removes, removal from frames of unequal sizes, or draws of the unit that are not all fixed or all not.
     """
-    plan = replace(plan, group_size=1)
+    composition = composed(plan)
+    single = composition if composition.plan.group_size == 1 else composed(replace(composition.plan, group_size=1))
     if size == 1:
-        return guarantee(plan, method="auto").epsilon
-    link = _link(plan, size)
-    if link is None:
+        return guarantee(single, method="auto").epsilon
+    plan_of_link = _link(single.plan, size)
+    if plan_of_link is None:
         return None
+    link = single.changed(plan_of_link)
 
     def spent(log_delta: float) -> float:
         """Log of the delta that the chain needs when each link has its own, by the estimate."""
         return log_delta + _log_links(size, estimate_epsilon(_with_delta(link, log_delta)).value)
 
-    goal = math.log(plan.delta) - _SAFE
+    goal = math.log(single.plan.delta) - _SAFE
     low, high = goal - 1.0, goal
     while spent(low) > goal:
         low, high = low - 2 * (high - low), low
         if low < -600:
             return math.inf
     low, _ = bracket_root(lambda x: spent(x) - goal, low, high, tolerance=_CLOSE / abs(low))
-    return _certified(link, low, size, plan.delta)
+    return _certified(link, low, size, single.plan.delta)
 
 
-def _certified(link: Plan, log_delta: float, size: int, delta: float) -> float:
+def _certified(link: Composition, log_delta: float, size: int, delta: float) -> float:
     """Return a certified epsilon of the chain at a link's delta, or a little below it; infinite if none fits."""
     for less in (0.0, 0.01, 0.1, 1.0):
         epsilon = guarantee(_with_delta(link, log_delta - less), method="auto").epsilon
@@ -90,9 +91,9 @@ def _certified(link: Plan, log_delta: float, size: int, delta: float) -> float:
     return math.inf
 
 
-def _with_delta(link: Plan, log_delta: float) -> Plan:
+def _with_delta(link: Composition, log_delta: float) -> Composition:
     """Return a link of the chain with a delta of its own, given by its log, and method auto."""
-    return replace(link, delta=math.exp(log_delta), method="auto")
+    return link.changed(replace(link.plan, delta=math.exp(log_delta), method="auto"))
 
 
 def _log_links(size: int, epsilon: float) -> float:
@@ -157,7 +158,7 @@ def statement(plan: Plan) -> Statement:
     """Return all numbers that a privacy statement about a plan needs.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
 
     Returns:
         Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end.
@@ -165,53 +166,58 @@ def statement(plan: Plan) -> Statement:
     Raises:
         ConvergenceError: if there is no certified answer.
     """
-    evaluation = evaluate(plan)
+    composition = composed(plan)
+    evaluation = evaluate(composition)
     finite = evaluation.guarantee.finite
     return Statement(
         evaluation=evaluation,
-        unsampled=unsampled_epsilon(plan),
-        groups=tuple((size, group_epsilon(plan, size) if finite else math.inf) for size in GROUP_SIZES),
-        attack=attack_bounds(plan),
+        unsampled=unsampled_epsilon(composition),
+        groups=tuple((size, group_epsilon(composition, size) if finite else math.inf) for size in GROUP_SIZES),
+        attack=attack_bounds(composition),
     )
 
 
-def group_epsilon(plan: Plan, size: int) -> float | None:
+def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
     """Return an upper bound on epsilon for `size` units: the smaller of the chain's and the group's own; or None.
 
     Args:
-        plan: a training run with a finite guarantee.
+        plan: a training run, or its composition, with a finite guarantee.
         size: >= 1.
 
     Returns:
         The smaller of the bound for the group and the chain of its members; None where neither is to be had.
     """
-    bounds = [chain_epsilon(plan, size)]
-    if plan.unit == 1 or size <= MOST_PLACED:
+    composition = composed(plan)
+    run = composition.plan
+    bounds = [chain_epsilon(composition, size)]
+    if run.unit == 1 or size <= MOST_PLACED:
         with contextlib.suppress(*FAILURES):  # a group that does not fit, or no certified answer
-            bounds.append(guarantee(replace(plan, group_size=size), method="auto").epsilon)
+            bounds.append(guarantee(replace(run, group_size=size), method="auto").epsilon)
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def unsampled_epsilon(plan: Plan) -> float:
+def unsampled_epsilon(plan: Plan | Composition) -> float:
     """Return an upper bound on epsilon if every draw took the protected unit and everybody knew: no amplification.
 
     A draw is that of a step, or of a whole pass of a shuffle.
 
     Args:
-        plan: a training run.
+        plan: a training run, or its composition where that is at hand.
 
     Returns:
         An upper bound: every step is the mechanism with the shift s of the one-step bound.
     """
-    if is_noiseless(plan):
+    composition = composed(plan)
+    run = composition.plan
+    if is_noiseless(run):
         return math.inf
-    trees: dict[str, Release] = {}
-    releasing = releasing_phases(plan)
-    for unit in protected_units(plan):
-        pairs = [_unsampled_phase(plan, unit, place) for place, phase in enumerate(plan.phases) if phase in releasing]
-        trees[unit.direction_name(FORWARD)] = Chain(nodes=tuple(ahead for ahead, _ in pairs))
-        trees[unit.direction_name(BACKWARD)] = Chain(nodes=tuple(back for _, back in pairs))
-    return worst_direction(WorstOf(releases=trees), auto, delta=plan.delta)[0].epsilon
+    releasing = releasing_phases(run)
+    steps = {}
+    for unit in composition.units:
+        pairs = [_unsampled_phase(run, unit, place) for place, phase in enumerate(run.phases) if phase in releasing]
+        for at, name in enumerate(unit.direction_names):
+            steps[name] = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
+    return worst_direction(steps, auto, delta=run.delta)[0].epsilon
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:

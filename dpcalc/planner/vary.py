@@ -8,7 +8,7 @@ from operator import index
 
 from dpcalc.amplification.groups import MAX_PLACED_MEMBERS, group_refusal, max_group_size
 from dpcalc.errors import InputError
-from dpcalc.planner.composition import protected_units
+from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import Shuffle
@@ -144,23 +144,25 @@ def largest_group(plan: Plan) -> int:
     return largest
 
 
-def is_refused(plan: Plan) -> bool:
+def is_refused(plan: Plan | Composition) -> bool:
     """Return True if no bound covers the effect of removing the protected units on the steps of a pass."""
     return refusal(plan) is not None
 
 
-def refusal(plan: Plan) -> InputError | None:
+def refusal(plan: Plan | Composition) -> InputError | None:
     """Return the error that says why no bound covers the passes of a shuffle; None where one does."""
-    if all(not isinstance(phase.hierarchy.level(plan.unit).scheme, Shuffle) for phase in plan.phases):
+    composition = composed(plan)
+    run = composition.plan
+    if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):
         return None
     try:
-        protected_units(plan)
+        _ = composition.units
     except InputError as error:
         return error
     return None
 
 
-def accepted_size(with_size: Callable[[int], Plan], value: int, min_size: int) -> int:
+def accepted_size(with_size: Callable[[int], Plan | Composition], value: int, min_size: int) -> int:
     """Return the largest size from `min_size` to `value` whose plan is not refused; `min_size` if all above it are.
 
     Args:

@@ -10,7 +10,7 @@ from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
-from dpcalc.planner.composition import cheapest_bounds, likeliest_unit, unit_of_direction
+from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
@@ -245,18 +245,18 @@ class PhaseSummary:
     clips: bool = True
 
 
-def phase_summaries(plan: Plan, direction: str) -> tuple[PhaseSummary, ...]:
+def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSummary, ...]:
     """Return the summary of every phase for the protected unit of a direction.
 
     Args:
-        plan: a training run.
-        direction: which of `releases` decides; "" takes the likeliest unit.
+        composition: of the plan.
+        direction: the one that decides; "" takes the likeliest unit.
     """
-    protected = unit_of_direction(plan, direction) or likeliest_unit(plan)
+    protected = composition.by_direction.get(direction) or composition.likeliest
     where = f"; costliest: {protected.place}" if protected.place else ""
     return tuple(
         _summary(phase, phase_bound, sampling_text(phase) + where)
-        for phase, phase_bound in zip(plan.phases, cheapest_bounds(plan, protected), strict=True)
+        for phase, phase_bound in zip(composition.plan.phases, composition.bounds_of(protected), strict=True)
     )
 
 

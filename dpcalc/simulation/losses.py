@@ -24,14 +24,13 @@ from numpy.random import Generator
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, pld
 from dpcalc.accountants.rdp import best_delta
-from dpcalc.amplification.tree import step_counts
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import UnsupportedError
 from dpcalc.losses.moments import Curve, RevealedSubsample, segment_ends
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
-from dpcalc.planner.composition import BACKWARD, FORWARD, ProtectedUnit, releases
+from dpcalc.planner.composition import Composition, ProtectedUnit
 from dpcalc.planner.plan import Plan
 from dpcalc.simulation.checks import MISS_PROBABILITY, Check, RandomSource, mean_interval
 
@@ -314,11 +313,11 @@ _TRUNCATED_SHARE = 1e-4  # share of delta that truncated losses may have; the in
 _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
-def loss_checks(plan: Plan, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
+def loss_checks(composition: Composition, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
     """Return a check of delta at the certified epsilon by Monte Carlo, one for each direction with steps.
 
     Args:
-        plan: a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
+        composition: of a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
         protected: the unit or group with the largest epsilon.
         source: random numbers, effort and progress.
 
@@ -329,13 +328,10 @@ def loss_checks(plan: Plan, protected: ProtectedUnit, source: RandomSource) -> t
         ConvergenceError: there is no certified delta to compare with.
         UnsupportedError: there are no losses to draw.
     """
-    trees = releases(plan).releases
-    names = (protected.direction_name(FORWARD), protected.direction_name(BACKWARD))
-    counts = [step_counts(trees[name]) for name in names]
     return tuple(
-        _direction_check(name, plan, steps, source.part(index, 2))
-        for index, (name, steps) in enumerate(zip(names, counts, strict=True))
-        if steps
+        _direction_check(name, composition.plan, composition.steps[name], source.part(index, 2))
+        for index, name in enumerate(protected.direction_names)
+        if composition.steps[name]
     )
 
 

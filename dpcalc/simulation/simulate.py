@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcalc.errors import UnsupportedError
-from dpcalc.planner.composition import costliest_by_moment_bound, is_noiseless, likeliest_unit, releasing_phases
+from dpcalc.planner.composition import composed, is_noiseless, releasing_phases
 from dpcalc.planner.plan import Plan
 from dpcalc.simulation.batches import batch_checks
 from dpcalc.simulation.checks import Check, Effort, RandomSource
@@ -51,13 +51,14 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
     """
     source = RandomSource(rng=np.random.default_rng(effort.seed), effort=effort, on_progress=on_progress)
     reason = _no_losses_reason(plan)
-    protected = likeliest_unit(plan) if reason else costliest_by_moment_bound(plan)[0]
+    composition = composed(plan)
+    protected = composition.likeliest if reason else composition.costliest()[0]
     phases = range(len(plan.phases))
     parts = ((index, source.part(0, 2).part(index, len(phases))) for index in phases)
     checks = [check for index, part in parts for check in batch_checks(plan, protected, index, part)]
     if not reason:
         try:
-            checks += loss_checks(plan, protected, source.part(1, 2))
+            checks += loss_checks(composition, protected, source.part(1, 2))
         except UnsupportedError as error:
             reason = str(error)
     return Simulation(

@@ -15,7 +15,7 @@ from dpcalc.config.tree import split_path
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.gate.workers import OnProgress, ignore_progress
 from dpcalc.guarantee import Kind
-from dpcalc.planner.composition import is_noiseless
+from dpcalc.planner.composition import composed, is_noiseless
 from dpcalc.planner.estimates import inversion_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
@@ -271,12 +271,13 @@ def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
     Raises:
         ConvergenceError: the certified bound does not converge either.
     """
+    composition = composed(plan)
     needs_bound = plan.method not in {"auto", "pld"} or is_noiseless(plan)
     with suppress(UnsupportedError):  # best of several runs (tuning) has no estimate
-        row = None if needs_bound else inversion_row(plan)
+        row = None if needs_bound else inversion_row(composition)
         if row is not None and row.epsilon is not None and not _is_near(row.epsilon, plan):
             return row.epsilon, row.kind, row.method
-    main = guarantee(plan)
+    main = guarantee(composition)
     return main.epsilon, main.kind, main.method
 
 

@@ -11,10 +11,9 @@ from dpcalc.accountants.gaussian import zero_epsilon
 from dpcalc.accountants.inversion import inversion, largest_inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, rough_epsilon_upper
 from dpcalc.accountants.result import costliest_release
-from dpcalc.amplification.tree import step_counts
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
@@ -32,7 +31,7 @@ def plan_of(rate, noise, steps, delta=1e-5):
 
 
 def directions(plan):
-    return {name: step_counts(release) for name, release in releases(plan).releases.items()}
+    return composed(plan).steps
 
 
 def total_variation(rate, noise):

@@ -3,9 +3,8 @@
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import epsilon_bounds as ends
-from dpcalc.amplification.tree import step_counts
 from dpcalc.config.load import load_text
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 
@@ -15,7 +14,7 @@ def plan_of(case):
 
 
 def directions(plan):
-    return [step_counts(release) for release in releases(plan).releases.values()]
+    return [*composed(plan).steps.values()]
 
 
 def interval(case, _):

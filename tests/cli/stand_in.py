@@ -18,6 +18,7 @@ from dpcalc.__main__ import main
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Guarantee, Kind, Row
 from dpcalc.planner.advice import Note
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import Evaluation
 from dpcalc.planner.words import PhaseSummary
 
@@ -35,6 +36,7 @@ CRASHING, STUCK, NOT_A_NUMBER, INFINITE, SLOW = 666, 901, 777, 999, 130
 
 
 def guarantee(plan, *, method=None):
+    plan = composed(plan).plan
     if plan.steps == CRASHING:
         raise ZeroDivisionError("division \x1b[31m by zero")
     if plan.steps == STUCK:
@@ -58,6 +60,7 @@ def guarantee(plan, *, method=None):
 
 
 def evaluate(plan, *, method=None):
+    plan = composed(plan).plan
     phases = (
         PhaseSummary(
             name=phase.name,

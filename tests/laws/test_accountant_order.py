@@ -12,11 +12,10 @@ from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.composition import is_noiseless, releases
+from dpcalc.planner.composition import composed, is_noiseless
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
@@ -69,7 +68,7 @@ def at_most(small, large, *, slack=NUMERICAL):
 
 def directions(plan):
     """Steps of each direction that has any."""
-    found = [] if is_noiseless(plan) else [step_counts(tree) for tree in releases(plan).releases.values()]
+    found = [] if is_noiseless(plan) else [*composed(plan).steps.values()]
     return [counts for counts in found if counts]
 
 

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import BlackBox
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.statement import unsampled_epsilon
@@ -115,7 +114,7 @@ def costs_no_more(cheap, dear):
 
 def least(plan):
     """The certified lower end of what the bound says."""
-    found = [step_counts(tree) for tree in releases(plan).releases.values()]
+    found = [*composed(plan).steps.values()]
     try:
         return max(epsilon_bounds(counts, delta=plan.delta, sides=(UPPER, LOWER))[1] for counts in found if counts)
     except ConvergenceError:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification.tree import Chain, Repeat, step_counts
+from dpcalc.amplification.tree import Chain, Repeat, Single, step_counts
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -73,7 +73,7 @@ def with_scheme(plan, number, scheme):
 
 def ends(plan):
     """Certified ends of the costlier direction's epsilon; the law holds for every direction, so for the largest."""
-    found = [step_counts(tree) for tree in releases(plan).releases.values()]
+    found = [*composed(plan).steps.values()]
     try:
         both = [
             epsilon_bounds(counts, delta=plan.delta, sides=(UPPER, LOWER)) if counts else (0.0, 0.0) for counts in found
@@ -135,11 +135,11 @@ def test_epsilon_rises_in_a_fixed_size_below_the_count(plan, more):
 @law(plans())
 def test_n_steps_are_n_copies_of_one(plan):
     few = changed(plan, steps=min(plan.phases[0].steps, 200))
-    for tree in releases(few).releases.values():
-        (phase,) = tree.nodes
-        copies = Chain(nodes=(phase.node,) * phase.count)
-        nested = Repeat(node=Repeat(node=phase.node, count=phase.count), count=1)
-        assert step_counts(copies) == step_counts(nested) == step_counts(tree)
+    for counts in composed(few).steps.values():
+        ((curve, count),) = counts.items()
+        copies = Chain(nodes=(Single(curve=curve),) * count)
+        nested = Repeat(node=Repeat(node=Single(curve=curve), count=count), count=1)
+        assert step_counts(copies) == step_counts(nested) == counts
     split = replace(few, phases=(replace(few.phases[0], name="first"), replace(few.phases[0], name="second")))
     whole = changed(few, steps=2 * few.phases[0].steps)
     assert guarantee(split).epsilon == guarantee(whole).epsilon
@@ -198,8 +198,8 @@ def test_without_sampling_the_exact_gaussian_is_inside(delta, steps, exponent, a
 @law(plans(), st.lists(st.floats(-3, 1), min_size=2, max_size=2), few=3)
 def test_delta_lies_in_the_unit_interval_and_falls(plan, exponents):
     epsilons = sorted(10**x for x in exponents)
-    for tree in releases(plan).releases.values():
-        found = [delta_ends(step_counts(tree), e) for e in epsilons]
+    for counts in composed(plan).steps.values():
+        found = [delta_ends(counts, e) for e in epsilons]
         assert all(0 <= lower <= upper <= 1 for upper, lower in found)
         assert all(later[1] <= earlier[0] for earlier, later in pairwise(found))
 
@@ -207,8 +207,7 @@ def test_delta_lies_in_the_unit_interval_and_falls(plan, exponents):
 @law(plans())
 def test_delta_at_the_certified_epsilon_is_no_larger(plan):
     """delta(upper end of epsilon) <= delta <= delta(lower end of epsilon), each by its own certified end."""
-    for tree in releases(plan).releases.values():
-        counts = step_counts(tree)
+    for counts in composed(plan).steps.values():
         try:
             upper, lower = epsilon_bounds(counts, delta=plan.delta, sides=(UPPER, LOWER))
         except ConvergenceError:

@@ -8,10 +8,9 @@ import pytest
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import rdp
-from dpcalc.amplification.tree import step_counts
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -25,8 +24,7 @@ WITHOUT_COPIES = ("poisson", "fixed", "all", "shuffle")
 
 def check_order(plan):
     """Lower <= upper <= rdp in both directions, and a lower bound beside the guarantee."""
-    for tree in releases(plan).releases.values():
-        counts = step_counts(tree)
+    for counts in composed(plan).steps.values():
         upper, lower = epsilon_bounds(counts, delta=plan.delta, sides=(UPPER, LOWER))
         assert 0 <= lower <= upper <= rdp(counts, delta=plan.delta).epsilon * (1 + 1e-9), plan
     found = evaluate(plan).guarantee

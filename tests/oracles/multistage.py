@@ -9,11 +9,10 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.tree import step_counts
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.composition import FORWARD, releases
+from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
@@ -104,9 +103,8 @@ def scheme_of(draw):
 def bound(plan, epsilons):
     """What the package says of the whole run in the two directions, shape (2, len(epsilons))."""
     found = np.zeros((2, len(epsilons)))
-    for name, release in releases(plan).releases.items():
+    for name, counts in composed(plan).steps.items():
         direction = 0 if name.startswith(FORWARD) else 1
-        counts = step_counts(release)
         found[direction] = np.maximum(found[direction], [delta_at(counts, float(eps)) for eps in epsilons])
     return found
 

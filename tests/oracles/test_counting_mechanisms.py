@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from dpcalc.accountants.rdp import composed_moments
-from dpcalc.amplification.tree import step_counts
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse, Zcdp
-from dpcalc.planner.composition import FORWARD, releases
+from dpcalc.planner.composition import FORWARD, composed
 from tests.oracles.brute_force import REPLACE_ONE
 from tests.oracles.multistage import bound, constructed, cut_short, group, held, random_problem, shuffled, unequal_group
 from tests.oracles.other_noise import answers, discrete_laplace_cells, hockey_sticks, mixtures
@@ -114,13 +113,13 @@ def test_no_count_diverges_more_than_what_is_promised_of_each_step(flavour, bloc
         problem = of_units(enumerable(rng, flavour, Zcdp))
         sigma = rng.uniform(0.8, 4)
         run, plan = problem.run, with_mechanism(problem, Zcdp(rho=1 / (2 * sigma**2)))
-        trees = releases(plan).releases
+        by_direction = composed(plan).steps
         for counts in marked(run, rng):
             p, q = mixtures(run, np.array([counts] * run.steps), gaussian_cells(sigma))
             for order in (1.5, 2.0, 3.0, 8.0):
                 found = [0.0, 0.0]
-                for name, tree in trees.items():
-                    steps, way = step_counts(tree), 0 if name.startswith(FORWARD) else 1
+                for name, steps in by_direction.items():
+                    way = 0 if name.startswith(FORWARD) else 1
                     moment = composed_moments(steps, max_order=order) if steps else None
                     value = float(moment.cumulants(np.array([order - 1]))[0][0]) if moment else 0.0
                     found[way] = max(found[way], value)

@@ -7,11 +7,10 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -58,10 +57,10 @@ def test_held_draws_below_which_all_is_told_have_a_delta():
     plan = Plan(phases=(phase,), unit=2, adjacency=Adjacency.ZERO_OUT, delta=1e-5, group_size=3)
     shows = 1 - 0.8**2  # a user who is drawn gives a record
     least, most = 1 - (1 - 0.81 * shows) ** 3, 1 - (1 - 0.81) ** 3  # apart in three sites, or two in one
-    for release in releases(plan).releases.values():
+    for counts in composed(plan).steps.values():
         for epsilon in (0.0, 0.2, 2.0):
             try:
-                found = delta_bounds(step_counts(release), epsilon=epsilon, sides=(UPPER,))[0]
+                found = delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0]
             except ConvergenceError:  # another accountant is asked
                 continue
             assert least * 0.9 <= found <= most + 1e-3

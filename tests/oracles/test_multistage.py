@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dpcalc.amplification import groups as group_module
-from dpcalc.planner import composition as releases
 from dpcalc.planner.evaluate import delta_of
 from tests.oracles.brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from tests.oracles.draws import Draw
@@ -148,13 +147,11 @@ def test_data_sets_that_once_cost_more_than_was_said(problem):
 def test_groups_too_large_for_their_placements_to_be_told_apart(block, monkeypatch):
     """The same bound with small groups: nothing above one member is told apart."""
     monkeypatch.setattr(group_module, "MAX_PLACED_MEMBERS", 1)
-    releases._alternatives.cache_clear()
     rng = np.random.default_rng([block, 19])
     for _ in range(10):
         problem = random_problem(rng, without_replacement, most_outcomes=200)
         ratio, values = worst_ratio(problem, rng, extreme=3, random=1, in_plane=0)
         assert ratio <= NEVER, (problem, values)
-    releases._alternatives.cache_clear()
 
 
 def without_replacement(rng):

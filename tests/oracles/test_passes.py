@@ -14,8 +14,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner import composition as planner_releases
-from dpcalc.planner.composition import protected_units, releases
+from dpcalc.planner.composition import composed, protected_units
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
@@ -176,7 +175,7 @@ def test_a_shuffle_that_is_called_tight_is_at_length(block):
 def is_answered_with(problem, mechanism):
     """The same of a mechanism that knows no distances between batches."""
     try:
-        releases(with_mechanism(problem, mechanism))
+        composed(with_mechanism(problem, mechanism)).steps  # noqa: B018
     except InputError:
         return problem.relation != ADD_REMOVE  # then to be asked again, and to fail
     return True
@@ -416,9 +415,7 @@ def test_frames_put_together_cost_no_less_than_each_of_them(outer, adjacency, gr
         alone = bound(run_of((len(sizes), outer), (size, inner), **options), EPSILONS).max(axis=0)
         assert (alone <= apart * NEVER + ROUND_OFF).all()
     monkeypatch.setattr(worst_paths, "MAX_PATHS", 2)
-    planner_releases._alternatives.cache_clear()
     together = bound(tree, EPSILONS).max(axis=0)
-    planner_releases._alternatives.cache_clear()
     assert (apart <= together * NEVER + ROUND_OFF).all()
 
 

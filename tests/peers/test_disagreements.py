@@ -14,9 +14,8 @@ from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 from dp_accounting.rdp import RdpAccountant
 
 from dpcalc.accountants.rdp import composed_moments
-from dpcalc.amplification.tree import step_counts
 from dpcalc.guarantee import Adjacency
-from dpcalc.planner.composition import FORWARD, releases
+from dpcalc.planner.composition import FORWARD, composed
 from tests.peers.settings import (
     NEIGHBORS,
     Flat,
@@ -202,9 +201,7 @@ def test_dp_accounting_divergences_of_fractional_order_are_too_large(rate, sigma
     exact = renyi_exact(run.q, sigma, order)
     (theirs,) = RdpAccountant([order]).compose(run.event, 1).rdp
     assert theirs / exact - 1 == pytest.approx(excess, rel=0.02)
-    mine, _ = composed_moments(step_counts(releases(run.plan).releases[FORWARD]), max_order=order).cumulants(
-        np.array([order - 1])
-    )
+    mine, _ = composed_moments(composed(run.plan).steps[FORWARD], max_order=order).cumulants(np.array([order - 1]))
     assert mine[0] / (order - 1) == pytest.approx(exact, rel=1e-9)
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from dpcalc.accountants.rdp import best_delta
-from dpcalc.amplification.tree import step_counts
 from dpcalc.config.load import load
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal, NoSolution
@@ -80,7 +79,7 @@ def test_a_delta_far_out_is_below_that_of_the_moments():
     plan = load(str(SAMPLES / "mini_imagenet_5way_1shot.yaml")).plan
     for epsilon in (50.0, 100.0):
         found = delta_of(plan, epsilon=epsilon)
-        moments = max(best_delta(step_counts(one), epsilon=epsilon).value for one in releases(plan).releases.values())
+        moments = max(best_delta(counts, epsilon=epsilon).value for counts in composed(plan).steps.values())
         assert 0 < found.delta < moments
 
 

@@ -9,7 +9,6 @@ from dp_accounting.pld import privacy_loss_distribution as google
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.tree import step_counts
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
@@ -17,7 +16,7 @@ from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedRe
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.planner.compare import compare
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
@@ -83,7 +82,7 @@ def test_the_order_of_accountants(name, scheme, adjacency):
     close = 1 + (1e-9 if "pld" in found else 1e-4)  # a curve of few orders has kinks, where the best order is rough
     assert found["rdp"] <= found["rdp-classic"] * close <= found["moments"] * close**2
     if "pld" in found:
-        trees = [step_counts(tree) for tree in releases(run).releases.values()]
+        trees = [*composed(run).steps.values()]
         lower = max(epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))[0] for counts in trees)
         assert 0 < lower <= found["pld"] <= min(found["rdp"], found["basic"], found["advanced"]) * (1 + 1e-4)
         assert found["optimal"] <= min(found["basic"], found["advanced"]) * (1 + 1e-6)
@@ -119,7 +118,7 @@ def test_three_mechanisms_exchanged_records(sigma, scale, truth, steps):
         grid=1e-5,
     )
     assert guarantee(run).epsilon == pytest.approx(theirs, rel=1e-4)
-    trees = [step_counts(tree) for tree in releases(run).releases.values()]
+    trees = [*composed(run).steps.values()]
     assert max(epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))[0] for counts in trees) <= theirs
 
 

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from dpcalc.amplification.tree import step_counts
 from dpcalc.cli.app import run
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import UnsupportedError
 from dpcalc.planner.compare import compare
-from dpcalc.planner.composition import releases
+from dpcalc.planner.composition import composed
 from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.risk import attack_bounds
@@ -47,7 +46,7 @@ def test_the_best_of_several_runs(tuning, repeated):
     asked = plan(tuning)
     assert asked.tuning == repeated
     one = replace(asked, tuning=None)
-    counts = tuple(step_counts(release) for release in releases(one).releases.values())
+    counts = tuple(composed(one).steps.values())
     found = evaluate(asked)
     assert found.guarantee.epsilon == repeated.epsilon(counts, delta=1e-5)
     assert found.guarantee.epsilon > guarantee(one).epsilon
@@ -70,7 +69,7 @@ def test_solvers_keep_to_the_best_of_several():
 @pytest.mark.parametrize(
     "question",
     [
-        releases,
+        lambda plan: composed(plan).steps,
         compare,
         statement,
         attack_bounds,

@@ -19,9 +19,8 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner import composition as releases_of_plans
 from dpcalc.planner.compare import compare
-from dpcalc.planner.composition import BACKWARD, FORWARD, likeliest_unit, protected_units, releases
+from dpcalc.planner.composition import BACKWARD, FORWARD, composed, protected_units
 from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee, with_lower_bound
 from dpcalc.planner.lower_end import epsilon_lower
@@ -145,9 +144,7 @@ def test_a_million_counts_are_few_classes():
 def few_paths(monkeypatch):
     """At most eight paths before they are merged."""
     monkeypatch.setattr(worst_paths, "MAX_PATHS", 8)
-    releases_of_plans._alternatives.cache_clear()
-    yield 8
-    releases_of_plans._alternatives.cache_clear()
+    return 8
 
 
 def test_very_many_different_units_are_merged_into_an_upper_bound(few_paths):
@@ -197,10 +194,10 @@ def test_stopping_early_loses_nothing():
     plan = run(hierarchy(EXAMPLE, (ONE, ONE, All())), unit=2)
     pld = ACCOUNTANTS["pld"]
     alone = {
-        name: worst_direction(replace(releases(plan), releases={name: release}), pld, delta=plan.delta)[0].epsilon
-        for name, release in releases(plan).releases.items()
+        name: worst_direction({name: counts}, pld, delta=plan.delta)[0].epsilon
+        for name, counts in composed(plan).steps.items()
     }
-    found, name = worst_direction(releases(plan), pld, delta=plan.delta)
+    found, name = worst_direction(composed(plan).steps, pld, delta=plan.delta)
     assert found.epsilon == max(alone.values()) == alone[name]
 
 
@@ -243,7 +240,7 @@ def test_the_other_questions():
     assert 0 < answer.delta_lower <= answer.delta
     rows = {(row.method, row.bound): row for row in compare(plan)}
     assert rows["inversion", "one-step bound"].epsilon == pytest.approx(found.guarantee.epsilon, rel=1e-4)
-    assert likeliest_unit(plan).bounds[0].inclusion == Fraction(1, 12)
+    assert composed(plan).likeliest.bounds[0].inclusion == Fraction(1, 12)
     assert len(cross_checks(plan)) == 2
     solved = solve(plan, "steps", goal=EpsilonGoal(limit=2 * found.guarantee.epsilon))
     assert solved.guarantee.epsilon <= 2 * found.guarantee.epsilon

@@ -14,10 +14,9 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import composed_moments
 from dpcalc.amplification.data_sets import data_set_pair
 from dpcalc.amplification.schedule import glued_profile
-from dpcalc.amplification.tree import step_counts
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.compare import tool_rows
-from dpcalc.planner.composition import BACKWARD, FORWARD, likeliest_unit, phase_bound, releases
+from dpcalc.planner.composition import BACKWARD, FORWARD, composed
 from dpcalc.planner.estimates import gdp_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
@@ -39,12 +38,12 @@ def said(row):
 def _epsilon(row, direction=""):
     if not direction:
         return guarantee(row.plan, method=row.method).epsilon
-    counts = step_counts(releases(row.plan).releases[direction])
+    counts = composed(row.plan).steps[direction]
     return ACCOUNTANTS[row.method](counts, delta=row.plan.delta).epsilon
 
 
 def _order(row):
-    counts = step_counts(releases(row.plan).releases[FORWARD])
+    counts = composed(row.plan).steps[FORWARD]
     return float(re.search(r"\d+", ACCOUNTANTS[row.method](counts, delta=row.plan.delta).note)[0])
 
 
@@ -52,9 +51,9 @@ def _classical_rdp(row, _):
     """The classical conversion at published orders."""
     z = np.array(TF_PRIVACY_ORDERS) - 1
     epsilons = []
-    for release in releases(row.plan).releases.values():
-        composed, _ = composed_moments(step_counts(release), max_order=z.max()).cumulants(z)
-        epsilons.append(((composed - math.log(row.plan.delta)) / z).min())
+    for counts in composed(row.plan).steps.values():
+        cumulants, _ = composed_moments(counts, max_order=z.max()).cumulants(z)
+        epsilons.append(((cumulants - math.log(row.plan.delta)) / z).min())
     return max(epsilons)
 
 
@@ -94,7 +93,7 @@ def _data_set(row, *words):
     (phase,) = row.plan.phases
     signs = tuple(SIGNS[sign] for sign in pattern)
     plan = row.plan
-    (path,) = likeliest_unit(plan).paths
+    (path,) = composed(plan).likeliest.paths
     co_sampled = co_sampled_with(phase.hierarchy, path, clip=phase.clip)
     p, q = data_set_pair(co_sampled, adjacency=plan.adjacency, signs=signs)
     if direction == BACKWARD:
@@ -109,14 +108,14 @@ def _data_set(row, *words):
 def _delta(row, direction):
     """The one-step bound itself."""
     (phase,) = row.plan.phases
-    profile = glued_profile(phase_bound(row.plan, phase), noise_multiplier=phase.mechanism.noise_multiplier)
+    profile = glued_profile(composed(row.plan).phase_bound(phase), noise_multiplier=phase.mechanism.noise_multiplier)
     return (profile if direction == FORWARD else profile.swapped).delta(row.epsilon)
 
 
 def _revealed(row, level):
     """(K) where everybody sees which unit was drawn at every level down to `level`: those draws are far away."""
     (phase,) = row.plan.phases
-    bound = phase_bound(row.plan, phase)
+    bound = composed(row.plan).phase_bound(phase)
     far = (FAR,) * int(level)
     seen = replace(
         bound,
