@@ -153,19 +153,19 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
 
 
 @dataclass(frozen=True)
-class _Atoms:
+class _TiltedAtoms:
     """Tilted masses at single losses, arrays of shape (n,)."""
 
     mass: Array
     loss: Array
 
 
-def _atoms(curve: LossCurve, aim: Resolution) -> _Atoms:
+def _atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
     """Return the single values of a loss whose tilted mass is above NEGLIGIBLE."""
     loss, log_mass = (np.array(values) for values in curve.atoms)
     mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
     used = mass > NEGLIGIBLE
-    return _Atoms(mass[used], loss[used])
+    return _TiltedAtoms(mass[used], loss[used])
 
 
 def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:

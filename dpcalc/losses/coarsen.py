@@ -193,10 +193,10 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
         return [], []
     spend(3 * TURN * mass.size)
     top, bottom = mass[loss > loss[-1] - spacing].sum(), mass[loss < loss[0] + spacing].sum()
-    return _sweep(_Atoms(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
+    return _sweep(_SweptAtoms(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
 
 
-def _sweep(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
+def _sweep(atoms: "_SweptAtoms", spacing: float) -> tuple[list[int], list[float]]:
     """Return (lattice indices, masses): atoms up to each lattice point, merged with later ones to keep P and Q mass."""
     mass, loss, tilt, end = atoms.mass, atoms.loss, atoms.tilt, atoms.end
     places: list[int] = []
@@ -225,7 +225,7 @@ def _sweep(atoms: "_Atoms", spacing: float) -> tuple[list[int], list[float]]:
 
 
 @dataclass(frozen=True)
-class _Atoms:
+class _SweptAtoms:
     """Tilted masses by increasing loss, and the direction of the sweep: 1 from the lowest loss, -1 from the highest."""
 
     mass: list[float]

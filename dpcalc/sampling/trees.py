@@ -10,7 +10,7 @@ from typing import Any
 
 from dpcalc.errors import InputError
 
-Counts = int | list["Counts"]
+NestedCounts = int | list["NestedCounts"]
 """Numbers of records, nested by level."""
 MAX_COUNT = 10**15
 MAX_RECORDS = 10**18
@@ -46,13 +46,13 @@ class Tree:
         """Return the SHA-256, in hex, of the nested counts with siblings sorted."""
         return sha256(repr(self._nested(sorted)).encode()).hexdigest()
 
-    def nested(self) -> Counts:
+    def nested(self) -> NestedCounts:
         """Return the nested lists of counts that `tree_of` takes."""
         return self._nested(list)
 
-    def _nested(self, arranged: Callable[[Iterable[Counts]], list[Counts]]) -> Counts:
+    def _nested(self, arranged: Callable[[Iterable[NestedCounts]], list[NestedCounts]]) -> NestedCounts:
         """Return the nested counts, with the list of each unit's children made by `arranged` (`list` or `sorted`)."""
-        units: list[Counts] = list(self.sizes[-1])
+        units: list[NestedCounts] = list(self.sizes[-1])
         for sizes in reversed(self.sizes[:-1]):
             below = iter(units)
             units = [arranged(islice(below, size)) for size in sizes]

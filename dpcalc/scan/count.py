@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError, system_message
-from dpcalc.sampling.trees import Counts, tree_of
+from dpcalc.sampling.trees import NestedCounts, tree_of
 from dpcalc.scan.manifest import ENDINGS, manifest_counts
 
 # Folder trees
@@ -174,7 +174,7 @@ class Walk:
         return LINK if top.startswith(linked) or linked.startswith(top) else OUTSIDE
 
 
-def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[Counts, tuple[str, ...] | None]:
+def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts, tuple[str, ...] | None]:
     """Return (nested counts, names of levels) of a folder tree; refuse files at other depths than the levels'.
 
     Args:
@@ -215,7 +215,7 @@ def _depths_message(walk: Walk, depth: int | None) -> str:
     )
 
 
-def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces) -> Counts:
+def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces) -> NestedCounts:
     """Return the nested counts below a folder; empty units are left out and added to `skipped`.
 
     Args:
@@ -274,7 +274,7 @@ class Scan:
     """
 
     sizes: tuple[Size, ...]
-    counts: Counts
+    counts: NestedCounts
     remarks: tuple[str, ...]
 
     @property
@@ -364,7 +364,7 @@ def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) ->
     return _scan_of(counts, levels, ())
 
 
-def _scan_of(counts: Counts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
+def _scan_of(counts: NestedCounts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
     """Return the sizes of nested counts; without names the levels are level_1, level_2, ..., example."""
     if names is None:
         depth = _depth(counts)
@@ -385,6 +385,6 @@ def _scan_of(counts: Counts, names: Sequence[str] | None, remarks: tuple[str, ..
     return Scan(sizes=tuple(sizes), counts=counts, remarks=remarks)
 
 
-def _depth(counts: Counts) -> int:
+def _depth(counts: NestedCounts) -> int:
     """Return the number of levels of nested counts, at least 1."""
     return 1 + _depth(counts[0]) if isinstance(counts, list) else 1

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from dpcalc.config.source import ConfigError, open_regular
 from dpcalc.errors import InputError, system_message
-from dpcalc.sampling.trees import Counts
+from dpcalc.sampling.trees import NestedCounts
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
 DELIMITERS = ",;\t|"
@@ -24,7 +24,7 @@ Key = tuple[str, ...]
 
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
-) -> Counts:
+) -> NestedCounts:
     """Return the nested counts of a manifest's records by the values of its columns.
 
     Args:
@@ -66,7 +66,7 @@ def _with_progress(
         yield key
 
 
-def _nested(items: Sequence[tuple[Key, int]], level: int) -> Counts:
+def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
     """Return counts by key, in ascending order of keys, as nested lists from key position `level` (from 0) on."""
     if len(items[0][0]) == level:
         return items[0][1]

@@ -10,7 +10,7 @@ from dpcalc.config.values import LEVEL_NAME
 from dpcalc.errors import InputError
 from dpcalc.keys import WrongValueError
 from dpcalc.report.fields import document
-from dpcalc.sampling.trees import Counts
+from dpcalc.sampling.trees import NestedCounts
 from dpcalc.scan.count import Scan
 
 TREE_SUFFIX = ".json"  # required ending of a tree file's name
@@ -31,7 +31,7 @@ def check_level_names(names: Sequence[str]) -> None:
         raise InputError(f"--levels: expected different names, got {', '.join(names)}")
 
 
-def tree_text(names: Sequence[str], counts: Counts) -> str:
+def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
     """Return the text of a tree file (JSON), a line for each unit of the first level; refuse one that is too large.
 
     Args:

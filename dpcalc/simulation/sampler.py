@@ -18,7 +18,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithRe
 # One draw from each of many frames.
 
 
-Rows = tuple[IntArray, IntArray]
+UnitIndices = tuple[IntArray, IntArray]
 """(index of the frame of each drawn unit, index of the unit in its frame), both from 0, shape (drawn units,) each."""
 
 CHUNK = 2_000_000
@@ -27,7 +27,7 @@ CHUNK = 2_000_000
 _DENSE_FACTOR = 64
 
 
-def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> Rows:
+def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
     """Return (frame, index in its frame) of each unit in one draw from each frame, both from 0, frames ascending.
 
     Args:
@@ -74,7 +74,7 @@ def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
     return np.arange(frames.size) - (np.cumsum(sizes) - sizes)[frames]
 
 
-def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> Rows:
+def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
     """Return a draw of min(scheme.size, size) different units from each frame."""
     # Small frames are put in random order, of large ones a few units are picked.
     taken = np.minimum(scheme.size, sizes)
@@ -95,7 +95,7 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> Rows:
     return frames, np.concatenate(pieces)
 
 
-def _draw_poisson(scheme: Poisson, sizes: IntArray, rng: Generator) -> Rows:
+def _draw_poisson(scheme: Poisson, sizes: IntArray, rng: Generator) -> UnitIndices:
     """Return a draw of each unit of each frame, independently, with the probability of the scheme."""
     # All frames stand in one line, along which the distances between drawn units are geometric.
     total, rate = int(sizes.sum()), float(scheme.probability)
@@ -115,7 +115,7 @@ def _draw_poisson(scheme: Poisson, sizes: IntArray, rng: Generator) -> Rows:
     return frames, line - (ends - sizes)[frames]
 
 
-def _all_units(sizes: IntArray) -> Rows:
+def _all_units(sizes: IntArray) -> UnitIndices:
     """Return every unit of every frame, in order."""
     frames = np.repeat(np.arange(sizes.size), sizes)
     return frames, index_in_frame(frames, sizes)
@@ -242,7 +242,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
     return hierarchy.level(1).redraw_every
 
 
-def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> Rows:
+def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices:
     """Return (number of its first child, number of its children) for each parent, numbered from 0 in the data set.
 
     Args:
