@@ -153,7 +153,7 @@ def _ancestor_distance(path: Path, number: int, clip: int) -> int:
 
 
 def _ancestor_drop(path: Path, clip: int, adjacency: Adjacency) -> int:
-    """Return by how much missed ancestors are nearer to D' than to D, in clip norms: the unit's contributions, or 0."""
+    """Return d_j - d'_j in clip norms: the unit's contributions; 0 if clipped above, replaced or fixed and removed."""
     if clip < len(path.counts) or adjacency is Adjacency.REPLACE_ONE:
         return 0
     if adjacency is Adjacency.ADD_REMOVE and isinstance(path.schemes[-1], Fixed):

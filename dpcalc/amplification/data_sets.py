@@ -103,7 +103,7 @@ def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return the distribution of the sum drawn at a level by its scheme: `inner` for the ancestor, else `each`."""
+    """Return the distribution of a level's drawn sum: `inner` is the ancestor's, `each` that of any other unit."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:
@@ -125,7 +125,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
 
 
 def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return {center: weight} in (D, D') of the sum drawn from the protected units' frame, siblings included."""
+    """Return {center: weight} in (D, D') of the sum drawn from the members' frame, siblings as `_sibling_sum`."""
     path, own = co_sampled.path, _own_contributions(co_sampled)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
@@ -231,7 +231,7 @@ def episode_pair(
 
 
 def _clipped_above(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return {-1, 0, +1: weight} in (D, D') of the clipped vector of a clipping unit that has members inside.
+    """Return {-1, 0, 1 or sign: weight} in (D, D') of a clipping unit's vector: -1 with a member, else `sign`, 0 empty.
 
     It is -1 if it holds a record of a member (replaced: +1), else `sign` with any other record, else 0. Zeroed members
     leave the vector of the others.

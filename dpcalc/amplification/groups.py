@@ -57,7 +57,7 @@ def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
-    """Return the most units of one frame a group can occupy, for each level from the outermost to the protected one.
+    """Return the most units of a frame that a group can occupy, by level; add-remove leaves `min_units_left`.
 
     Args:
         hierarchies: one for each phase, over the same data.

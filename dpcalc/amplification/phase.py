@@ -196,7 +196,7 @@ def _certain(path: Path, levels: set[int]) -> Path:
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of one draw; `clips`: (clipping level of a vector, level at which vectors are counted).
+    """Return the bound of one draw: `single_unit_bound` for one unit without replacement, else over counts of members.
 
     They differ for groups in passes: a group can be in several batches, each of which is clipped as one vector.
     """

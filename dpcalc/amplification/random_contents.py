@@ -28,7 +28,7 @@ _NEGLECTED_CHANCE = Fraction(
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the bound of one draw for one unit, contributions random where known and cheap, else at their maximum.
+    """Return the bound of one draw for one unit: `path_bound`, or averaged over contributions if random and cheap.
 
     Args:
         hierarchy: levels and schemes.
@@ -66,7 +66,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return an upper bound (stochastic order) on a drawn member's contributions; None: take the maximum.
+    """Return an upper bound (stochastic order) on a member's contributions (clip above it: 0 or 1); None: use maximum.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -111,7 +111,7 @@ def _average_over_own_counts(
     max_contributions: int,
     adjacency: Adjacency,
 ) -> Average:
-    """Return the average over h >= 1 contributions of StepBounds, for a unit whose place in D' stays (no removal)."""
+    """Return an Average of StepBounds by the unit's contributions h >= 1, an empty unit or stand-in as missed."""
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     empty = bound.inclusion * (1 - nonempty)
     missed = (*bound.missed[:-1], *(bound.missed[-1] * p for p in stand_in.values()), empty)

@@ -301,7 +301,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> Column:
 
 
 def of_cells(losses: Array, logs: Array, alone: tuple[float, float], *, max_losses: int = MAX_LOSSES) -> Atoms:
-    """Return a pair from log P masses at losses in any order, equal ones added, thinned to `max_losses` (upper bound).
+    """Return a pair from log P masses at losses in any order (inf too), equal ones added, thinned: an upper bound.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.

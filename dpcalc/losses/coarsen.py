@@ -99,7 +99,7 @@ def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Arra
 
 
 def coarsen_pessimistic(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
-    """Return the chords of the profile, an upper bound: each cell is split over its two ends.
+    """Return tilted masses, shape (n + 2,): each cell split over its two ends, keeping P and Q mass (upper bound).
 
     Args:
         aligned: tilted masses at the lower ends of the wide cells, shape (n,).
@@ -118,7 +118,7 @@ def coarsen_pessimistic(aligned: Array, mass: Array, share: Array, tilt: float, 
 
 
 def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
-    """Return the lowered chords of the profile, a lower bound; merged atoms if chords had negative masses.
+    """Return tilted masses, shape (n + 2,): lowered chords, or merged atoms if those were negative (lower bound).
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """

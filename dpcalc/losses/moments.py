@@ -71,7 +71,7 @@ class RevealedSubsampleMoments:
     parts: tuple[tuple[LogMoments, int], ...]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K(z), K'(z)) at orders z > 0, each of the shape of `orders`."""
+        """Return K = log(1 - rate + rate e^{sum of count K(z)}) and its derivative at orders z > 0."""
         value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
         for moments, count in self.parts:
             cumulant, cumulant_slope = moments.cumulants(orders)
@@ -94,7 +94,7 @@ class RevealedSubsampleMoments:
         return spread, drawn * central + (1 - drawn) * (drawn * mean) ** 4 - 3 * spread**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return K(z) at z = real + i k step, k = 0, ..., count - 1, as `LossMoments.cumulants_on_line`.
+        """Return log(1 - rate + rate e^{sum of count K(z)}) at z = real + i k step, k = 0, ..., count - 1.
 
         Args: those of `LossMoments.cumulants_on_line`.
         """
@@ -227,7 +227,7 @@ class _SortedNodes:
 
     @classmethod
     def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return the nodes, which must come in order of increasing |loss|.
+        """Return nodes with the sums that serve every order; the nodes must come by increasing |loss|.
 
         Args: log of the P mass and privacy loss of each node, shape (n,) each.
         """

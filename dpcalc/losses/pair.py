@@ -247,7 +247,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, for each interval between points, the length on which P and Q change; at most the deviation.
+    """Return, by interval, the length on which P, Q and (P/Q)^order (None: P/Q) change; at most the deviation.
 
     The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
     components that are felt there; between two points those felt at either.
