@@ -50,24 +50,24 @@ def phase_bounds(
         InputError: removing what is protected takes a step from the passes, and no bound covers that.
     """
     if is_shortened(hierarchy, unit=len(path.counts), adjacency=adjacency, group=group):
-        above = _above(hierarchy, path, clip, group)
+        above = _ancestor_bounds(hierarchy, path, clip, group)
         if not above:
             raise shortened_pass_error(hierarchy, unit=len(path.counts), group=group)
         return above
     native = native_bound(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
     if native.is_plain or hierarchy.episodes is not None:
         return (native,)
-    hidden = _hidden(hierarchy, path, clip, adjacency, group)
+    hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
     bounds = (native, replace(native, bound=hidden)) if hidden is not None else (native,)
-    return (*bounds, *_above(hierarchy, path, clip, group))
+    return (*bounds, *_ancestor_bounds(hierarchy, path, clip, group))
 
 
-def _above(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
+def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
     """Return the replace-one bounds of ancestors with known contents, outermost first; () unless all share them."""
     if not group.is_together:
         return ()
     return tuple(
-        native_bound(hierarchy, _upto(path, level), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
+        native_bound(hierarchy, _path_down_to(path, level), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
         for level in range(1, len(path.counts))
         if _knows_contents(hierarchy, path, level)
     )
@@ -78,7 +78,9 @@ def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
     return hierarchy.tree is None or isinstance(path.schemes[level - 1], Shuffle) or path.rate(level) < 1
 
 
-def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound | None:
+def _hidden_draws_bound(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> Bound | None:
     """Return the bound of a group with hidden draws above; None unless nested, simple schemes, one period, clip > 0."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
@@ -87,14 +89,14 @@ def _hidden(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, g
     if not _knows_contents(hierarchy, path, 1):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
-    member = _member(path, clip, adjacency, is_counted=each is not None)
+    member = _member_effect(path, clip, adjacency, is_counted=each is not None)
     try:
         return hidden_group_bound(path, group.placement, member, each=each)
     except WorkExceededError:
         return None
 
 
-def _upto(path: Path, unit: int) -> Path:
+def _path_down_to(path: Path, unit: int) -> Path:
     """Return the part of the path from level 1 down to level `unit`."""
     return Path(
         place=path.place[:unit],
@@ -150,7 +152,7 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
     periods = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
     revealed = [(_chance_of_any_member(path, group, [*levels]), period) for period, levels in periods]
     return PhaseBound(
-        bound=bound(_certain(pass_as_draw(path, group), {*slow})),
+        bound=bound(_with_whole_draws(pass_as_draw(path, group), {*slow})),
         hold=hold,
         revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
     )
@@ -175,21 +177,23 @@ def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fracti
     none = Fraction(1)
     for frame in frames:
         try:
-            drawn = contexts(_upper_part(frame, last - first), path.schemes[first:last], path.counts[first:last])
+            drawn = contexts(
+                _truncated_placement(frame, last - first), path.schemes[first:last], path.counts[first:last]
+            )
         except WorkExceededError:
             return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
         none *= drawn.get((), Fraction(0))
     return 1 - none
 
 
-def _upper_part(placement: Placement, depth: int) -> Placement:
+def _truncated_placement(placement: Placement, depth: int) -> Placement:
     """Return the placement cut off `depth` levels down; each unit there that holds members becomes the number 1."""
     if not depth or not isinstance(placement, tuple):
         return 1
-    return tuple(_upper_part(inner, depth - 1) for inner in placement)
+    return tuple(_truncated_placement(inner, depth - 1) for inner in placement)
 
 
-def _certain(path: Path, levels: set[int]) -> Path:
+def _with_whole_draws(path: Path, levels: set[int]) -> Path:
     """Return the path with scheme `All` at these levels (from 1)."""
     schemes: list[Scheme] = [All() if at in levels else scheme for at, scheme in enumerate(path.schemes, start=1)]
     return replace(path, schemes=tuple(schemes))
@@ -206,10 +210,10 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjace
         return single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     laws = revealed_count_distributions(hierarchy, path, clip=vectors, group=group, each=each)
-    return _member(path, clip, adjacency, is_counted=each is not None).bound(laws)
+    return _member_effect(path, clip, adjacency, is_counted=each is not None).bound(laws)
 
 
-def _member(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
+def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
     """Return what one member (or contribution, if `is_counted`) changes; one turned vector if clip is above it."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
