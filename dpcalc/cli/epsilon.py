@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 import typer
@@ -9,10 +10,12 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.sources import add_path_to_errors, has_every_unit, loaded_for_every_unit, loaded_plans, set_config
-from dpcalc.cli.votes import cost_of_votes
+from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
+    from dpcalc.mechanisms.pate import Votes
+    from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Output
 
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
@@ -55,7 +58,7 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
     composition = composed(loaded.plan)
     evaluation = evaluate(composition)
     notes = note_texts(evaluation)
-    private = cost_of_votes(loaded) if with_votes else None
+    private = _cost_of_votes(loaded) if with_votes else None
     checks = cross_checks(composition) if with_checks else ()
     if private is None:
         return evaluation_output(evaluation, loaded, checks=checks), notes, ()
@@ -89,3 +92,40 @@ def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
     return units_output(answers), tuple(
         f"{each.guarantee.unit}: {text}" for each, _ in answers for text in note_texts(each)
     )
+
+
+def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
+    """Return the data-dependent cost of the votes that a config names, itself private; InputError if they do not fit.
+
+    None without votes, and for runs that are more than answers to them: several phases, groups, repetitions.
+    """
+    plan = loaded.plan
+    phase = plan.phases[0]
+    if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
+        return None
+
+    from dpcalc.mechanisms.pate import PateMechanism
+    from dpcalc.planner.pate import data_dependent_guarantee
+
+    if not isinstance(phase.mechanism, PateMechanism):
+        return None
+    try:
+        return data_dependent_guarantee(phase.mechanism.aggregation, _votes(loaded), delta=plan.delta)
+    except InputError as error:
+        place = loaded.mark("mechanism.votes")
+        stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "
+        raise InputError(f"{stated_at}`mechanism.votes`: {error}") from error
+
+
+def _votes(loaded: Loaded) -> Votes:
+    """Return the votes on the first queries, one for each step; raise InputError if there are fewer."""
+    from dpcalc.mechanisms.pate import Votes
+    from dpcalc.pate.votes_file import VotesFile, read_votes
+
+    (phase,) = loaded.plan.phases
+    teachers = phase.hierarchy.levels[0]
+    path = posixpath.join(posixpath.dirname(loaded.path), phase.votes)
+    votes_read = read_votes(VotesFile(path=path, teachers=teachers.count if teachers.is_equal else None))
+    if votes_read.queries < phase.steps:
+        raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {votes_read.queries}")
+    return Votes(counts=votes_read.counts[: phase.steps], teachers=votes_read.teachers)

@@ -1,5 +1,6 @@
 """Adding a report format is one module, `tests.cli.toy_format`, and one line in the registry."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.report.formats import REPORTS
+from dpcalc.report.formats import REPORTS, STATEMENTS
 from tests.cli.running import environment
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,15 @@ def test_the_help_names_it():
     assert "markdown or toy; to PATH or standard" in " ".join(ended.stdout.split())
 
 
+def test_a_statement_in_a_format_of_one_function_and_one_line(with_toy, config, monkeypatch):
+    monkeypatch.setitem(STATEMENTS, "toy", "tests.cli.toy_format:toy_statement")
+    ended = with_toy("statement", config(name="toys"), "--format", "toy")
+    first, *headings, epsilon = ended.out.splitlines()
+    assert (ended.code, first, headings[0]) == (0, "Privacy statement: toys", "The guarantee")
+    assert float(epsilon) == json.loads(with_toy("statement", config(), "--format", "json").out)["guarantee"]["epsilon"]
+    assert "text, markdown, json, toy, got `tex`" in with_toy("statement", config(), "--format", "tex").err
+
+
 def test_it_is_nowhere_else():
-    assert "toy" not in REPORTS
+    assert "toy" not in REPORTS | STATEMENTS
     assert not [path for path in (ROOT / "dpcalc").rglob("*.py") if "toy" in path.read_text(encoding="utf-8")]

@@ -1,7 +1,8 @@
-"""A format of `--report` as somebody would add it: this module, and a line in `dpcalc.report.formats.REPORTS`."""
+"""Formats of `--report` and of `statement` as somebody would add them: this module, and a line in a registry each."""
 
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.gate import GateView
+from dpcalc.report.statement import StatementView
 
 
 def toy_text(view: GateView) -> str:
@@ -11,3 +12,9 @@ def toy_text(view: GateView) -> str:
 
 
 TOY = ReportFormat(text=toy_text, is_report=lambda text, _: text.startswith("<toy>\n"))
+
+
+def toy_statement(view: StatementView, width: int) -> str:
+    """Return the headings of a statement and an epsilon in full, cut to the columns of a line."""
+    lines = [view.title, *(section.heading for section in view.sections), str(view.fields["guarantee"]["epsilon"])]
+    return "".join(f"{line[:width]}\n" for line in lines)
