@@ -199,7 +199,8 @@ class Member:
         """Return [(share, bound)]: a CountPair (share 1) without a stand-in or for add-remove, else one for each h."""
         if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
-            return [(Fraction(1), _pair(law, self.shift, both_ways=both))]
+            pair = CountPair(law=tuple(sorted(law.items())), shift=self.shift, both_ways=both)
+            return [(Fraction(1), pair)]
         distance_swapped = self.stand_in if self.adjacency is Adjacency.ZERO_OUT else self.distance
         return average_over_counts(law, shift=self.shift, distance=self.distance, distance_swapped=distance_swapped)
 
@@ -264,10 +265,6 @@ def average_over_counts(
         for h, chance in sorted(law.items())
         if h
     ]
-
-
-def _pair(law: CountDistribution, shift: int, *, both_ways: bool) -> CountPair:
-    return CountPair(law=tuple(sorted(law.items())), shift=shift, both_ways=both_ways)
 
 
 # The distribution of H, given the draws above, which are revealed (docs/theory.md, Theorem 6.3 and Theorem 6.5)

@@ -73,10 +73,10 @@ def data_set_pair(
     """
     unit, clip = len(co_sampled.path.counts), co_sampled.clip
     if clip < unit:
-        inner = _clipped_above(co_sampled, adjacency, signs[unit - 1], members)
+        inner = _clipped_vector_pair(co_sampled, adjacency, signs[unit - 1], members)
         lowest = clip
     else:
-        inner = _unit_level(co_sampled, adjacency, signs[unit - 1], members)
+        inner = _frame_sum_pair(co_sampled, adjacency, signs[unit - 1], members)
         lowest = unit - 1
     summed_up = 1
     for j in range(lowest, 0, -1):
@@ -124,7 +124,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
             return _mix(rate, inner, {0: Fraction(1)})
 
 
-def _unit_level(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
+def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
     """Return {center: weight} in (D, D') of the sum drawn from the members' frame, siblings as `_sibling_sum`."""
     path, own = co_sampled.path, _own_contributions(co_sampled)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
@@ -230,7 +230,9 @@ def episode_pair(
     return counted_pair(law, {1: Fraction(1)}, {sign: Fraction(1)}, above, drawn=(vectors, vectors))
 
 
-def _clipped_above(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
+def _clipped_vector_pair(
+    co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int
+) -> tuple[Mixture, Mixture]:
     """Return {-1, 0, 1 or sign: weight} in (D, D') of a clipping unit's vector: -1 with a member, else `sign`, 0 empty.
 
     It is -1 if it holds a record of a member (replaced: +1), else `sign` with any other record, else 0. Zeroed members

@@ -42,7 +42,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     bound = path_bound(path, clip=clip, adjacency=adjacency)
     unit, fixed = len(path.counts), isinstance(path.schemes[-1], Fixed)
     if clip < unit:
-        return _clipped_above(hierarchy, path, bound, clip=clip, adjacency=adjacency)
+        return _bound_below_clipping_level(hierarchy, path, bound, clip=clip, adjacency=adjacency)
     own = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
         return bound
@@ -159,7 +159,9 @@ def _average_over_own_and_stand_in(
     return Average(parts=tuple(parts))
 
 
-def _clipped_above(hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency) -> Bound:
+def _bound_below_clipping_level(
+    hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
+) -> Bound:
     """Return the bound of a unit below the clipping level, better if it may be empty or the only record there."""
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:

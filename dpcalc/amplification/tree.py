@@ -91,11 +91,11 @@ def step_counts(release: Release) -> dict[Curve, int]:
             for node in release.nodes:
                 counts.update(step_counts(node))
         case Revealed(rate=rate):
-            counts.update(_revealed(step_counts(release.node), rate))
+            counts.update(_under_public_draw(step_counts(release.node), rate))
     return {curve: count for curve, count in counts.items() if count}
 
 
-def _revealed(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
+def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
     """Return {public mixture of the steps: 1}; {} for rate 0 or no steps, `counts` unchanged for rate 1."""
     # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
     # they are composed, so that accountants mix the draw in afterwards.

@@ -96,7 +96,7 @@ def account(path: str) -> Account:
         ConvergenceError: there is no certified answer.
     """
     loaded = load(path)
-    evaluated = _evaluated(loaded, _runs(loaded.plan))
+    evaluated = _account_of(loaded, _runs(loaded.plan))
     whole = evaluated.guarantee
     return replace(evaluated, guarantee=with_lower_bound(loaded.plan, whole)) if whole.finite else evaluated
 
@@ -120,8 +120,8 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         before = load(path) if Path(path).exists() else None
         old = b"" if before is None else read_bytes(path)
         new = old + _new_bytes(path, old, before, entry)
-        loaded = _reloaded(new, path, before, entry)
-        evaluated = _evaluated(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
+        loaded = _load_extended(new, path, before, entry)
+        evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
         is_added = not entry.dry_run and (entry.over_budget or evaluated.keeps_budget)
         if is_added and before is not None:
             save(path, new)
@@ -138,7 +138,7 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
     return phases
 
 
-def _evaluated(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
+def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
     """Return the account of a ledger, with the runs in `phases_by_run` evaluated alone."""
     plan = loaded.plan
     cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))  # runs are often repeated
@@ -218,7 +218,7 @@ def _refuse_taken_name(path: str, ledger: Plan, name: str) -> None:
         raise InputError(f"{path}: expected a new name, there is a run `{name}` already; choose another with --name")
 
 
-def _reloaded(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
+def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
     """Return the new ledger as a config; raise InputError unless it is the old one plus the run's phases."""
     phases = () if before is None else before.plan.phases
     expected = (*phases, *_entry_phases(entry))

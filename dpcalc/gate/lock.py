@@ -95,7 +95,7 @@ class Lock:
         Raises:
             InputError: an entry names a file outside the repository: a message would show lines of that file.
         """
-        entries = [self._file(name) for name in sorted(self.entries)]
+        entries = [self._path_and_section(name) for name in sorted(self.entries)]
         inside = config_folder(self.path)
         for path, _ in entries:
             if not inside.holds(Path(os.path.abspath(path))):  # noqa: PTH100  links stay
@@ -105,7 +105,7 @@ class Lock:
 
     def is_gone(self, name: str) -> bool:
         """Return True if the file of an entry no longer exists."""
-        return not os.path.lexists(self._file(name)[0])
+        return not os.path.lexists(self._path_and_section(name)[0])
 
     def matches_pattern(self, name: str, config_args: Sequence[str]) -> bool:
         """Return True if one of the CONFIG patterns (those with `*`) matches the file of an entry.
@@ -114,7 +114,7 @@ class Lock:
             name: of the entry.
             config_args: CONFIG... as given, relative to the current directory; those without `*` are ignored.
         """
-        path = Path(self._file(name)[0]).as_posix()
+        path = Path(self._path_and_section(name)[0]).as_posix()
         split = (split_pattern(Path(os.path.relpath(word)).as_posix()) for word in config_args if is_pattern(word))
         return any(
             matches(path.removeprefix(f"{start}/" if start else "").split("/"), parts)
@@ -122,7 +122,7 @@ class Lock:
             if not start or path.startswith(f"{start}/")
         )
 
-    def _file(self, name: str) -> tuple[str, str]:
+    def _path_and_section(self, name: str) -> tuple[str, str]:
         """Return (path from here, section) of an entry's name; a file whose name is all of it takes precedence."""
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
@@ -162,7 +162,7 @@ def read_lock(path: Path) -> Lock:
     shown = visible(str(path))
     try:
         content = json.loads(decode(read_bytes(str(path), limit=_MAX_BYTES), str(path)).text)
-        entries = {str(name): _entry(entry) for name, entry in content["configs"].items()}
+        entries = {str(name): _checked_entry(entry) for name, entry in content["configs"].items()}
         version = content["version"]
     except InputError:
         raise  # it is a ValueError too
@@ -183,13 +183,13 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
     """
     entry = lock.entries.get(lock.entry_name(loaded))
     if entry is None:
-        yield _problem(f"is not in {NAME}", now)
+        yield _lock_problem(f"is not in {NAME}", now)
     elif entry.config_hash != loaded.config_hash:
-        yield _problem(f"is not what {NAME} holds", now, entry)
+        yield _lock_problem(f"is not what {NAME} holds", now, entry)
     elif entry.sources is not None and entry.sources != lock.sources(loaded):
         yield from _moved_sources(entry.sources, lock.sources(loaded), loaded)
     elif not math.isclose(entry.epsilon, now.epsilon, rel_tol=ACCURACY):
-        yield _problem(f"is what {NAME} holds, and costs something else (another version of dpcalc?)", now, entry)
+        yield _lock_problem(f"is what {NAME} holds, and costs something else (another version of dpcalc?)", now, entry)
 
 
 def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Loaded) -> Iterator[Problem]:
@@ -219,7 +219,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
     """
     costs.compute_files((case.path, plan) for case in cases for plan in case.plans)
     entries = dict(lock.entries)
-    results = tuple(_result(case, lock, costs, entries) for case in cases)
+    results = tuple(_lock_result(case, lock, costs, entries) for case in cases)
     return results, Lock(path=lock.path, entries=entries)
 
 
@@ -247,7 +247,7 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
     )
 
 
-def _result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEntry]) -> Result:
+def _lock_result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEntry]) -> Result:
     """Return one config's result against the lock, and store its new entry in `entries`; error result for stdin."""
     loaded = case.new
     if loaded is None:
@@ -272,13 +272,13 @@ def _result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEntry])
     return Result(path=loaded.path, verdict=verdict, guarantee=guarantee, problems=problems)
 
 
-def _problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> Problem:
+def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> Problem:
     """Return DPC403 "the config <what>", with the epsilons of the entry, if any, and of the config."""
     numbers = (now.epsilon,) if entry is None else (entry.epsilon, now.epsilon)
     return Problem(code="DPC403", severity=Severity.ERROR, detail=f"the config {what}", numbers=numbers)
 
 
-def _entry(fields: Mapping[str, object]) -> LockEntry:
+def _checked_entry(fields: Mapping[str, object]) -> LockEntry:
     """Return a checked entry of the lock file, null epsilon as inf; ValueError, TypeError or KeyError otherwise.
 
     Raises:

@@ -79,7 +79,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
     policy = NO_POLICY
     for place in places:
         refuse_outward_link(place)
-        if named is not None or (Path(place).is_file() and _table(read_bytes(place), place) is not None):
+        if named is not None or (Path(place).is_file() and _policy_table(read_bytes(place), place) is not None):
             policy = parse_policy(read_bytes(place), place)
             break
     return policy.combined_with(_base_policy(places, base)) if base else policy
@@ -91,7 +91,7 @@ def _base_policy(places: Iterable[str], base: str) -> Policy:
         try:
             of = find_revision(base, Path(place).absolute().parent)
             data = of.content(of.path_from_top(place), limit=MAX_BYTES)
-            if data is not None and (Path(place).name != PYPROJECT or _table(data, place) is not None):
+            if data is not None and (Path(place).name != PYPROJECT or _policy_table(data, place) is not None):
                 return parse_policy(data, place)
         except (InputError, Refusal):
             continue
@@ -108,10 +108,10 @@ def parse_policy(data: bytes, path: str) -> Policy:
     Raises:
         InputError: it is no TOML, or has an unknown key or value.
     """
-    table = _table(data, path)
+    table = _policy_table(data, path)
     if table is None and Path(path).name == PYPROJECT:
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
-    content = _content(data, path) if table is None else table
+    content = _toml_content(data, path) if table is None else table
     unknown = [name for name in content if name not in _READERS]
     if unknown:
         known = ", ".join(_READERS)
@@ -132,9 +132,9 @@ def parse_policy(data: bytes, path: str) -> Policy:
     )
 
 
-def _table(data: bytes, path: str) -> dict[str, object] | None:
+def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
     """Return the table [tool.dpcalc.policy], None if absent; InputError for unknown keys of [tool.dpcalc]."""
-    content: object = _content(data, path)
+    content: object = _toml_content(data, path)
     for name in ("tool", "dpcalc", "policy"):
         unknown = [key for key in content if key not in _OURS] if name == "policy" and isinstance(content, dict) else []
         if unknown:
@@ -146,7 +146,7 @@ def _table(data: bytes, path: str) -> dict[str, object] | None:
     return content
 
 
-def _content(data: bytes, path: str) -> dict[str, object]:
+def _toml_content(data: bytes, path: str) -> dict[str, object]:
     """Return the content of a TOML file; raise InputError, also for one with an unusual name or depth."""
     shown = visible(path)
     try:

@@ -77,7 +77,7 @@ class Revision:
         Raises:
             Refusal: it is no regular file of the repository, or has more than `limit` bytes.
         """
-        entry = self._object(place)
+        entry = self._object_at(place)
         if entry is None:
             return None
         name, kind, size = entry
@@ -106,7 +106,7 @@ class Revision:
         except ValueError:  # a pattern that nothing can match
             return ()
         try:
-            entry = self._object(top)
+            entry = self._object_at(top)
         except Refusal:  # a link that leads nowhere
             return ()
         if not parts:
@@ -117,7 +117,7 @@ class Revision:
         names = (name for name in listed.split("\0") if name and matches(name.split("/"), parts))
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
-    def _object(self, place: str) -> tuple[str, str, int] | None:
+    def _object_at(self, place: str) -> tuple[str, str, int] | None:
         """Return (object name, kind, bytes) at a path, links followed; None for nothing, Refusal for no regular file.
 
         Raises:
@@ -145,11 +145,11 @@ class Revision:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
         """
         for _ in range(_MAX_LINKS):
-            if self._mode(place) in _FILES:
+            if self._mode_at(place) in _FILES:
                 return place
             parts = place.split("/")
             heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-            link = next((head for head in heads if self._mode(head) == _LINK), None)
+            link = next((head for head in heads if self._mode_at(head) == _LINK), None)
             if link is None:
                 return place
             target = _git(self.root, "cat-file", "blob", f"{self.commit}:{link}").decode(errors="surrogateescape")
@@ -158,7 +158,7 @@ class Revision:
                 raise Refusal("DPC110", "is a symbolic link that leaves the repository", "")
         raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
 
-    def _mode(self, place: str) -> str:
+    def _mode_at(self, place: str) -> str:
         """Return the git mode at a path, links not followed; "" if there is nothing."""
         output = _git(self.root, "ls-tree", "--full-tree", "-z", self.commit, "--", place)
         return output.split(b" ")[0].decode(errors="replace")
@@ -279,7 +279,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     try:
         ended = subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
-            (_program(), *_SETTINGS, "-C", str(root), *words),
+            (_git_path(), *_SETTINGS, "-C", str(root), *words),
             input=stdin,
             capture_output=True,
             timeout=_GIT_SECONDS,
@@ -298,7 +298,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
 
 
 @cache
-def _program() -> str:
+def _git_path() -> str:
     """Return the absolute path of git, from absolute entries of PATH only; raise InputError if there is none.
 
     Raises:

@@ -94,7 +94,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
             gone[relative_name(of.root / place, folder)] = (
                 f"{visible(of.name)} checks this config, but the file is gone"
             )
-    weakened = {} if dropped or gone else dict(_weakened(of, rules, folder))
+    weakened = {} if dropped or gone else dict(_weakened_searches(of, rules, folder))
     return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
 
 
@@ -176,7 +176,7 @@ def _matches_in_working_tree(of: Revision, rule: _Rule) -> Iterator[str]:
     yield from (of.path_from_top(str(folder / name)) for name in names if (folder / name).is_file())
 
 
-def _weakened(of: Revision, rules: Sequence[_Rule], current: Path) -> Iterator[tuple[str, str]]:
+def _weakened_searches(of: Revision, rules: Sequence[_Rule], current: Path) -> Iterator[tuple[str, str]]:
     """Yield (file, message) for each file that no longer states a pattern which it stated at the base."""
     for place in dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
         path = of.root / place

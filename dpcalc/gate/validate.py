@@ -16,10 +16,10 @@ def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tu
     Returns:
         Results with the verdict `passed`, `invalid` or `undecided`.
     """
-    return tuple(_validated(path, reader) for path in paths)
+    return tuple(_validation_result(path, reader) for path in paths)
 
 
-def _validated(path: str, reader: ConfigReader) -> Result:
+def _validation_result(path: str, reader: ConfigReader) -> Result:
     """Return `passed` with the config's findings, or the error result of whatever reading it raised."""
     try:
         loaded = reader.load(path)

@@ -42,19 +42,19 @@ def serve() -> None:
         limit_memory(memory)
     # A thread reads: it notices that the parent is gone while the main thread computes, and ends the process.
     tasks: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
+    threading.Thread(target=_queue_tasks, args=(requests, tasks), daemon=True).start()
     while True:
-        write_message(answers, _parcel(function, tasks.get(), memory))
+        write_message(answers, _pickled_answer(function, tasks.get(), memory))
 
 
-def _receive(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
+def _queue_tasks(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
     """Queue the tasks of the parent; end the process (exit code 0) when the pipe is closed."""
     while (message := read_message(requests)) is not None:
         tasks.put(message)
     os._exit(0)
 
 
-def _parcel(function: Function, task: bytes, memory: int | None) -> bytes:
+def _pickled_answer(function: Function, task: bytes, memory: int | None) -> bytes:
     """Return the pickled answer; or the pickled exception: OutOfMemoryError for memory, RuntimeError if unpicklable."""
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent

@@ -72,7 +72,7 @@ class Workers(Generic[T, R]):
     def close(self) -> None:
         """End all processes and drop their tasks; a later call starts new ones."""
         for worker in tuple(self._workers):
-            self._end(worker)
+            self._kill(worker)
 
     def answers(
         self,
@@ -120,13 +120,13 @@ class Workers(Generic[T, R]):
         while missing and time.monotonic() < deadline:
             self._assign(tasks, waiting, seconds)
             until = min((deadline, *(worker.until for worker in self._workers)))
-            for number, answer in self._arrived(until):
+            for number, answer in self._next_answers(until):
                 missing -= 1
                 yield number, answer
-        for worker in self._busy():
-            self._end(worker)
+        for worker in self._busy_workers():
+            self._kill(worker)
 
-    def _busy(self) -> tuple[_Worker, ...]:
+    def _busy_workers(self) -> tuple[_Worker, ...]:
         """Return the workers that have a task."""
         return tuple(worker for worker in self._workers if worker.task >= 0)
 
@@ -136,19 +136,19 @@ class Workers(Generic[T, R]):
             worker = next((worker for worker in self._workers if worker.task < 0), None)
             if worker is None and len(self._workers) >= self._processes:
                 return
-            worker = worker or self._started()
+            worker = worker or self._start_worker()
             worker.task, worker.until = waiting.popleft(), time.monotonic() + seconds
             _send(worker, pickle.dumps(tasks[worker.task]))
 
-    def _arrived(self, until: float) -> Iterator[tuple[int, R | Exception]]:
+    def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
         """Wait for one answer and yield it; at time `until` yield an OutOfTimeError for each task that is late."""
         left = until - time.monotonic()
         try:
             worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
         except Empty:
-            for late in self._busy():
+            for late in self._busy_workers():
                 if time.monotonic() >= late.until:
-                    self._end(late)
+                    self._kill(late)
                     yield late.task, OutOfTimeError("no answer within the time allowed for it")
             return
         if worker not in self._workers:  # it was ended while its answer was on the way
@@ -158,14 +158,14 @@ class Workers(Generic[T, R]):
         if message is not None:
             yield number, pickle.loads(message)  # noqa: S301  written by our own worker
             return
-        self._end(worker)
+        self._kill(worker)
         if number >= 0:
             yield (
                 number,
                 ChildProcessError(f"the process that computed it died (exit code {worker.process.returncode})"),
             )
 
-    def _started(self) -> _Worker:
+    def _start_worker(self) -> _Worker:
         """Start and return a worker: a fresh interpreter, which has been sent the function and the memory limit."""
         process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
         worker = _Worker(process=process)
@@ -175,7 +175,7 @@ class Workers(Generic[T, R]):
         _send(worker, self._preparation)
         return worker
 
-    def _end(self, worker: _Worker) -> None:
+    def _kill(self, worker: _Worker) -> None:
         """Kill a process, wait for it and close its pipes."""
         self._workers.remove(worker)
         worker.process.kill()
