@@ -15,7 +15,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 
-_COUNT = re.compile(r"(?<![\w.,/:+-])\d{4,}(?![\w.,/:-]\d|\w)")
+_COUNT = re.compile(r"(?<![\w.,/:+-])(?<!et al\. )\d{4,}(?![\w.,/:-]\d|\w)")  # no part of a number, no year
 
 
 def with_thousands_separators(text: str) -> str:

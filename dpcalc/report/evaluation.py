@@ -133,8 +133,9 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
     """Return the fields of `epsilon` on one config but the config itself, with the rows of a terminal."""
     guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
     texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
-    shifted = (each for each in phases if each.shift is not None)
+    shifted = [each for each in phases if each.shift is not None]
     shifts = tuple(f"{_phase_prefix(each, evaluation)}{each.shift} clip norms" for each in shifted)
+    distances = tuple(_phase_prefix(each, evaluation) + _distances_text(each) for each in shifted)
     checked = tuple(cross_check_rows(checks))
     return (
         guarantee_field(guarantee, limit),
@@ -142,6 +143,7 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
         terminal_only("direction", guarantee.direction, Section.DETAILS, verbose=True),
         terminal_only("tight", tight_text(guarantee), Section.DETAILS, verbose=True),
         terminal_only("shift", shifts, Section.DETAILS, verbose=True),
+        terminal_only("distances", distances, Section.DETAILS, verbose=True),
         Field(
             "alternatives",
             [row_fields(row) for row in evaluation.alternatives],
@@ -216,9 +218,8 @@ def _probability_text(probability: Fraction) -> str:
 
 
 def _bound_text(evaluation: Evaluation) -> str:
-    """Return the one-step bound with its distances, then epsilon by published bounds, also those not valid here."""
-    distances = dict.fromkeys(_distances_text(phase) for phase in evaluation.phases if phase.shift is not None)
-    words = [evaluation.guarantee.bound + (f", distances {' and '.join(distances)}" if distances else "")]
+    """Return the name of the one-step bound, then epsilon by published bounds, also those not valid here."""
+    words = [evaluation.guarantee.bound]
     for row in evaluation.alternatives:
         if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
             remark = "" if row.valid else " (not valid here)"

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dpcalc.guarantee import Kind
+from dpcalc.planner.words import with_thousands_separators
 from dpcalc.report.common import budget_used, quiet_line
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.fields import plain_lines
@@ -61,13 +62,13 @@ def test_a_group_is_named():
 
 def sampled(**changes):
     phase = replace(EVALUATION.phases[0], sampling="drawn", inclusion=Fraction(1, 4), **changes)
-    return dict(evaluation_output(replace(EVALUATION, phases=(phase,)), loaded()).rows())
+    return dict(evaluation_output(replace(EVALUATION, phases=(phase,)), loaded()).rows(verbose=True))
 
 
 def test_draws_that_are_held_are_named():
     rows = sampled(hold=10)
     assert rows["sampling"] == "drawn; inclusion 1/4 in each draw for 10 steps"
-    assert "distances 2, 2, times the root of 10" in rows["bound"]
+    assert rows["distances"] == "2, 2, times the root of 10"
 
 
 def test_draws_that_count_as_revealed_are_named():
@@ -82,7 +83,9 @@ def test_a_pass_is_named():
 def test_no_draws_no_distances():
     phase = replace(EVALUATION.phases[0], distances=(), distances_swapped=())
     output = evaluation_output(replace(EVALUATION, phases=(phase,), alternatives=()), loaded())
-    assert dict(output.rows())["bound"] == "one-step bound, distances none"
+    assert dict(output.rows(verbose=True))["distances"] == "none"
+    assert "distances" not in dict(output.rows())
+    assert dict(output.rows())["bound"] == "one-step bound"
 
 
 @pytest.mark.parametrize(("epsilon", "text"), [(0.9468671, "0.946868"), (2.0, "2.00000"), (0.0, "0")])
@@ -92,3 +95,15 @@ def test_the_bare_number_is_never_below(epsilon, text):
 
 def test_the_bare_number_may_be_infinite():
     assert evaluation_output(INFINITE, loaded()).quiet_text == "inf\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "separated"),
+    [
+        ("10000 of 10000000 (user)", "10,000 of 10,000,000 (user)"),
+        ("as published by Abadi et al. 2016, of 2016 users", "as published by Abadi et al. 2016, of 2,016 users"),
+        ("inclusion 1/1000, noise 1.12345, 0.0001", "inclusion 1/1000, noise 1.12345, 0.0001"),
+    ],
+)
+def test_counts_have_separators_and_years_have_none(text, separated):
+    assert with_thousands_separators(text) == separated
