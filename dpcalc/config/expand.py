@@ -26,7 +26,7 @@ from dpcalc.config.tree import (
     with_entries,
     without_keys,
 )
-from dpcalc.config.values import BATCH_SIZE, DRAW_KEYS, EPISODES
+from dpcalc.config.values import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.mechanisms.kinds import MECHANISMS
 
 DEFAULT_LEVEL = "example"
@@ -165,7 +165,6 @@ def _with_batch_size(draw: Node) -> Node:
 
 
 RUN_KEYS = ("sampling", "mechanism", "training")
-AMOUNT_KEYS = frozenset({"size", "rate", "expected", BATCH_SIZE})
 # Keys that exclude each other: stating one of a set drops the inherited others.
 _EXCLUSIVE_KEYS = (frozenset({"steps", "epochs"}), AMOUNT_KEYS)
 # Keys that several mechanism types have; stating another type drops all others.

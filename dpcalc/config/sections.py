@@ -38,7 +38,7 @@ from dpcalc.config.schema import (
 )
 from dpcalc.config.source import Diagnostic, Mark, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at, without_keys
-from dpcalc.config.values import AT_MOST, BATCH_SIZE, EPISODES, LABEL, AtMost, DrawSize
+from dpcalc.config.values import AMOUNT_KEYS, AT_MOST, BATCH_SIZE, EPISODES, LABEL, AtMost, DrawSize
 from dpcalc.config.vocabulary import MAX_COMPARED, key_suggestion, nearest, section_kind, sections_meant
 from dpcalc.errors import KeyedInputError
 from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
@@ -47,7 +47,6 @@ from dpcalc.sampling.trees import Tree
 
 M = TypeVar("M")
 Errors = tuple[Diagnostic, ...]
-_AMOUNT_KEYS = frozenset({"size", "rate", "expected", BATCH_SIZE})
 
 
 # The values of one section.
@@ -94,7 +93,7 @@ def read_values(keys: Mapping[str, Key], node: Node) -> tuple[dict[str, Any], Er
 def _is_explained(missing: str, extra: Collection[str], section: Section) -> bool:
     """Return True if a key is missing only because it is misspelt or stated in another way."""
     kind = section_kind(section.path)
-    return any(name in _AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
+    return any(name in AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
 
 
 def _read_value(kind: ValueType, node: Node, name: str) -> tuple[object, Errors]:

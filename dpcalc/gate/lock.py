@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcalc.config.discovery import folders_to_search
+from dpcalc.config.discovery import folders_to_search, is_pattern, matches, split_pattern
 from dpcalc.config.files import config_folder, refuse_outward_link
 from dpcalc.config.load import Loaded
-from dpcalc.config.patterns import is_pattern, matches, split_pattern
 from dpcalc.config.source import STDIN, Severity, decode, read_bytes, visible
 from dpcalc.errors import InputError
 from dpcalc.gate.cases import Case

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from dpcalc.config.discovery import is_pattern, matches, split_pattern
 from dpcalc.config.files import Refusal, git_root, refuse_unusual_name
-from dpcalc.config.patterns import is_pattern, matches, split_pattern
 from dpcalc.config.source import MAX_BYTES, ConfigError, Source, decode, visible
 from dpcalc.errors import InputError
 

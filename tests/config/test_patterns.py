@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.config.discovery import MAX_PATTERNS, find_configs
-from dpcalc.config.patterns import files_matching, matches, split_pattern
+from dpcalc.config.discovery import MAX_PATTERNS, files_matching, find_configs, matches, split_pattern
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
 

@@ -9,9 +9,10 @@ import pytest
 
 from dpcalc.config.json_schema import DIALECT, json_schema, json_schema_text, key_table, table_rows
 from dpcalc.config.load import load_text
-from dpcalc.config.schema import SECTIONS, keys_in
+from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in
 from dpcalc.config.source import ConfigError, source_of
 from dpcalc.config.tree import Scalar
+from dpcalc.config.values import DRAW_KEYS
 from dpcalc.config.yaml_text import parse_yaml
 from tests.config import test_malformed
 from tests.config.texts import classes, flat, marked, nested, plain_values, plan
@@ -217,6 +218,11 @@ def test_the_table_has_every_key_once_with_a_meaning():
         assert len(meaning) > 15, key
         assert meaning.endswith("."), key
     assert key_table().count("\n|") == len(told) + 2
+
+
+def test_the_keys_of_a_draw_are_listed_once():
+    assert tuple(keys_in("sampling.*")) == DRAW_KEYS
+    assert {"scheme"}.union(*SCHEMES.values()) == set(DRAW_KEYS)
 
 
 def test_spelling_hints_know_the_keys_of_the_schema():
