@@ -107,9 +107,14 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
     """Return one phase of the plan; `number`, from 1, names it if the file does not."""
-    levels = levels_of(run, config)
-    if levels is None or run.mechanism is None or run.training is None:
+    data, count_ranges = config.data, config.count_ranges
+    if run.sampling is None or run.mechanism is None or run.training is None or data is None or count_ranges is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
+    pairs = zip((level.name for level in data.levels), count_ranges, strict=True)
+    levels = tuple(
+        replace(level_of(name, run.sampling.get(name), counts), is_assumed=has_assumed_sizes(config.root))
+        for name, counts in pairs
+    )
     built = Episodes(**asdict(run.episodes)) if run.episodes else None
     hierarchy = Hierarchy(levels=levels, tree=config.tree, episodes=built)
     clip = run.clip
@@ -169,30 +174,21 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
     return None
 
 
-def levels_of(run: RunSections, config: Sections) -> tuple[Level, ...] | None:
-    """Return the levels of one phase with their draws, outermost first; None if a section has errors.
+def level_of(name: str, draw: Draw | None, count_range: tuple[int, int]) -> Level:
+    """Return one level with its draw.
 
     Args:
-        run: the phase.
-        config: the sections of the file.
+        name: of the level.
+        draw: its draw; None draws all units.
+        count_range: (fewest, most) units under one parent.
 
     Raises:
-        InputError: a draw takes more units than there are, for which `size_errors` has a place.
+        InputError: the draw takes more units than there are.
     """
-    data, count_ranges, sampling = config.data, config.count_ranges, run.sampling
-    if data is None or count_ranges is None or sampling is None:
-        return None
-    draws = [sampling.get(level.name, Draw(scheme="all")) for level in data.levels]
-    return tuple(
-        Level(
-            name=level.name,
-            min_count=fewest,
-            count=largest,
-            scheme=_scheme(draw, largest),
-            redraw_every=draw.redraw_every,
-            is_assumed=has_assumed_sizes(config.root),
-        )
-        for level, draw, (fewest, largest) in zip(data.levels, draws, count_ranges, strict=True)
+    fewest, largest = count_range
+    draw = draw or Draw(scheme="all")
+    return Level(
+        name=name, min_count=fewest, count=largest, scheme=_scheme(draw, largest), redraw_every=draw.redraw_every
     )
 
 

@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from fractions import Fraction
 from math import prod
 
 from dpcalc.config import scalars
-from dpcalc.config.build import has_assumed_sizes, levels_of
+from dpcalc.config.build import has_assumed_sizes, level_of
 from dpcalc.config.messages import keyed_error, missing_key_error
-from dpcalc.config.schema import Data
+from dpcalc.config.schema import Data, Draw
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at
 from dpcalc.config.values import AT_MOST, BATCH, EPISODES, EVERY
 from dpcalc.config.vocabulary import nearest
 from dpcalc.errors import InputError, KeyedInputError
+from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.sampling import hierarchy
-from dpcalc.sampling.hierarchy import TASK, draw_faults, episode_faults
-from dpcalc.sampling.schemes import Fixed, WithReplacement
+from dpcalc.sampling.hierarchy import TASK, Episodes, Level, draw_faults, episode_faults
+from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 _SIZE_KEYS = ("count", "min", "max")
@@ -96,19 +97,31 @@ def hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
     """
     for run in config.runs:
         sampling = run.node("sampling")
-        try:
-            levels = levels_of(run, config)
-            tasks = run.episodes and hierarchy.Episodes(**asdict(run.episodes))
-        except KeyedInputError as cause:
-            yield keyed_error(sampling or config.root, cause)
+        if run.sampling is None or sampling is None or config.data is None:
             continue
-        except InputError:  # a draw of more than there are: size_errors
-            continue
-        if levels is None or sampling is None:
-            continue
+        count_ranges = config.count_ranges or ((MAX_COUNT, MAX_COUNT),) * len(config.data.levels)
+        levels = [
+            _fitting_level(level.name, run.sampling.get(level.name, Draw(scheme="all")), count_range)
+            for level, count_range in zip(config.data.levels, count_ranges, strict=True)
+        ]
         yield from (keyed_error(sampling, fault) for fault in draw_faults(levels))
+        try:
+            tasks = run.episodes and Episodes(**asdict(run.episodes))
+        except KeyedInputError as cause:
+            yield keyed_error(sampling, cause)
+            tasks = run.episodes and Episodes(**(asdict(run.episodes) | {"shots": 1}))  # for the other errors
         if tasks:
             yield from (keyed_error(sampling, fault) for fault in episode_faults(tasks, levels, config.tree))
+
+
+def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level:
+    """Return a level; a draw of more units than there are, which `size_errors` reports, becomes some other draw."""
+    try:
+        return level_of(name, draw, count_range)
+    except InputError:
+        fewest, largest = count_range
+        some = Shuffle(size=1, drop_last=True) if draw.scheme == Shuffle.name else Poisson(probability=Fraction(1, 2))
+        return Level(name=name, min_count=fewest, count=largest, scheme=some, redraw_every=draw.redraw_every)
 
 
 # Sizes of levels and draws.

@@ -221,3 +221,11 @@ def test_epochs_of_a_limit_count_what_is_drawn_in_a_tree():
         }
     )
     assert plan(text).steps == 10  # 5 * 12 / (1 + 2 + 3)
+
+
+def test_a_shuffle_of_all_units_is_scheme_all_below_a_draw():
+    shuffled, whole = (
+        plan(nested({"sampling": f"{{task: {{scheme: fixed, size: 4}}, example: {draw}}}"}))
+        for draw in ("{scheme: shuffle, size: 20}", "{scheme: all}")
+    )
+    assert shuffled == whole
