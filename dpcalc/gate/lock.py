@@ -4,9 +4,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dpcalc.config.discovery import folders_to_search, is_pattern, matches, split_pattern
 from dpcalc.config.files import config_folder, refuse_outward_link
@@ -22,6 +23,7 @@ NAME = "dpcalc.lock"
 VERSION = 1
 ACCURACY = 2e-5  # relative; a lock holds six digits, and other processors round the last of sixteen differently
 _AGAIN = "`dpcalc lock` writes it anew"
+_REMOVE = "remove it, and `dpcalc lock` writes it anew"
 _MAX_BYTES = 4 * 1024 * 1024  # of a lock file, about 10,000 configs; a larger one is refused unread
 
 
@@ -161,15 +163,17 @@ def read_lock(path: Path) -> Lock:
     shown = visible(str(path))
     try:
         content = json.loads(decode(read_bytes(str(path), limit=_MAX_BYTES), str(path)).text)
-        entries = {str(name): _checked_entry(entry) for name, entry in content["configs"].items()}
-        version = content["version"]
+        configs, version = content["configs"].items(), content["version"]
     except InputError:
         raise  # it is a ValueError too
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
-        raise InputError(f"{shown}: expected a lock file, got {type(cause).__name__} in it; {_AGAIN}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(f"{shown}: expected a file that `dpcalc lock` wrote, got another one; {_REMOVE}") from None
     if version != VERSION:
-        raise InputError(f"{shown}: expected version {VERSION}, got {visible(repr(version))[:20]}; {_AGAIN}")
-    return Lock(path=str(path), entries=entries)
+        raise InputError(f"{shown}: expected version {VERSION}, got {visible(repr(version))[:20]}; {_REMOVE}")
+    try:
+        return Lock(path=str(path), entries={str(name): _checked_entry(str(name), entry) for name, entry in configs})
+    except InputError as cause:
+        raise InputError(f"{shown}: {cause}; {_REMOVE}") from None
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
@@ -277,41 +281,42 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
     return Problem(code="DPC403", severity=Severity.ERROR, detail=f"the config {what}", numbers=numbers)
 
 
-def _checked_entry(fields: Mapping[str, object]) -> LockEntry:
-    """Return a checked entry of the lock file, null epsilon as inf; ValueError, TypeError or KeyError otherwise.
+def _checked_entry(name: str, entry: object) -> LockEntry:
+    """Return a checked entry of the lock file, null epsilon as inf.
+
+    Args:
+        name: of the entry.
+        entry: what the file holds for it.
 
     Raises:
-        ValueError: a number is out of range.
-        TypeError: a value is of another type.
-        KeyError: a value is missing.
+        InputError: it is no mapping, or a value is missing, of another type or out of range.
     """
-    epsilon = math.inf if fields["epsilon"] is None else _number(fields["epsilon"], max_value=sys.float_info.max)
-    delta, group_size = _number(fields["delta"], max_value=1.0), fields["group_size"]
-    texts_read = {name: fields[name] for name in ("config_hash", "unit", "adjacency")}
-    if type(group_size) is not int:
-        raise TypeError("expected a whole number")
-    if not all(isinstance(word, str) for word in texts_read.values()):
-        raise TypeError("expected texts")
-    texts = {name: str(word) for name, word in texts_read.items()}
+    fields = entry if isinstance(entry, dict) else {}
+
+    def checked(key: str, expected: str, is_valid: Callable[[object], bool]) -> Any:  # noqa: ANN401  JSON
+        value = fields.get(key)
+        if (key not in fields and key != "sources") or not is_valid(value):
+            got = visible(json.dumps(value))[:20] if key in fields else "nothing"
+            raise InputError(f"{visible(name)}.{key}: expected {expected}, got {got}")
+        return value
+
+    epsilon = checked("epsilon", "a number >= 0 or null", lambda x: x is None or _is_number(x, sys.float_info.max))
     return LockEntry(
-        epsilon=epsilon, delta=delta, group_size=group_size, sources=_sources(fields.get("sources")), **texts
+        epsilon=math.inf if epsilon is None else float(epsilon),
+        delta=float(checked("delta", "a number from 0 to 1", lambda x: _is_number(x, 1.0))),
+        group_size=checked("group_size", "a whole number", lambda x: type(x) is int),
+        sources=checked("sources", "texts by key", _are_sources),
+        config_hash=checked("config_hash", "a text", lambda x: isinstance(x, str)),
+        unit=checked("unit", "a text", lambda x: isinstance(x, str)),
+        adjacency=checked("adjacency", "a text", lambda x: isinstance(x, str)),
     )
 
 
-def _sources(value: object) -> dict[str, str] | None:
-    """Return the sources of an entry, None for None; raise TypeError unless they are texts by key."""
-    if value is None:
-        return None
-    if not isinstance(value, dict) or not all(isinstance(place, str) for place in value.values()):
-        raise TypeError("expected a mapping to texts")
-    return value
+def _are_sources(value: object) -> bool:
+    """Return True for the sources of an entry: texts by key, or None for none."""
+    return value is None or (isinstance(value, dict) and all(isinstance(place, str) for place in value.values()))
 
 
-def _number(value: object, *, max_value: float) -> float:
-    """Return a number from 0 to `max_value` as a float; raise TypeError for other types, ValueError outside."""
-    # By exact type: a Boolean is an int for Python, and true is no number of a lock.
-    if type(value) not in {int, float}:
-        raise TypeError("expected a number")
-    if not 0 <= value <= max_value:  # type: ignore[operator]  # it is one of the two; NaN fails here
-        raise ValueError("expected a finite number >= 0")
-    return float(value)  # type: ignore[arg-type]
+def _is_number(value: object, max_value: float) -> bool:
+    """Return True for a number from 0 to `max_value`; a Boolean, an int for Python, is no number of a lock."""
+    return type(value) in {int, float} and 0 <= value <= max_value  # type: ignore[operator]  # NaN fails here

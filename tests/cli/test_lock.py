@@ -263,7 +263,26 @@ def test_a_broken_lock_passes_nothing(dpcalc, config, here, text):
     (here / "dpcalc.lock").write_text(text, encoding="utf-8")
     ended = dpcalc("check", path, "--locked")
     assert (ended.code, ended.out) == (2, "")
-    assert "`dpcalc lock` writes it anew" in ended.err
+    assert "remove it, and `dpcalc lock` writes it anew" in ended.err
+    (here / "dpcalc.lock").unlink()  # the way out that the message names
+    assert dpcalc("lock", path).code == 0
+    assert dpcalc("check", path, "--locked").code == 0
+
+
+def test_a_broken_entry_is_named(dpcalc, config, here):
+    path = config()
+    for before, after, words in (
+        ('"delta": 1,', '"delta": -1,', "a.yaml.delta: expected a number from 0 to 1, got -1;"),
+        ('"delta": 1,', "", "a.yaml.delta: expected a number from 0 to 1, got nothing;"),
+        ('"epsilon": 1', '"epsilon": "x"', 'a.yaml.epsilon: expected a number >= 0 or null, got "x";'),
+        ('"group_size": 1', '"group_size": true', "a.yaml.group_size: expected a whole number, got true;"),
+    ):
+        text = (ENTRY % '"", "epsilon": 1').replace(before, after)
+        assert text != ENTRY % '"", "epsilon": 1'
+        (here / "dpcalc.lock").write_text(text, encoding="utf-8")
+        ended = dpcalc("check", path, "--locked")
+        assert ended.code == 2
+        assert words in ended.err
 
 
 def test_standard_input_has_no_name(dpcalc, config, here, monkeypatch):
