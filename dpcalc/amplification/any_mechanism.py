@@ -318,7 +318,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on the loss of a step (D||D'): `_amplified_step_loss`, or unamplified if too much work."""
+    """Return an upper bound on a step loss (D||D'): `_amplified_step_loss`, or without amplification if costly."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:

@@ -282,7 +282,7 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
 
 
 def _checked_entry(name: str, entry: object) -> LockEntry:
-    """Return a checked entry of the lock file, null epsilon as inf.
+    """Return an entry of the lock file, null epsilon as inf; raise InputError for a missing or wrong value.
 
     Args:
         name: of the entry.
@@ -293,22 +293,23 @@ def _checked_entry(name: str, entry: object) -> LockEntry:
     """
     fields = entry if isinstance(entry, dict) else {}
 
-    def checked(key: str, expected: str, is_valid: Callable[[object], bool]) -> Any:  # noqa: ANN401  JSON
+    def _valid_field(key: str, expected: str, is_valid: Callable[[object], bool]) -> Any:  # noqa: ANN401  JSON
+        """Return the value of a key (sources: None if missing); raise InputError unless it is valid."""
         value = fields.get(key)
         if (key not in fields and key != "sources") or not is_valid(value):
             got = visible(json.dumps(value))[:20] if key in fields else "nothing"
             raise InputError(f"{visible(name)}.{key}: expected {expected}, got {got}")
         return value
 
-    epsilon = checked("epsilon", "a number >= 0 or null", lambda x: x is None or _is_number(x, sys.float_info.max))
+    epsilon = _valid_field("epsilon", "a number >= 0 or null", lambda x: x is None or _is_number(x, sys.float_info.max))
     return LockEntry(
         epsilon=math.inf if epsilon is None else float(epsilon),
-        delta=float(checked("delta", "a number from 0 to 1", lambda x: _is_number(x, 1.0))),
-        group_size=checked("group_size", "a whole number", lambda x: type(x) is int),
-        sources=checked("sources", "texts by key", _are_sources),
-        config_hash=checked("config_hash", "a text", lambda x: isinstance(x, str)),
-        unit=checked("unit", "a text", lambda x: isinstance(x, str)),
-        adjacency=checked("adjacency", "a text", lambda x: isinstance(x, str)),
+        delta=float(_valid_field("delta", "a number from 0 to 1", lambda x: _is_number(x, 1.0))),
+        group_size=_valid_field("group_size", "a whole number", lambda x: type(x) is int),
+        sources=_valid_field("sources", "texts by key", _are_sources),
+        config_hash=_valid_field("config_hash", "a text", lambda x: isinstance(x, str)),
+        unit=_valid_field("unit", "a text", lambda x: isinstance(x, str)),
+        adjacency=_valid_field("adjacency", "a text", lambda x: isinstance(x, str)),
     )
 
 
