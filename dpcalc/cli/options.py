@@ -137,6 +137,7 @@ Base = Annotated[
     str | None, typer.Option("--base", metavar="REV", help="Compare with a git revision.", show_default=False)
 ]
 GATE_SECONDS, GIGABYTES = "600", "4"  # for configs that others wrote; no sample config comes near
+_LARGEST_WHOLE = 2.0**53  # up to which a float holds every whole number
 MAX_SECONDS = 1e6  # 11 days; a wait of more than 24 days overflows the clock of some systems
 Timeout = Annotated[
     str | None, typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.")
@@ -236,6 +237,28 @@ def probability(option: str, text: str | None) -> float | None:
         expected = "expected a probability between 0 and 1, both excluded"
         raise InputError(f"{option}: {expected}, got `{text}`{_way_out(text)}")
     return value
+
+
+def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
+    """Return the whole number that an option states, also as 1e5; None for None.
+
+    Args:
+        option: its name, for the message.
+        text: the text of the user, or None.
+        min_value: least number that is valid.
+
+    Raises:
+        InputError: the text is no such number.
+    """
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not min_value <= value <= _LARGEST_WHOLE or value != int(value):
+        raise InputError(f"{option}: expected a whole number >= {min_value}, got `{text}`{_way_out(text)}")
+    return int(value)
 
 
 def _quotient(text: str) -> float:

@@ -53,21 +53,20 @@ def pate(  # noqa: PLR0913  one parameter an option
         str | None, typer.Option(metavar="D", help="The delta of the guarantee.", show_default=False)
     ] = None,
     teachers: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Teachers; by default the votes of the first row.", show_default=False),
+        str | None,
+        typer.Option(metavar="N", help="Teachers; by default the votes of the first row.", show_default=False),
     ] = None,
     classes: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             metavar="N",
-            min=2,
             help="Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
             show_default=False,
         ),
     ] = None,
     queries: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Only the first N queries; alone: without VOTES.", show_default=False),
+        str | None,
+        typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.", show_default=False),
     ] = None,
     target_eps: Annotated[
         str | None,
@@ -103,12 +102,18 @@ def pate(  # noqa: PLR0913  one parameter an option
     delta_value = options.number("--delta", delta)
     if delta_value is None:
         raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
-    votes_read = _votes(votes, teachers, classes, queries)
+    query_count = options.whole_number("--queries", queries, min_value=1)
+    votes_read = _votes(
+        votes,
+        options.whole_number("--teachers", teachers, min_value=1),
+        options.whole_number("--classes", classes, min_value=2),
+        query_count,
+    )
     if votes_read is None and (sanitise or csv is not None):
         raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
     question = PateQuestion(
         aggregation=aggregation,
-        queries=votes_read.queries if votes_read else queries or 0,
+        queries=votes_read.queries if votes_read else query_count or 0,
         votes=votes_read,
         delta=delta_value,
         target=options.number("--target-eps", target_eps),

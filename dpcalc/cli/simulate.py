@@ -16,20 +16,17 @@ CONTRADICTED = 1
 def simulate(
     context: typer.Context,
     *,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the random numbers.")] = 1,
+    seed: Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")] = "1",
     draws: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             metavar="N",
-            min=1,
             help="Steps to draw from the sampler of each phase; by default one or two seconds of them.",
         ),
     ] = None,
     runs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Runs whose privacy loss is drawn; by default one or two seconds of them."
-        ),
+        str | None,
+        typer.Option(metavar="N", help="Runs whose privacy loss is drawn; by default one or two seconds of them."),
     ] = None,
     as_json: options.Json = False,
 ) -> CommandResult:
@@ -42,8 +39,13 @@ def simulate(
     from dpcalc.simulation.simulate import simulate_plan
     from dpcalc.simulation.view import simulation_output
 
+    effort = Effort(
+        seed=options.whole_number("--seed", seed, min_value=0) or 0,
+        draws=options.whole_number("--draws", draws, min_value=1),
+        runs=options.whole_number("--runs", runs, min_value=1),
+    )
     loaded = loaded_plan(context)
-    result = simulate_plan(loaded.plan, Effort(seed=seed, draws=draws, runs=runs), on_progress=report_progress)
+    result = simulate_plan(loaded.plan, effort, on_progress=report_progress)
     asides = remarks(loaded.diagnostics, result.notes)
     code = 0 if result.agrees else CONTRADICTED
     return CommandResult(text=output_text(simulation_output(result, loaded), as_json=as_json), code=code, asides=asides)

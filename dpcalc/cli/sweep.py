@@ -60,8 +60,8 @@ def sweep(  # noqa: PLR0913  one parameter an option
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")] = False,
     as_json: options.Json = False,
     jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="Number of processes.", show_default="one for each processor"),
+        str | None,
+        typer.Option("--jobs", metavar="N", help="Number of processes.", show_default="one for each processor"),
     ] = None,
     executor: Annotated[
         Executor, typer.Option("--executor", metavar="processes|dask", help="Where to compute.")
@@ -87,9 +87,10 @@ def sweep(  # noqa: PLR0913  one parameter an option
     axes = tuple(map(parse_axis, over))
     if plot:
         _check_plot(plot, axes)
+    workers = options.whole_number("--jobs", jobs, min_value=1)
     base = _base(context, axes)
     count = math.prod(len(axis.values) for axis in axes)
-    pool = _pool(executor, scheduler, jobs, memory=options.memory(memory_limit), points=count)
+    pool = _pool(executor, scheduler, workers, memory=options.memory(memory_limit), points=count)
     announce("sweep", total=count)
     try:
         outcomes, is_complete = swept(base, axes, pool, report_progress), True

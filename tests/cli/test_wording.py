@@ -82,3 +82,27 @@ def test_keys_of_other_tools_lead_to_ours(ours, words):
 @pytest.mark.parametrize("word", ["truncated_batch_size", "cycle_length", "min_separation"])
 def test_what_no_key_of_ours_means_is_said_so(word):
     assert key_suggestion("training", word).hint.endswith("not covered")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("simulate", "FILE", "--runs", "abc"), "--runs: expected a whole number >= 1, got `abc`"),
+        (("simulate", "FILE", "--draws", "0"), "--draws: expected a whole number >= 1, got `0`"),
+        (("simulate", "FILE", "--draws", "5k"), "--draws: expected a whole number >= 1, got `5k`; write 5_000"),
+        (("simulate", "FILE", "--seed", "-1"), "--seed: expected a whole number >= 0, got `-1`"),
+        (("simulate", "FILE", "--seed", "nan"), "--seed: expected a whole number >= 0, got `nan`"),
+        (("sweep", "FILE", "--over", "training.steps=1,2", "--jobs", "1.5"), "--jobs: expected a whole number >= 1"),
+        (("pate", "--queries", "inf", "--sigma", "40", "--delta", "1e-5"), "--queries: expected a whole number >= 1"),
+        (("pate", "v.npy", "--classes", "1", "--sigma", "40", "--delta", "1e-5"), "--classes: expected a whole number"),
+    ],
+)
+def test_whole_numbers_of_options(real, file, arguments, message):
+    ended = real(*(str(file()) if word == "FILE" else word for word in arguments))
+    assert ended.code == 2
+    assert ended.err.startswith(f"error: {message}")
+
+
+def test_a_whole_number_of_an_option_may_have_an_exponent(real):
+    arguments = ("pate", "-q", "--sigma", "40", "--delta", "1e-5", "--queries")
+    assert real(*arguments, "1e3").out == real(*arguments, "1000").out != ""
