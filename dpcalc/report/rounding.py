@@ -16,12 +16,12 @@ BARE_DIGITS = 6
 _MAX_DIGITS = 7  # digits before the point from which on a number is written with an exponent
 
 
-def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None = None) -> str:
+def rounded_up(value: float | Fraction, *, digits: int = DIGITS, apart_from: float | None = None) -> str:
     """Return a number rounded up to some significant digits, never below it; "inf" and "-inf"; ValueError for NaN.
 
     Args:
-        value: the number; `inf` gives "inf".
-        digits: significant digits, >= 1.
+        value: the number, exact if it is a fraction; `inf` gives "inf".
+        digits: significant digits, from 1 to 90.
         apart_from: limit that the number is compared with, None for none. More digits are used until the rounding is
             smaller than the distance to the limit, so that the text shows the verdict; equal numbers print alike.
 
@@ -36,20 +36,23 @@ def rounded_up(value: float, *, digits: int = DIGITS, apart_from: float | None =
         '0.947'
         >>> rounded_up(1.9999, apart_from=2.0), rounded_up(2.00001, apart_from=2.0)
         ('1.9999', '2.00001')
+        >>> rounded_up(Fraction(1, 3), digits=6)
+        '0.333334'
     """
     if not math.isfinite(value):
         return _infinite(value)
+    exact = _exact(value, ROUND_CEILING)
     if apart_from is None or not math.isfinite(apart_from):
-        return _text(_rounded(_exact(value), digits, ROUND_CEILING))
-    return _text(_rounded_apart(_exact(value), _exact(apart_from), digits))
+        return _text(_rounded(exact, digits, ROUND_CEILING))
+    return _text(_rounded_apart(exact, _exact(apart_from), digits))
 
 
-def rounded_down(value: float, *, digits: int = DIGITS) -> str:
+def rounded_down(value: float | Fraction, *, digits: int = DIGITS) -> str:
     """Return a number rounded down to some significant digits, never above it; "inf" and "-inf"; ValueError for NaN.
 
     Args:
-        value: the number; `inf` gives "inf".
-        digits: significant digits, >= 1.
+        value: the number, exact if it is a fraction; `inf` gives "inf".
+        digits: significant digits, from 1 to 90.
 
     Returns:
         A decimal text; read back as a float it is at most `value`.
@@ -63,37 +66,7 @@ def rounded_down(value: float, *, digits: int = DIGITS) -> str:
     """
     if not math.isfinite(value):
         return _infinite(value)
-    return _text(_rounded(_exact(value), digits, ROUND_FLOOR))
-
-
-def rational_up(value: Fraction, *, digits: int) -> str:
-    """Return the smallest decimal of some significant digits that is not below an exact number.
-
-    Args:
-        value: the number, > 0.
-        digits: significant digits, from 1 to 90.
-
-    Example:
-        >>> rational_up(Fraction(1, 3), digits=6)
-        '0.333334'
-    """
-    exact = Context(prec=100, rounding=ROUND_CEILING).divide(Decimal(value.numerator), Decimal(value.denominator))
-    return _text(_rounded(exact, digits, ROUND_CEILING))
-
-
-def rational_down(value: Fraction, *, digits: int) -> str:
-    """Return the largest decimal of some significant digits that is not above an exact number.
-
-    Args:
-        value: the number, > 0.
-        digits: significant digits, from 1 to 90.
-
-    Example:
-        >>> rational_down(Fraction(1, 3), digits=6)
-        '0.333333'
-    """
-    exact = Context(prec=100, rounding=ROUND_FLOOR).divide(Decimal(value.numerator), Decimal(value.denominator))
-    return _text(_rounded(exact, digits, ROUND_FLOOR))
+    return _text(_rounded(_exact(value, ROUND_FLOOR), digits, ROUND_FLOOR))
 
 
 def rounded_up_within(value: float, limit: float) -> str:
@@ -145,15 +118,17 @@ def as_given(value: float) -> str:
     return repr(float(value)) if exact.adjusted() < _MAX_DIGITS else format(exact.normalize(), "e")
 
 
-def _infinite(value: float) -> str:
+def _infinite(value: float | Fraction) -> str:
     """Return "inf" or "-inf"; raise ValueError for NaN."""
     if math.isnan(value):
         raise ValueError("expected a number to print, got NaN")
     return "inf" if value > 0 else "-inf"
 
 
-def _exact(value: float) -> Decimal:
-    """Return the shortest decimal that denotes a float."""
+def _exact(value: float | Fraction, rounding: str = ROUND_CEILING) -> Decimal:
+    """Return the shortest decimal that denotes a float; of a fraction 100 digits, rounded in a direction."""
+    if isinstance(value, Fraction):
+        return Context(prec=100, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
     return Decimal(repr(float(value)))
 
 

@@ -29,8 +29,6 @@ from dpcalc.report.fields import (
 from dpcalc.report.rounding import (
     BARE_DIGITS,
     as_given,
-    rational_down,
-    rational_up,
     rounded_down,
     rounded_up,
     rounded_up_within,
@@ -71,7 +69,7 @@ def with_safe_decimal(
 def _cheaper_decimal(value: float | Fraction, digits: int) -> Value:
     """Return a value with that many significant digits, on the side with less epsilon: noise up, a rate down."""
     if isinstance(value, Fraction):
-        return Fraction(rational_down(value, digits=digits))
+        return Fraction(rounded_down(value, digits=digits))
     return float(rounded_up(value, digits=digits))
 
 
@@ -124,7 +122,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     others = _unchanged_noise_text(solution.name, plan)
     fields = (
         Field("name", solution.name, section=Section.RUN),
-        Field("value", _number(solution.value), plain=value_text(solution.value)),
+        Field("value", _number(solution.value)),
         Field("epsilon", guarantee.epsilon, plain=reached if is_epsilon else ""),
         plain_only(name, "" if is_epsilon else reached),
         Field("target", goal.limit),
@@ -151,7 +149,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         command=command,
         headline=f"{bound}   gives {goal.name} <= {reached} ({failure})",
         fields=_solver_fields(outcome, plan, loaded, written),
-        quiet_text=f"{bare_value(solution)}\n",
+        quiet_text=f"{value_text(solution.value)}\n",
     )
 
 
@@ -170,7 +168,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
     is_epsilon = name == EPSILON
     best = (
         json_only("name", answer.name),
-        Field("value", _number(answer.best_value), plain=value),
+        Field("value", _number(answer.best_value)),
         Field("epsilon", answer.best_reached if is_epsilon else None, plain=reached if is_epsilon else ""),
         plain_only(name, "" if is_epsilon else reached),
         json_only("target", goal.limit),
@@ -271,11 +269,6 @@ def measure(goal: Goal) -> str:
     return goal.name.partition(" at ")[0].replace(" ", "_")
 
 
-def bare_value(solution: Solution) -> str:
-    """Return the value alone for `--quiet`, unrounded: it is a short decimal already."""
-    return value_text(solution.value)
-
-
 def relation(name: str) -> str:
     """Return the relation of all values that meet the goal to the solution: ">=" for noise, "<=" for anything else."""
     return ">=" if name.startswith(NOISE) else "<="
@@ -288,7 +281,8 @@ def label(solution: Solution) -> str:
 
 def value_text(value: Value) -> str:
     """Return a value as it can be written into a config, unrounded."""
-    return str(value) if isinstance(value, int) else as_given(float(value))
+    number = _number(value)
+    return str(number) if isinstance(number, int) else as_given(number)
 
 
 def _failing_value(solution: Solution) -> str:
@@ -297,7 +291,7 @@ def _failing_value(solution: Solution) -> str:
     if fails is None:
         return ""
     if isinstance(fails, Fraction):
-        return as_given(float(rational_up(fails, digits=BARE_DIGITS)))
+        return as_given(float(rounded_up(fails, digits=BARE_DIGITS)))
     return str(fails) if isinstance(fails, int) else as_given(float(rounded_down(fails, digits=BARE_DIGITS)))
 
 

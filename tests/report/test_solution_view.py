@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.report.comparison import comparison_output
 from dpcalc.report.fields import plain_lines
-from dpcalc.report.rounding import rational_down, rational_up, rounded_up_within
+from dpcalc.report.rounding import rounded_down, rounded_up, rounded_up_within
 from dpcalc.report.solution import delta_output, no_solution_output, solution_output, with_safe_decimal
 from dpcalc.sampling.schemes import Poisson
 from tests.report.samples import GUARANTEE, PLAN
@@ -67,7 +67,7 @@ def test_up_to_is_between_the_bound_and_the_limit(value, ratio):
 
 @given(st.fractions(min_value=Fraction(1, 10**15), max_value=1), st.integers(1, 17))
 def test_rationals_are_rounded_exactly(value, digits):
-    down, up = Fraction(rational_down(value, digits=digits)), Fraction(rational_up(value, digits=digits))
+    down, up = Fraction(rounded_down(value, digits=digits)), Fraction(rounded_up(value, digits=digits))
     assert down <= value <= up
     assert (up - down) * 10 ** (digits - 1) <= up
 
