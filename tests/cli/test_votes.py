@@ -9,6 +9,7 @@ import pytest
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
 from dpcalc.planner.pate import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts
+from tests.thinning import thinned
 
 COUNTS = np.array([[220, 20, 10], [120, 110, 20], [250, 0, 0], [180, 40, 30]] * 25)
 GNMAX = "{type: pate-gnmax, noise_multiplier: 40, votes: votes.npy}"
@@ -81,7 +82,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("arguments", thinned([pytest.param(words) for words in COMMANDS], 5), ids=" ".join)
 def test_nothing_else_reads_the_votes(real, config, tmp_path, arguments):
     path = config()
     seen = real(arguments[0], path, *arguments[1:])

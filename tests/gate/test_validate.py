@@ -1,3 +1,5 @@
+"""`validate`: one result for each file, whatever is wrong with the others."""
+
 from types import SimpleNamespace
 
 from dpcalc.config.overrides import Overrides

@@ -4,7 +4,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-FEW, MANY = 4, 60  # random plans a law
+FEW, MANY = 4, 40  # random plans a law
 
 
 def law(*strategies, few=FEW, examples=()):

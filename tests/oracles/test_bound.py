@@ -34,7 +34,7 @@ def test_no_enumerated_data_set_exceeds_the_bound(block):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(40))
+@pytest.mark.parametrize("block", range(15))
 def test_no_enumerated_data_set_exceeds_the_bound_at_length(block):
     rng = np.random.default_rng([block, 4048])
     for _ in range(60):
@@ -72,7 +72,7 @@ def test_no_data_set_found_by_ascent_exceeds_the_bound(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(50))
 def test_no_data_set_found_by_ascent_exceeds_the_bound_at_length(seed):
     rng = np.random.default_rng([seed, 99])
     problem = random_problem(rng, most_outcomes=250)

@@ -35,7 +35,7 @@ from tests.thinning import thinned
 
 NEVER = 1 + 1e-9
 ROUND_OFF = 1e-13
-BLOCKS = [(0, 6), *(pytest.param(block, 60, marks=pytest.mark.slow) for block in range(1, 8))]
+BLOCKS = [(0, 6), *(pytest.param(block, 60, marks=pytest.mark.slow) for block in range(1, 4))]
 """(seed, problems): by default, and in the slow suite."""
 FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, sparse, emptied]
 NOISE = {

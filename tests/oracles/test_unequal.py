@@ -116,7 +116,7 @@ def test_every_path_has_those_distances_where_draws_are_of_at_most_a_number(seed
     assert told_of == wanted, (tree, draws, clip)
 
 
-@pytest.mark.parametrize("block", thinned(range(20), 5))
+@pytest.mark.parametrize("block", thinned(range(20), 3))
 def test_no_data_set_exceeds_the_bound_where_draws_are_of_at_most_a_number(block):
     rng = np.random.default_rng([block, 12])
     for _ in range(6):
@@ -126,7 +126,7 @@ def test_no_data_set_exceeds_the_bound_where_draws_are_of_at_most_a_number(block
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(60))
+@pytest.mark.parametrize("block", range(20))
 def test_no_data_set_exceeds_the_bound_where_draws_are_of_at_most_a_number_at_length(block):
     rng = np.random.default_rng([block, 13])
     for _ in range(20):
@@ -157,7 +157,7 @@ def arranged(tree):
     return tree if isinstance(tree, int) else sorted(map(arranged, tree), key=str)
 
 
-@pytest.mark.parametrize("block", thinned(range(20), 5))
+@pytest.mark.parametrize("block", thinned(range(20), 3))
 def test_no_data_set_exceeds_the_bound_of_its_own_path(block):
     rng = np.random.default_rng([block, 2])
     for _ in range(6):
@@ -167,7 +167,7 @@ def test_no_data_set_exceeds_the_bound_of_its_own_path(block):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(60))
+@pytest.mark.parametrize("block", range(20))
 def test_no_data_set_exceeds_the_bound_of_its_own_path_at_length(block):
     rng = np.random.default_rng([block, 3])
     for _ in range(20):

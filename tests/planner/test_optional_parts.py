@@ -89,7 +89,9 @@ def test_advice_and_alternatives_that_fail_leave_the_upper_bound(monkeypatch, na
     assert evaluate(RUN).guarantee.epsilon == upper
 
 
-@pytest.mark.parametrize("name", ["theorem_3_row", "inversion_row", "gdp_row", "strong_composition_row", "group_rows"])
+@pytest.mark.parametrize(
+    "name", thinned(["theorem_3_row", "inversion_row", "gdp_row", "strong_composition_row", "group_rows"], 3)
+)
 def test_a_row_that_fails_leaves_the_others(monkeypatch, whole, name):
     _, _, before = whole
     monkeypatch.setattr(comparing, name, failing(OverflowError("math range error")))

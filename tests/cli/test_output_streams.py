@@ -1,3 +1,5 @@
+"""Answers go to standard output, remarks beside it; a stream that is gone is an error with a name."""
+
 import os
 import sys
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.solving import FLAT
 from tests.cli.test_help import on_a_terminal
+from tests.thinning import thinned
 
 OTHER = FLAT.replace("clinic", "other").replace("1e-5", "1e-8").replace("1.1", "2.2").replace("1.5", "0.1")
 
@@ -101,7 +102,7 @@ def test_a_refused_run_among_several_is_named(real, file, tmp_path, command):
     assert among.err.startswith(said)
 
 
-@pytest.mark.parametrize("command", ["validate", "show", "check", "lock", "epsilon", "solve-sigma"])
+@pytest.mark.parametrize("command", thinned(["validate", "show", "check", "lock", "epsilon", "solve-sigma"], 3))
 def test_a_shuffle_that_no_bound_covers_is_refused_where_it_stands(real, file, command):
     path = file(SHUFFLED)
     ended = real(command, str(path))
