@@ -48,6 +48,7 @@ Pairs = Callable[[int], Atoms]
 _Side = tuple[Array, Array, float]  # (losses > 0, log P mass of each, P mass of infinite loss) of one direction
 
 _LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
+_MOST_ODDS = Fraction(10**300)  # of being missed, as a float; fewer make a loss larger
 _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the difference: no cancellation for tiny losses
 
 
@@ -95,12 +96,18 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _S
     # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable (`side_by_side`):
     # no other joint law of ratios with these marginals has a larger expectation in (K*).
     log_eta = log_fraction(bound.inclusion)
-    missed = [(log_fraction(v / bound.inclusion), d) for v, d in zip(bound.missed, distances, strict=True) if v]
+    missed = [(v / bound.inclusion, d) for v, d in zip(bound.missed, distances, strict=True) if v]
     widths, (same, *others) = side_by_side([from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))])
-    common = log_sum_exp([odds - losses for (odds, _), losses in zip(missed, others, strict=True)])
+    common = log_sum_exp([log_fraction(odds) - losses for (odds, _), losses in zip(missed, others, strict=True)])
     log_p = np.logaddexp(0.0, common)
-    # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y.
-    gap = -np.expm1(-np.maximum(same, -1.0)) * np.exp(-log_p)
+    # A small loss is taken from the difference 1 - Y, which is small then; for a large one 1 - Y would have lost Y. The
+    # share of C is not taken from log_p: the log of 1e8 has lost two digits of a loss that is as small as 1e-8.
+    with np.errstate(over="ignore"):
+        shares = (
+            float(odds if odds < _MOST_ODDS else _MOST_ODDS) * np.exp(-losses)
+            for (odds, _), losses in zip(missed, others, strict=True)
+        )
+        gap = -np.expm1(-np.maximum(same, -1.0)) / (1.0 + sum(shares, start=np.zeros(same.shape)))
     with np.errstate(divide="ignore"):
         losses = np.where(
             gap < _SMALL_GAP, -np.log1p(-np.minimum(gap, _SMALL_GAP)), log_p - np.logaddexp(-same, common)
@@ -114,17 +121,17 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _S
 def _present_side(bound: CountPair, pairs: Pairs) -> _Side:
     """Return the losses > 0 of the mixture over H (members drawn) against H = 0, which is the direction D||D'."""
     # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
-    counts, none = _log_chances_and_pairs(bound, pairs)
+    counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_second(pair) for _, pair in counts])
     losses = _log_mixture(counts, none, columns)
     above = losses > 0
-    infinity_mass = math.fsum(math.exp(chance) * pair.infinity_mass for chance, pair in counts)
+    infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
     return losses[above], widths[above] + losses[above], infinity_mass
 
 
 def _absent_side(bound: CountPair, pairs: Pairs) -> _Side:
     """Return the losses > 0 of H = 0 against the mixture over H (members drawn), which is the direction D'||D."""
-    counts, none = _log_chances_and_pairs(bound, pairs)
+    counts, none = _chances_and_pairs(bound, pairs)
     widths, columns = side_by_side([from_first(pair.swapped) for _, pair in counts])
     losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
     above, infinite = (losses > 0) & (losses < np.inf), losses == np.inf
@@ -135,7 +142,7 @@ def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
     """Return the losses > 0 of two mixtures over H, half of the shift apart from H = 0 on either side (replace-one)."""
     # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
     # one mixture rise those of the other fall.
-    counts, none = _log_chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
+    counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
     columns = [from_second(pair) for _, pair in counts] + [from_first(pair.swapped) for _, pair in counts]
     widths, ratios = side_by_side(columns)
     own = _log_mixture(counts, none, ratios[: len(counts)])
@@ -143,27 +150,28 @@ def _replaced_side(bound: CountPair, pairs: Pairs) -> _Side:
     infinite = (other == -np.inf) & (own > -np.inf)
     losses = np.subtract(own, other, out=np.zeros(own.shape), where=np.isfinite(own) & np.isfinite(other))
     above = losses > 0
-    infinity_mass = math.fsum(math.exp(chance) * pair.infinity_mass for chance, pair in counts)
+    infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
     infinity_mass += float(np.exp((widths + own)[infinite]).sum())
     return losses[above], (widths + own)[above], infinity_mass
 
 
-def _log_chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[float, Atoms]], float]:
-    """Return ([(log Pr[H = h], pair of h) for each h >= 1], log Pr[H = 0])."""
+def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fraction, Atoms]], float]:
+    """Return ([(Pr[H = h], pair of h) for each h >= 1], log Pr[H = 0])."""
     law = dict(bound.law)
-    counts = [(log_fraction(chance), pairs(bound.shift * h)) for h, chance in law.items() if h]
+    counts = [(chance, pairs(bound.shift * h)) for h, chance in law.items() if h]
     return counts, log_fraction(law.get(0, Fraction(0)))
 
 
-def _log_mixture(counts: list[tuple[float, Atoms]], none: float, logs: list[Array]) -> Array:
+def _log_mixture(counts: list[tuple[Fraction, Atoms]], none: float, logs: list[Array]) -> Array:
     """Return log sum_h Pr[H = h] Z_h, elementwise, from log Z_h; `none` is log Pr[H = 0], whose ratio is 1."""
     gap, largest = np.zeros(logs[0].shape), np.full(logs[0].shape, -np.inf)
     for (chance, _), log_ratio in zip(counts, logs, strict=True):
-        gap += math.exp(chance) * np.expm1(np.minimum(log_ratio, _LARGE))
+        # not by way of a log: that of 1e-8 has lost two digits of a loss that is as small
+        gap += float(chance) * np.expm1(np.minimum(log_ratio, _LARGE))
         np.maximum(largest, log_ratio, out=largest)
     # Near 1 the log of the sum would lose the digits of a small loss: there the mixture of the differences Z_h - 1.
     near = (np.abs(gap) < _SMALL_GAP) & (largest < _LARGE)
-    parts = [chance + log_ratio for (chance, _), log_ratio in zip(counts, logs, strict=True)]
+    parts = [log_fraction(chance) + log_ratio for (chance, _), log_ratio in zip(counts, logs, strict=True)]
     mixed = log_sum_exp([*parts, np.full(gap.shape, none)])
     return np.where(near, np.log1p(np.where(near, gap, 0.0)), mixed)
 

@@ -20,7 +20,7 @@ from dpcalc.numerics.special import log1m_exp, log_cumsum_exp, log_sum_exp_by_in
 from dpcalc.work import ELEMENT, spend
 
 _ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed
-_ROUNDED = 2e-15  # relative error of a loss, from the logs, sums and differences it was computed by; 9e-16 was seen
+_ROUNDED = 8e-16  # relative error of a loss that was computed by a few operations
 _MAX_EXCESS = 1e-9  # by which masses may exceed 1: more is an error of the input, not round-off of thousands of losses
 
 
