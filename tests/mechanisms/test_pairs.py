@@ -152,7 +152,7 @@ def test_curves_of_divergences():
     ],
 )
 def test_impossible_parameters_are_refused(wrong):
-    with pytest.raises(InputError, match="expected|must be"):
+    with pytest.raises(InputError, match=r"expected|must be"):
         wrong()
 
 
