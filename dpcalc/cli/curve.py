@@ -10,7 +10,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, on_terminal, remarks, width
 from dpcalc.cli.progress import report_progress
-from dpcalc.cli.sources import config_reader, loaded_plan
+from dpcalc.cli.sources import config_reader, loaded_plan, matching_paths
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def curve(  # noqa: PLR0913  one parameter an option
     grid = tuple(sorted({float(text) for text in parse_numbers(over, option="--range")})) if over else ()
     varies_size, reader = kind == "rate", config_reader(context)
     read = reader.open if varies_size else reader.load
-    loaded = tuple(map(read, configs)) if configs else (loaded_plan(context, allow_any_size=varies_size),)
+    paths = [path for word in configs or () for path in matching_paths(word)]
+    loaded = tuple(map(read, paths)) if paths else (loaded_plan(context, allow_any_size=varies_size),)
     names = zip(_names(loaded), (config.plan for config in loaded), strict=True)
     request = CurveRequest(
         plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=grid, on_progress=report_progress

@@ -160,18 +160,20 @@ def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple
 
     Args:
         context: of the command.
-        configs: CONFIG... as given; None or empty searches for one.
+        configs: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty
+            searches for one.
 
     Raises:
         InputError: there is no config, or one cannot be used.
     """
     request: ConfigRequest = context.meta[_REQUEST]
-    if configs is None or len(configs) < 2:
-        set_config(context, configs)
+    paths = [path for word in configs or () for path in matching_paths(word)]
+    if len(paths) < 2:
+        set_config(context, paths)
         return (loaded_plan(context),)
     if request.no_config:
-        raise InputError(f"--no-config: expected no config beside it, got {', '.join(configs)}; leave one of them out")
-    return tuple(_without_assumed_places(config_reader(context).load(path)) for path in configs)
+        raise InputError(f"--no-config: expected no config beside it, got {', '.join(paths)}; leave one of them out")
+    return tuple(_without_assumed_places(config_reader(context).load(path)) for path in paths)
 
 
 @contextmanager
@@ -289,7 +291,7 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
     from dpcalc.config.discovery import VARIABLE, find_configs
 
     if words:
-        paths = dict.fromkeys(path for word in words for path in _matching_paths(word))
+        paths = dict.fromkeys(path for word in words for path in matching_paths(word))
         return ChosenConfigs(paths=tuple(paths), patterns=tuple(os.path.relpath(word or os.curdir) for word in words))
     discovery = find_configs(Path.cwd(), os.environ)
     if discovery is None:
@@ -298,8 +300,15 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
     return ChosenConfigs(paths=discovery.paths, patterns=discovery.paths if discovery.origin == VARIABLE else None)
 
 
-def _matching_paths(word: str) -> Sequence[str]:
-    """Return the files that a word names: one of that very name, then the matches of a pattern; refuse neither."""
+def matching_paths(word: str) -> Sequence[str]:
+    """Return the files that CONFIG names: one of that very name, then the matches of a pattern.
+
+    Args:
+        word: a file name, or a pattern with `*` that no shell has expanded.
+
+    Raises:
+        InputError: a pattern matches nothing, or is none.
+    """
     from dpcalc.config.discovery import matching_files
     from dpcalc.config.source import visible
 

@@ -198,6 +198,8 @@ def config_part(tree: Node, key: str) -> ConfigPart:
         keys, node = (SECTION,), entry(tree, SECTION) or tree
     if not isinstance(node, Section):
         wrong = wrong_type_error(node, "a mapping of keys")
+        if not node.path:
+            wrong = replace(wrong, hint="write `version: 1` and sections below it; `dpcalc init` writes a config")
         is_toml = isinstance(node, Scalar) and _TOML.match(node.text)
         raise ConfigError([replace(wrong, hint=NO_TOML) if is_toml else wrong])
     root = replace(node, path="", entries={key: with_path(value, key) for key, value in node.entries.items()})

@@ -268,7 +268,9 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     except ConfigError:
         raise  # it is a ValueError too
     except FileNotFoundError:
-        raise whole_file(path, "DPC100", "no such file", "check the name and the directory you are in") from None
+        is_pattern = "*" in path
+        hint = "this command takes one config: name it" if is_pattern else "check the name and the directory you are in"
+        raise whole_file(path or "''", "DPC100", "no such file", hint) from None
     except (OSError, ValueError) as cause:
         raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
     if len(data) > limit:

@@ -143,3 +143,19 @@ def test_a_curve_over_sizes_leaves_out_those_that_are_refused(real, file):
     ended = real("curve", "rate", str(file(SHUFFLED)), "--range", "99,100")
     assert ended.code == 0
     assert [line.split()[1] == "-" for line in ended.out.splitlines()[1:3]] == [False, True]
+
+
+@pytest.mark.parametrize("command", [("epsilon",), ("compare",), ("curve", "steps")])
+def test_a_pattern_that_no_shell_has_expanded(real, tmp_path, monkeypatch, command):
+    """The message on a folder says to name its files so, in quotes."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(FLAT.replace("1_000", "10"), encoding="utf-8")
+    assert real(*command, "*.yaml").out == real(*command, "a.yaml", "b.yaml").out != ""
+    missing = real(*command, "c/*.yaml")
+    assert (missing.code, missing.out) == (2, "")
+    assert "c/*.yaml: expected a pattern that matches config files, got one that matches none" in missing.err
+
+
+def test_a_command_on_one_config_takes_no_pattern(real):
+    assert "no such file\n  = this command takes one config: name it" in real("risk", "*.yaml").err

@@ -199,3 +199,10 @@ def test_a_value_cannot_leave_its_line_of_the_example():
         'mechanism: {noise_multiplier: "1\\n::error::forged"}',
         'training: {steps: "5,000"}',
     )
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "hello", "7"])
+def test_what_is_no_mapping_has_a_way_out(text):
+    (found,) = errors(text)
+    assert "must be a mapping of keys" in found.message
+    assert "`dpcalc init` writes a config" in found.hint
