@@ -208,6 +208,7 @@ class ListOf(ValueType):
         item: a dataclass with keys.
         length_words: what the list must hold, in words.
         form: how the list is written, in words.
+        definition: name of the item's own definition in the JSON Schema; "" writes it out, and takes a single one too.
     """
 
     item: type
@@ -215,18 +216,23 @@ class ListOf(ValueType):
     max_length: int
     length_words: str
     form: str = "a list"
+    definition: str = ""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of the mappings written out."""
+        """Return the JSON Schema of the list."""
+        if self.definition:
+            ends = {"minItems": self.min_length, "maxItems": self.max_length}
+            return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}
         properties = {name: each.kind.as_json_schema() for name, each in keys_of(self.item).items()}
         required = [name for name, each in keys_of(self.item).items() if each.is_required]
-        return {
+        single = {
             "type": "object",
             "properties": properties,
             "required": required,
             "patternProperties": {"^x-": True},
             "additionalProperties": False,
         }
+        return {"anyOf": [single, {"type": "array", "items": single, "maxItems": self.max_length}]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,26 +13,23 @@ from collections.abc import Iterator, Mapping
 
 from dpcalc.config.schema import (
     SCHEMES,
-    Accounting,
-    Budget,
+    SECTIONS,
     Data,
     Draw,
     Episodes,
     File,
-    Level,
-    Phase,
-    Privacy,
     Sampling,
     Training,
-    Tuning,
     all_mechanism_keys,
     mechanism_keys,
 )
 from dpcalc.config.values import DRAW_KEYS, QUOTIENT_PATTERN
-from dpcalc.keys import Key, ListOf, Schema, keys_of
+from dpcalc.keys import Key, Schema, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_INHERITED = {None, Data, Draw, Episodes, Sampling, Training}
+"""Sections whose keys a phase may leave out, or that have a short form: nothing is required of them."""
 _REFERENCE = {
     "type": "string",
     "pattern": r"^\s*\$\{",
@@ -49,37 +46,28 @@ _Row = tuple[str, str, str, str]  # dotted key, type of its value, default, mean
 
 def json_schema() -> Schema:
     """Return the JSON Schema of config files; the same in every run."""
-    definitions = {
-        "Accounting": _section_schema(keys_of(Accounting), Accounting),
-        "Budget": _section_schema(keys_of(Budget), Budget),
-        "Data": _section_schema(keys_of(Data), Data, inherits=True) | _size_conditions(),
-        "Draw": _section_schema(keys_of(Draw), Draw, inherits=True) | _scheme_conditions(),
-        "Episodes": _section_schema(keys_of(Episodes), Episodes, inherits=True),
-        "Level": _section_schema(keys_of(Level), Level),
-        "Mechanism": {
-            **_section_schema(all_mechanism_keys(), None, inherits=True),
-            "description": "The mechanism that one step applies to its batch.",
-            **_type_conditions(),
-        },
-        "Phase": _section_schema(keys_of(Phase), Phase),
-        "Privacy": _section_schema(keys_of(Privacy), Privacy),
-        "Sampling": {
-            **_section_schema(keys_of(Sampling), Sampling, inherits=True),
+    conditions = {
+        Data: _size_conditions(),
+        Draw: _scheme_conditions(),
+        Sampling: {
             "additionalProperties": {"$ref": "#/$defs/Draw"},
             **_scheme_conditions(),
             **_episodes_condition(),
         },
-        "Training": _section_schema(keys_of(Training), Training, inherits=True) | _not_both("steps", "epochs"),
-        "Tuning": _section_schema(keys_of(Tuning), Tuning),
-        "reference": _REFERENCE,
-        "digits": _DIGITS,
+        Training: _not_both("steps", "epochs"),
     }
+    definitions = {
+        section.__name__: _section_schema(keys_of(section), section) | conditions.get(section, {})
+        for section in dict.fromkeys(SECTIONS.values())
+        if section not in {None, File}
+    }
+    definitions["Mechanism"] = _section_schema(all_mechanism_keys(), None) | _type_conditions()
     return {
         "$schema": DIALECT,
         "title": "dpcalc config",
         **_section_schema(keys_of(File), File),
         **_top_level_requirements(),
-        "$defs": definitions,
+        "$defs": definitions | {"reference": _REFERENCE, "digits": _DIGITS},
     }
 
 
@@ -157,17 +145,16 @@ def _type_conditions() -> Schema:
     return {"allOf": rules}
 
 
-def _section_schema(keys: Mapping[str, Key], section: type | None, *, inherits: bool = False) -> Schema:
+def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
     """Return the schema of a mapping with `x-` keys allowed.
 
     Args:
         keys: its keys.
-        section: the dataclass, whose docstring describes it.
-        inherits: True if a phase may leave out what the top level states, so that nothing is required.
+        section: the dataclass, whose docstring describes it; None for `mechanism`.
     """
-    required = [name for name, each in keys.items() if each.is_required and not inherits]
+    required = [name for name, each in keys.items() if each.is_required and section not in _INHERITED]
     return {
-        **({"description": inspect.getdoc(section)} if section else {}),
+        "description": inspect.getdoc(section) if section else "The mechanism that one step applies to its batch.",
         "type": "object",
         "properties": {name: _property_schema(each) for name, each in keys.items()},
         "additionalProperties": False,
@@ -184,11 +171,6 @@ def _property_schema(declared: Key) -> Schema:
     if is_shown and not declared.is_required:
         about["default"] = declared.default
     core = kind.as_json_schema()
-    if isinstance(kind, ListOf):
-        core = {"anyOf": [core, {"type": "array", "items": core, "maxItems": kind.max_length}]}
-        if kind.item is Level:
-            items = {"$ref": "#/$defs/Level"}
-            core = {"type": "array", "items": items, "minItems": kind.min_length, "maxItems": kind.max_length}
     if getattr(kind, "quotients", False):
         core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
     if "$ref" in core or core.get("type") == "array" or core == {"type": "string"}:

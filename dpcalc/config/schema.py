@@ -102,7 +102,7 @@ class Data:
         COUNT, f"{_SHORT}the number of examples, at a level called `example`.", default=None, is_short_form=True
     )
     levels: tuple[Level, ...] = key(
-        ListOf(Level, 1, MAX_LEVELS, f"1 to {MAX_LEVELS} levels"),
+        ListOf(Level, 1, MAX_LEVELS, f"1 to {MAX_LEVELS} levels", definition="Level"),
         "The levels of nesting, outermost first.",
         advice="add `examples: 60_000`, or `levels` with a name and a count each",
     )
