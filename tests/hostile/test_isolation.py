@@ -26,7 +26,7 @@ budget: {epsilon: 0.01}
 PLANTED = (
     *("pickle", "struct", "signal", "threading", "queue", "subprocess", "multiprocessing", "json", "typing", "runpy"),
     *("venv", "pip", "ensurepip", "setuptools", "hatchling", "sitecustomize", "usercustomize", "site"),
-    *("numpy", "yaml", "typer", "pydantic", "rich", "distributed", "tornado"),
+    *("numpy", "yaml", "typer", "pydantic", "packaging", "rich", "distributed", "tornado"),
 )
 COMMANDS = [
     ("check", "--timeout", "300", "a0.yaml"),
