@@ -144,7 +144,6 @@ def test_processes_are_started_in_three_places():
 
 BACKEND = """\
 import zipfile
-from tests.thinning import thinned
 
 def build_wheel(folder, settings=None, metadata=None):
     with zipfile.ZipFile(folder + "/stub-1-py3-none-any.whl", "w") as wheel:
