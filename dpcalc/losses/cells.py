@@ -190,7 +190,7 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     weight = np.cbrt(density * slope**2)
     widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * scales(pair, y))
     widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
-    bounds = [0, *_turning_points(loss), y.size - 1]
+    bounds = [0, *turning_points(loss), y.size - 1]
     return [
         _Piece(segment, y[i : j + 1], loss[i : j + 1], weight[i : j + 1], widest[i : j + 1])
         for i, j in pairwise(bounds)
@@ -198,7 +198,7 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
     ]
 
 
-def _turning_points(loss: Array) -> list[int]:
+def turning_points(loss: Array) -> list[int]:
     """Return the indices at which a sampled loss changes direction by more than round-off."""
     steps = np.diff(loss)
     real = np.flatnonzero(np.abs(steps) > 1e-14 * max(float(np.ptp(loss)), 1e-300))
@@ -256,17 +256,24 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 
 def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> tuple[Array, Array, float]:
     """Return (tilted masses, losses) at the nodes of a piece's cells, also cut at `losses`, and the largest miss."""
-    inner, overshoot = _points_with_losses(piece, losses)
+    inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses)
     mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
     return np.maximum(mass, 1e-300), loss, overshoot
 
 
-def _points_with_losses(piece: _Piece, losses: Array) -> tuple[Array, float]:
-    """Return (points where a piece's loss takes those of `losses` inside its range, largest miss), by Newton."""
+def points_with_losses(segment: Segment, y: Array, loss: Array, losses: Array) -> tuple[Array, float]:
+    """Return (points where the loss takes those of `losses` that are inside its range, largest miss), by Newton.
+
+    Args:
+        segment: whose loss is read.
+        y: increasing points between which the loss is monotone, shape (n,).
+        loss: at these points, shape (n,).
+        losses: increasing, shape (m,).
+    """
     # Newton's method with the slope of the sampled table, kept inside the table's interval: the loss is monotone on a
     # piece, and four steps leave a miss that is round-off. The miss is returned and counted against the bound.
-    order = slice(None) if piece.loss[-1] > piece.loss[0] else slice(None, None, -1)
-    table_y, table_loss = piece.y[order], np.maximum.accumulate(piece.loss[order])
+    order = slice(None) if loss[-1] > loss[0] else slice(None, None, -1)
+    table_y, table_loss = y[order], np.maximum.accumulate(loss[order])
     goals = losses[(losses > table_loss[0]) & (losses < table_loss[-1])]
     if not goals.size:
         return goals, 0.0
@@ -275,9 +282,9 @@ def _points_with_losses(piece: _Piece, losses: Array) -> tuple[Array, float]:
     slope = rise / (table_y[place] - table_y[place - 1])
     low = np.minimum(table_y[place], table_y[place - 1])
     high = np.maximum(table_y[place], table_y[place - 1])
-    y = np.interp(goals, table_loss, table_y)
+    found = np.interp(goals, table_loss, table_y)
     for _ in range(4):
-        miss = piece.segment.log_density_and_loss(y)[1] - goals
-        y = np.clip(y - miss / slope, low, high)
-    miss = piece.segment.log_density_and_loss(y)[1] - goals
-    return y, float(np.abs(miss).max())
+        miss = segment.log_density_and_loss(found)[1] - goals
+        found = np.clip(found - miss / slope, low, high)
+    miss = segment.log_density_and_loss(found)[1] - goals
+    return found, float(np.abs(miss).max())

@@ -1,0 +1,265 @@
+"""A pass in which a unit takes part in one random step: quadrature, enumeration, simulation, published values."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import integrate
+from scipy.stats import norm
+
+from dpcalc.accountants.composed_loss import LOWER, UPPER
+from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
+from dpcalc.amplification.allocation import allocated_pass
+from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.pair import MixturePair
+from dpcalc.losses.ratio_lattice import Estimate
+
+
+def gaussian(sigma):
+    """One Gaussian step with the unit (first) against the same step without it."""
+    return MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=sigma)
+
+
+def epsilon_intervals(curve, bins, passes, delta):
+    """((lower, upper) of D against D', the same of D' against D)."""
+    upper, lower, back = (allocated_pass(curve, bins, estimate) for estimate in Estimate)
+    forward = [(lower, LOWER), (upper, UPPER)]
+    reverse = [(back, LOWER), (upper.swapped, UPPER)]
+    return [
+        tuple(epsilon_bounds({pair: passes}, delta=delta, sides=(side,))[0] for pair, side in way)
+        for way in (forward, reverse)
+    ]
+
+
+def delta_intervals(curve, bins, epsilon):
+    """((lower, upper) of D against D', the same of D' against D) for one pass, read from the pairs themselves."""
+    upper, lower, back = (allocated_pass(curve, bins, estimate) for estimate in Estimate)
+    return [(lower.delta(epsilon), upper.delta(epsilon)), (back.delta(epsilon), upper.swapped.delta(epsilon))]
+
+
+@pytest.mark.parametrize(
+    ("bins", "sigma", "low", "high"),
+    [(8, 1.0, 3.711, 3.726), (64, 1.0, 1.792, 1.806), (64, 2.0, 0.315, 0.345), (128, 1.0, 1.253, 1.270)],
+)
+def test_published_brackets(bins, sigma, low, high):
+    """Feldman, Shenfeld 2025 (2502.08202), one pass, D against D', delta 1e-8."""
+    lower, upper = epsilon_intervals(gaussian(sigma), bins, 1, 1e-8)[0]
+    assert low < lower < upper < high
+
+
+TOTAL_VARIATIONS = [(100, 10, 1.7370, 0.07885), (100, 20, 0.9521, 0.24572)]  # bins, passes, sigma, delta at epsilon 0
+MORE_TOTAL_VARIATIONS = [
+    (100, 40, 3.2689, 0.07888),
+    (250, 20, 1.5826, 0.07886),
+    (500, 10, 0.9592, 0.07870),
+    (500, 40, 1.5829, 0.07887),
+    (100, 10, 1.0458, 0.15193),
+    (500, 40, 0.9757, 0.15249),
+    (500, 10, 0.5716, 0.22923),
+    (500, 40, 0.7467, 0.24523),
+]
+
+
+def check_total_variation(bins, passes, sigma, reference):
+    pairs = [allocated_pass(gaussian(sigma), bins, estimate) for estimate in (Estimate.LOWER, Estimate.UPPER)]
+    ends = [
+        delta_bounds({pair: passes}, epsilon=0.0, sides=(side,))[0]
+        for pair, side in zip(pairs, (LOWER, UPPER), strict=True)
+    ]
+    assert ends[0] - 5e-6 <= reference <= ends[1] + 5e-6
+    assert ends[1] - ends[0] < 1e-4
+
+
+@pytest.mark.parametrize(("bins", "passes", "sigma", "reference"), TOTAL_VARIATIONS)
+def test_total_variation_of_many_passes(bins, passes, sigma, reference):
+    check_total_variation(bins, passes, sigma, reference)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bins", "passes", "sigma", "reference"), MORE_TOTAL_VARIATIONS)
+def test_total_variation_of_more_passes(bins, passes, sigma, reference):
+    check_total_variation(bins, passes, sigma, reference)
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 5.0])
+def test_one_step_is_the_mechanism_itself(sigma, epsilon):
+    (lower, upper), (lower_back, upper_back) = delta_intervals(gaussian(sigma), 1, epsilon)
+    a = 1 / sigma
+    exact = norm.cdf(a / 2 - epsilon / a) - math.exp(epsilon) * norm.cdf(-a / 2 - epsilon / a)
+    for low, high in ((lower, upper), (lower_back, upper_back)):
+        assert low <= exact <= high
+        assert high - low <= 2e-3 * exact + 1e-15
+
+
+def option(strike, volatility, sign):
+    """E (sign (X - strike))_+ for log-normal X with mean 1; sign 1 or -1."""
+    if strike <= 0:
+        return (1 - strike) * (sign > 0)
+    d = -math.log(strike) / volatility + volatility / 2
+    return sign * (norm.cdf(sign * d) - strike * norm.cdf(sign * (d - volatility)))
+
+
+def two_bins(sigma, epsilon):
+    """(delta of D against D', of D' against D) for two steps: one of the two ratios is integrated in closed form."""
+    v, c = 1 / sigma, math.exp(epsilon)
+
+    def mean(total, sign):
+        corner = math.log(total) / v + v / 2  # where the strike of the other ratio becomes 0
+        ends = np.unique([-12.0, min(corner, 12.0), *np.linspace(-12, 12, 25)])
+        return sum(
+            integrate.quad(
+                lambda x: norm.pdf(x) * option(total - math.exp(v * x - v * v / 2), v, sign),
+                a,
+                b,
+                epsabs=0,
+                epsrel=1e-9,
+            )[0]
+            for a, b in itertools.pairwise(ends)
+        )
+
+    return mean(2 * c, 1) / 2, mean(2 / c, -1) * c / 2
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.02, 0.3, 1.5])
+def test_one_pass_against_quadrature(sigma, epsilon):
+    exact = two_bins(sigma, epsilon)
+    for (low, high), value in zip(delta_intervals(gaussian(sigma), 2, epsilon), exact, strict=True):
+        assert low <= value * (1 + 1e-9)
+        assert high >= value * (1 - 1e-9)
+        assert high - low <= 5e-3 * value + 1e-14
+
+
+def enumerated(p, q, bins, epsilon):
+    """(delta of D against D', of D' against D) by enumeration of all outputs of a pass, from one step's laws."""
+    forward = back = 0.0
+    for outputs in itertools.product(range(len(p)), repeat=bins):
+        without = math.prod(q[o] for o in outputs)
+        present = sum(math.prod(p[o] if i == t else q[o] for i, o in enumerate(outputs)) for t in range(bins)) / bins
+        forward += max(0.0, present - math.exp(epsilon) * without)
+        back += max(0.0, without - math.exp(epsilon) * present)
+    return forward, back
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("p", "q"),
+    [
+        ((0.7, 0.3), (0.3, 0.7)),
+        ((0.9, 0.05, 0.05), (0.1, 0.6, 0.3)),
+        ((0.01, 0.59, 0.4), (0.0, 0.7, 0.3)),
+        ((0.0, 0.6, 0.4), (0.05, 0.55, 0.4)),
+    ],
+)
+def test_finitely_many_losses_against_enumeration(bins, p, q):
+    both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0 < b]
+    losses = sorted((math.log(a / b), a) for a, b in both)
+    pair = Atoms.of_masses(
+        [loss for loss, _ in losses],
+        [a for _, a in losses],
+        infinity_mass=sum(a for a, b in zip(p, q, strict=True) if b == 0),
+        other_infinite=sum(b for a, b in zip(p, q, strict=True) if a == 0),
+    )
+    for epsilon in (0.0, 0.1, 0.4, 1.0):
+        exact = enumerated(p, q, bins, epsilon)
+        for (low, high), value in zip(delta_intervals(pair, bins, epsilon), exact, strict=True):
+            assert low <= value + 1e-12
+            assert high >= value - 1e-12
+            assert high - low <= 5e-3
+
+
+def test_steps_may_depend_on_earlier_outputs():
+    """A step that is chosen by the past costs no more: each is a random function of the output of one mechanism."""
+    random, (p, q) = np.random.default_rng(5), (np.array([0.8, 0.2]), np.array([0.25, 0.75]))
+    pair = Atoms.of_masses((math.log(0.2 / 0.75), math.log(0.8 / 0.25)), (0.2, 0.8))
+    bound = allocated_pass(pair, 2, Estimate.UPPER)
+    largest = 0.0
+    for _ in range(200):
+        first, *second = (
+            random.dirichlet([0.3] * 3, size=2) for _ in range(4)
+        )  # rows: laws given the mechanism's output
+        with_first, without_first = p @ first, q @ first
+        present, without = np.zeros((3, 3)), np.zeros((3, 3))
+        for y in range(3):
+            without[y] = without_first[y] * (q @ second[y])
+            present[y] = (with_first[y] * (q @ second[y]) + without_first[y] * (p @ second[y])) / 2
+        for epsilon in (0.0, 0.2, 0.5):
+            delta = np.maximum(present - math.exp(epsilon) * without, 0.0).sum()
+            assert delta <= bound.delta(epsilon)
+            largest = max(largest, delta / bound.delta(epsilon))
+    assert largest > 0.8  # the adversary comes near
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_unit_that_takes_part_with_a_probability(share):
+    """One step, taken part in with probability q, is Poisson sampling."""
+    sampled = MixturePair.of({0: 1 - Fraction(share), 1: Fraction(share)}, {0: Fraction(1)}, deviation=1.0)
+    exact = epsilon_bounds({sampled: 10}, delta=1e-6, sides=(LOWER, UPPER))
+    pairs = [allocated_pass(gaussian(1.0), 1, estimate, share=share) for estimate in (Estimate.LOWER, Estimate.UPPER)]
+    ends = [
+        epsilon_bounds({pair: 10}, delta=1e-6, sides=(side,))[0]
+        for pair, side in zip(pairs, (LOWER, UPPER), strict=True)
+    ]
+    assert ends[0] <= exact[1]
+    assert ends[1] >= exact[0]
+    assert ends[1] - ends[0] < 1e-3 * ends[1]
+
+
+PROBLEMS = [(0.3, 2, 1, 1e-8), (0.5, 30, 5, 1e-6), (1.0, 100, 1, 1e-5), (20.0, 10, 1000, 1e-12), (3.0, 1000, 50, 1e-3)]
+MORE_PROBLEMS = [
+    (0.3, 100_000, 1000, 1e-12),
+    (1.0, 10_000, 1000, 1e-12),
+    (0.7, 65_535, 3, 1e-10),
+    (5.0, 99_999, 1, 1e-2),
+]
+
+
+def check_width(sigma, bins, passes, delta):
+    ways = epsilon_intervals(gaussian(sigma), bins, passes, delta)
+    assert all(low <= high for low, high in ways)
+    lower, upper = (max(end) for end in zip(*ways, strict=True))
+    assert 0 < upper - lower < 1e-3 * upper
+
+
+@pytest.mark.parametrize(("sigma", "bins", "passes", "delta"), PROBLEMS)
+def test_the_interval_is_narrow(sigma, bins, passes, delta):
+    check_width(sigma, bins, passes, delta)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sigma", "bins", "passes", "delta"), MORE_PROBLEMS)
+def test_the_interval_is_narrow_for_long_passes(sigma, bins, passes, delta):
+    check_width(sigma, bins, passes, delta)
+
+
+def simulated(sigma, bins, epsilon, *, runs=200_000, seed=1):
+    """(mean, standard error) of delta of D against D' for one pass, from transcripts with the unit."""
+    random = np.random.default_rng(seed)
+    shift = random.uniform(-1, 1)  # an importance shift of the noise in the unit's own step
+    own = random.normal(1 / sigma + shift, 1.0, runs)
+    weight = np.exp(-shift * (own - 1 / sigma) + shift * shift / 2)
+    total = np.exp(own / sigma - 1 / (2 * sigma**2))
+    for start in range(0, bins - 1, 100):
+        x = random.normal(0.0, 1.0, (runs, min(100, bins - 1 - start)))
+        total += np.exp(x / sigma - 1 / (2 * sigma**2)).sum(axis=1)
+    values = weight * np.maximum(0.0, 1 - math.exp(epsilon) * bins / total)
+    return values.mean(), values.std() / math.sqrt(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_simulated_passes_lie_in_the_interval(seed):
+    random = np.random.default_rng(seed)
+    sigma, bins = (
+        math.exp(random.uniform(math.log(0.4), math.log(6))),
+        int(math.exp(random.uniform(math.log(2), math.log(400)))),
+    )
+    upper = allocated_pass(gaussian(sigma), bins, Estimate.UPPER)
+    epsilon = upper.epsilon(10 ** random.uniform(-3, -1))
+    mean, error = simulated(sigma, bins, epsilon, seed=seed)
+    lower = allocated_pass(gaussian(sigma), bins, Estimate.LOWER)
+    assert lower.delta(epsilon) - 5 * error <= mean <= upper.delta(epsilon) + 5 * error
+    assert error < 0.1 * mean

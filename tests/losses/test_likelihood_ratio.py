@@ -1,0 +1,74 @@
+"""Sums of likelihood ratios on a lattice: against exact sums of ratios with few values."""
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, total
+from dpcalc.losses.ratio_lattice import Estimate
+
+
+def random_ratio(random):
+    """(ratios, Q masses) of a random ratio with mean 1 and two to five values."""
+    size = int(random.integers(2, 6))
+    ratios = np.exp(random.normal(0.0, random.uniform(0.05, 3.0), size))
+    masses = random.dirichlet([0.7] * size)
+    masses = np.maximum(masses, 1e-6) / np.maximum(masses, 1e-6).sum()
+    ratios = np.sort(ratios)
+    return ratios / (ratios * masses).sum(), masses
+
+
+def exact_sum(ratios, masses, count):
+    """{sum: Q mass} by enumeration."""
+    law = {0.0: 1.0}
+    for _ in range(count):
+        following = defaultdict(float)
+        for value, mass in law.items():
+            for ratio, q in zip(ratios, masses, strict=True):
+                following[value + ratio] += mass * q
+        law = following
+    return law
+
+
+def check_random_sum(seed):
+    random = np.random.default_rng(seed)
+    ratios, masses = random_ratio(random)
+    count = int(random.integers(1, 8))
+    pair = Atoms.of_masses(np.log(ratios).tolist(), (ratios * masses).tolist())
+    exact = exact_sum(ratios, masses, count)
+    bounds = {
+        estimate: pair_of(total(ratio_law(pair, estimate), count, estimate), count, estimate) for estimate in Estimate
+    }
+    for epsilon in (0.0, 0.05, 0.3, 1.0, 2.5):
+        c = math.exp(epsilon)
+        forward = sum(q * max(0.0, u / count - c) for u, q in exact.items())
+        back = sum(q * max(0.0, 1 - c * u / count) for u, q in exact.items())
+        assert bounds[Estimate.LOWER].delta(epsilon) <= forward + 1e-12
+        assert bounds[Estimate.UPPER].delta(epsilon) >= forward - 1e-12
+        assert bounds[Estimate.LOWER_REVERSED].delta(epsilon) <= back + 1e-12
+        assert bounds[Estimate.UPPER].swapped.delta(epsilon) >= back - 1e-12
+        assert bounds[Estimate.UPPER].delta(epsilon) - bounds[Estimate.LOWER].delta(epsilon) < 0.02
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_interval_holds_the_truth_of_random_sums(seed):
+    check_random_sum(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12, 500))
+def test_the_interval_holds_the_truth_of_many_random_sums(seed):
+    check_random_sum(seed)
+
+
+@pytest.mark.parametrize("estimate", list(Estimate))
+@pytest.mark.parametrize("count", [1, 2, 3, 64, 1000])
+def test_the_mean_stays(estimate, count):
+    pair = Atoms.of_masses((-0.5, 0.4, 3.0), (0.3, 0.55, 0.15 - 1e-3), infinity_mass=1e-3)
+    law = total(ratio_law(pair, estimate), count, estimate)
+    ratios, masses = law.points()
+    assert float((ratios * masses).sum()) + law.infinite == pytest.approx(count, rel=1e-9)
+    assert float(masses.sum()) + law.zero == pytest.approx(1.0, rel=1e-9)
