@@ -21,6 +21,7 @@ from dpcalc.losses.cells import points_with_losses, turning_points
 from dpcalc.losses.moments import reach
 from dpcalc.losses.pair import LossCurve, Segment, rough_points, scales, subdivided
 from dpcalc.losses.ratio_lattice import (
+    MAX_POINTS,
     TAIL_LEVEL,
     TOLERANCE,
     WINDOW,
@@ -175,13 +176,12 @@ def total(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
 
 def _on_own_lattice(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     """Return the law on the lattice for its own bulk; a sum has a wider one, relative to its mean a narrower one."""
-    ratios, masses = law.points()
-    lattice = lattice_for(ratios, masses, law.zero)
-    if lattice.level is None:
-        return law if lattice.tail_level >= law.lattice.tail_level else refined_tail(law, lattice.tail_level)
+    lattice = lattice_for(*law.points(), law.zero)
     if law.lattice.level is not None:
-        return coarsened(law, lattice.level, estimate)
-    return on_lattice(law, lattice, estimate)
+        return law if lattice.level is None else coarsened(law, lattice.level, estimate)
+    if lattice.level is not None:
+        return on_lattice(law, lattice, estimate)
+    return refined_tail(law, min(lattice.tail_level, law.lattice.tail_level))
 
 
 def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0) -> Atoms:
@@ -256,7 +256,7 @@ def _sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     a, b = _on_one_lattice(a, b, estimate)
     (low_a, high_a), (low_b, high_b) = _range(a), _range(b)
     low = min(low_a, low_b) if a.lattice.level is None or max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
-    lattice = replace(a.lattice, top=_top_of_sum(a, b))
+    lattice = replace(a.lattice, top=_top_of_sum(a, b) if a.lattice.level is not None else 0.0)
     cells = RatioCells.between(lattice, low, 2 * max(high_a, high_b), estimate)
     if a.linear.size and b.linear.size:
         spend(a.linear.size * b.linear.size)
@@ -292,22 +292,25 @@ def _range(law: RatioLaw) -> tuple[float, float]:
 
 
 def _top_of_sum(a: RatioLaw, b: RatioLaw) -> float:
-    """Return the largest ratio of the linear part of a sum, at most that of a plus that of b; 0 without such a part."""
-    if a.lattice.level is None:
-        return 0.0
+    """Return the largest ratio of the linear part of a sum, at most that of a plus that of b."""
     means = [float(np.prod(law.points(), axis=0).sum()) for law in (a, b)]
-    return sum(means) + math.hypot(a.lattice.top - means[0], b.lattice.top - means[1])
+    return sum(means) + math.hypot(*(max(law.lattice.top - mean, 0.0) for law, mean in zip((a, b), means, strict=True)))
 
 
 def _on_one_lattice(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[RatioLaw, RatioLaw]:
     """Return both laws on lattices of the same spacings: both without a linear part, or both on the wider one."""
-    if a is b:
-        return a, a
     levels = [law.lattice.level for law in (a, b) if law.lattice.level is not None]
     if not levels:
         tail_level = min(a.lattice.tail_level, b.lattice.tail_level)
         return refined_tail(a, tail_level), refined_tail(b, tail_level)
-    return _on_level(a, max(levels), estimate), _on_level(b, max(levels), estimate)
+    level = max(levels)
+    for _ in range(2):
+        first = _on_level(a, level, estimate)
+        a, b = first, first if a is b else _on_level(b, level, estimate)
+        (low_a, high_a), (low_b, high_b) = _range(a), _range(b)
+        linear_range = min(_top_of_sum(a, b), high_a + high_b) - (low_a + low_b)
+        level = max(level, math.ceil(math.log2(max(linear_range, 1e-300) / (4 * MAX_POINTS))))
+    return a, b
 
 
 def _on_level(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:

@@ -22,7 +22,7 @@ from dpcalc.work import ELEMENT, TURN, spend
 _LINEAR_POINTS = 80  # lattice points to a half-width of the bulk
 _GEOMETRIC_POINTS = 80  # the same for its logarithm, where all of the lattice is geometric
 _WIDEST_LEVEL = -7  # log2 of the largest distance of logarithms there
-_MANY_POINTS = 10_000  # of the linear part; it has twice as many at most
+MAX_POINTS = 20_000  # of the linear part, about
 TAIL_LEVEL = -9  # log2 of the distance of logarithms above a linear lattice
 WINDOW = 32.0  # half-widths above the mean that a linear lattice covers
 _NARROW = 0.15  # half-width of log U below which the lattice is linear: down to a tenth of the mean it is fine enough
@@ -118,7 +118,7 @@ def lattice_for(ratios: Array, masses: Array, zero: float) -> Lattice:
         return Lattice(None, 0.0, min(_WIDEST_LEVEL, math.floor(math.log2(log_width / _GEOMETRIC_POINTS))))
     top = mean + WINDOW * width
     # Where most of the mass is on a few values their distance says nothing about the width of the rest.
-    spacing = max(width / _LINEAR_POINTS, (min(top, float(ratios[-1])) - float(ratios[0])) / _MANY_POINTS)
+    spacing = max(width / _LINEAR_POINTS, (min(top, float(ratios[-1])) - float(ratios[0])) / MAX_POINTS)
     return Lattice(math.floor(math.log2(spacing)), top, TAIL_LEVEL)
 
 
