@@ -282,9 +282,9 @@ def points_with_losses(segment: Segment, y: Array, loss: Array, losses: Array) -
     slope = rise / (table_y[place] - table_y[place - 1])
     low = np.minimum(table_y[place], table_y[place - 1])
     high = np.maximum(table_y[place], table_y[place - 1])
-    found = np.interp(goals, table_loss, table_y)
+    roots = np.interp(goals, table_loss, table_y)
     for _ in range(4):
-        miss = segment.log_density_and_loss(found)[1] - goals
-        found = np.clip(found - miss / slope, low, high)
-    miss = segment.log_density_and_loss(found)[1] - goals
-    return found, float(np.abs(miss).max())
+        miss = segment.log_density_and_loss(roots)[1] - goals
+        roots = np.clip(roots - miss / slope, low, high)
+    miss = segment.log_density_and_loss(roots)[1] - goals
+    return roots, float(np.abs(miss).max())

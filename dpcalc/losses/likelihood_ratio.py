@@ -231,8 +231,8 @@ def _fewer(ratios: Array, masses: Array) -> tuple[Array, Array]:
     weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
     # A quarter of them is spread evenly: composing may raise what is rare.
     below = np.cumsum(3 * weight / float(weight.sum()) + 1 / weight.size)
-    wanted = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
-    kept = sorted_unique(np.append(np.minimum(wanted, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
+    places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
+    kept = sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
     ends: Array = ratios[kept]
     right = np.clip(np.searchsorted(ends, ratios), 1, kept.size - 1)
     share = np.clip((ratios - ends[right - 1]) / (ends[right] - ends[right - 1]), 0.0, 1.0)

@@ -36,7 +36,7 @@ _MOST = 0.95  # share of a cell's mass that its neighbours may take
 
 
 class Estimate(Enum):
-    """What a law bounds.
+    """The profiles that a law bounds, and from which side.
 
     UPPER: delta of both directions from above. LOWER: delta(D, D') from below; mass that cannot be merged is rounded
     down. LOWER_REVERSED: delta(D', D) from below; mass that cannot be merged is rounded up.
@@ -112,7 +112,13 @@ class RatioLaw:
 
 
 def lattice_for(ratios: Array, masses: Array, zero: float) -> Lattice:
-    """Return the lattice that is fine enough for the bulk of a ratio."""
+    """Return the lattice that is fine enough for the bulk of a ratio.
+
+    Args:
+        ratios: values > 0, increasing, shape (n,).
+        masses: their Q masses, > 0, shape (n,).
+        zero: Q mass at ratio 0.
+    """
     mean, width, log_width = mean_and_widths(ratios, masses, zero)
     if log_width > _NARROW:
         return Lattice(None, 0.0, min(_WIDEST_LEVEL, math.floor(math.log2(log_width / _GEOMETRIC_POINTS))))
@@ -123,7 +129,13 @@ def lattice_for(ratios: Array, masses: Array, zero: float) -> Lattice:
 
 
 def mean_and_widths(ratios: Array, masses: Array, zero: float) -> tuple[float, float, float]:
-    """Return the mean and the half-widths of the bulk: of the ratio and of its logarithm, both > 0."""
+    """Return the mean and the half-widths of the bulk: of the ratio and of its logarithm, both > 0.
+
+    Args:
+        ratios: values > 0, increasing, shape (n,).
+        masses: their Q masses, > 0, shape (n,).
+        zero: Q mass at ratio 0.
+    """
     below = np.cumsum(masses) + zero
     mean = float((ratios * masses).sum()) / float(below[-1])
     low, high = (float(ratios[min(int(np.searchsorted(below, x * below[-1])), below.size - 1)]) for x in (0.16, 0.84))
@@ -135,7 +147,13 @@ def mean_and_widths(ratios: Array, masses: Array, zero: float) -> tuple[float, f
 
 
 def on_lattice(law: RatioLaw, lattice: Lattice, estimate: Estimate) -> RatioLaw:
-    """Return the law on another lattice."""
+    """Return the law on another lattice.
+
+    Args:
+        law: any law.
+        lattice: the new points.
+        estimate: what both laws bound.
+    """
     ratios, masses = law.points()
     cells = RatioCells.between(lattice, float(ratios[0]), float(ratios[-1]), estimate)
     cells.add(ratios, masses)
@@ -150,7 +168,12 @@ def on_lattice(law: RatioLaw, lattice: Lattice, estimate: Estimate) -> RatioLaw:
 
 
 def refined_tail(law: RatioLaw, tail_level: int) -> RatioLaw:
-    """Return a law without a linear part on a finer geometric lattice, without loss."""
+    """Return a law without a linear part on a finer geometric lattice, without loss.
+
+    Args:
+        law: without a linear part.
+        tail_level: log2 of the new distance of logarithms, at most that of the law.
+    """
     step = 1 << (law.lattice.tail_level - tail_level)
     tail = np.zeros((law.tail.size - 1) * step + 1)
     tail[::step] = law.tail
@@ -159,7 +182,13 @@ def refined_tail(law: RatioLaw, tail_level: int) -> RatioLaw:
 
 
 def coarsened(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:
-    """Return the law with its linear part on a lattice at least as wide as 2^level; unchanged without such a part."""
+    """Return the law with its linear part on a lattice at least as wide as 2^level; unchanged without such a part.
+
+    Args:
+        law: any law.
+        level: log2 of the smallest spacing of the result.
+        estimate: what both laws bound.
+    """
     fine = law.lattice.level
     if fine is None or fine >= level:
         return law
@@ -174,7 +203,12 @@ def _without_index_0(law: RatioLaw) -> RatioLaw:
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without its ends of next to no mass, which are moved so that the law bounds what it did."""
+    """Return the law without its ends of next to no mass, which are moved so that the law bounds what it did.
+
+    Args:
+        law: any law.
+        estimate: what both laws bound.
+    """
     linear = (law.start + np.arange(law.linear.size)) * law.lattice.spacing
     ratios, masses = np.concatenate([linear, law.tail_ratios]), np.concatenate([law.linear, law.tail])
     weight = masses * (1 + ratios / float((ratios * masses).sum()))
@@ -233,6 +267,12 @@ class RatioCells:
     def between(cls, lattice: Lattice, low: float, high: float, estimate: Estimate) -> "RatioCells":
         """Return empty cells for ratios from `low` to `high`, > 0, in the linear part from 0 on if `low` is there.
 
+        Args:
+            lattice: the points.
+            low: smallest ratio, > 0.
+            high: largest ratio, >= low.
+            estimate: what the law will bound.
+
         Raises:
             TooLargeError: if they are too many.
         """
@@ -250,7 +290,12 @@ class RatioCells:
         )
 
     def add(self, ratios: Array, masses: Array) -> None:
-        """Add masses at some ratios > 0 in the range of the cells, shape (n,) each, in any order."""
+        """Add masses at some ratios > 0 in the range of the cells, shape (n,) each, in any order.
+
+        Args:
+            ratios: > 0, in the range of the cells, in any order, shape (n,).
+            masses: >= 0, shape (n,).
+        """
         spend(2 * ELEMENT * ratios.size)
         inside = ratios <= self.lattice.top
         if inside.any():
@@ -268,7 +313,12 @@ class RatioCells:
         return np.floor(positions) if self.estimate is Estimate.UPPER else np.rint(positions)
 
     def add_linear(self, first: int, masses: Array) -> None:
-        """Add masses at points of the linear lattice from index `first` on, also such that lie above its top."""
+        """Add masses at points of the linear lattice from index `first` on, also such that lie above its top.
+
+        Args:
+            first: index of the first point.
+            masses: of this point and the next ones, shape (n,).
+        """
         inside = max(0, min(masses.size, math.floor(self.lattice.top / self.lattice.spacing) - first + 1))
         self.linear[0, first - self.start : first - self.start + inside] += masses[:inside]
         above = inside + np.flatnonzero(masses[inside:])
@@ -323,7 +373,7 @@ def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) ->
     if not used.size:
         return masses
     off = moments[used] / masses[used]
-    mass, excess = _exchanged(points[used], masses[used], off)
+    mass, excess = _balanced(points[used], masses[used], off)
     width = points[np.minimum(used + 1, points.size - 1)] - points[used - 1]
     wrong = np.abs(excess) > TOLERANCE * mass * width
     for weight in (mass, mass * points[used]):  # Q mass; P mass
@@ -337,7 +387,7 @@ def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) ->
     return result
 
 
-def _exchanged(points: Array, mass: Array, off: Array) -> tuple[Array, Array]:
+def _balanced(points: Array, mass: Array, off: Array) -> tuple[Array, Array]:
     """Return (masses, moments) of groups after neighbouring cells gave each other mass to move means to their points.
 
     Args:
@@ -396,15 +446,15 @@ def _swept(points: Array, masses: Array, values: Array, estimate: Estimate) -> A
     above = int(np.searchsorted(points, mean))
     ways = ((above, range(above + 1, points.size)), (above - 1, range(above - 2, -1, -1)))
     for place, others in ways:
-        lacking, group, rest = mass * abs(float(points[place]) - mean), mass, result.copy()
+        lacking, group, given = mass * abs(float(points[place]) - mean), mass, result.copy()
         for i in others:
-            taken = min(_MOST * float(rest[i]), lacking / abs(float(points[i] - points[place])))
-            rest[i] -= taken
+            taken = min(_MOST * float(given[i]), lacking / abs(float(points[i] - points[place])))
+            given[i] -= taken
             group += taken
             lacking -= taken * abs(float(points[i] - points[place]))
             if lacking <= TOLERANCE * group * float(points[above] - points[above - 1]):
-                rest[place] += group
-                return rest
+                given[place] += group
+                return given
     result[above - (1 if estimate is Estimate.LOWER else 0)] += mass
     return result
 
