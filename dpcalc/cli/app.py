@@ -95,6 +95,25 @@ def _command(arguments: Sequence[str]) -> str:
     return " ".join(words[: 2 if words[:1] == ["ledger"] else 1])
 
 
+def _option_hint(error: UsageError) -> str:
+    """Return how dpcalc calls an unknown option that other tools have, e.g. --sigma; "" for any other error."""
+    with suppress(Exception):  # a hint must not hide the error
+        from dpcalc.config.overrides import FLAGS
+        from dpcalc.config.vocabulary import key_suggestion
+
+        option = str(getattr(error, "option_name", ""))
+        meant = key_suggestion("", option.lstrip("-").replace("-", "_"))
+        names = {"sampling.expected": "training.batch_size"} | {key: key for key in FLAGS.values()}
+        key = names.get(f"{meant.section}.{meant.key}", "")
+        ours = next((flag for flag, place in FLAGS.items() if place == key), "")
+        command = getattr(getattr(error, "ctx", None), "command", None)
+        if option and ours and any(ours in parameter.opts for parameter in getattr(command, "params", ())):
+            return f"\n  = dpcalc calls this {ours}"
+        if option and meant.key == "max_grad_norm":
+            return "\n  = dpcalc needs no clip norm: the noise multiplier is relative to it"
+    return ""
+
+
 def _diagnosis(error: Exception) -> tuple[str, int]:
     """Return the message of an exception and its exit code: 2 for errors of the input, else 3.
 
@@ -107,7 +126,8 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
         case UsageError():
             usage = io.StringIO()
             error.show(usage)
-            return usage.getvalue().rstrip().replace("Value error, ", "", 1), FIX_INPUT  # pydantic's prefix
+            shown = usage.getvalue().rstrip().replace("Value error, ", "", 1)  # pydantic's prefix
+            return shown + _option_hint(error), FIX_INPUT
         case _:
             code, sentence = no_verdict_reason(error)
             hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"

@@ -59,5 +59,5 @@ def _nearest(name: str, codes: tuple[str, ...]) -> str:
     """Return "; " and the most similar code as a question, or how to list all if none is similar."""
     from dpcalc.config.vocabulary import nearest
 
-    near = nearest(name, codes)
+    near = nearest(name, codes) if any(character.isdigit() for character in name) else ""
     return f"; did you mean {near}?" if near else "; `dpcalc explain` lists all"

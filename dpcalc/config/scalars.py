@@ -168,4 +168,5 @@ _LOOKALIKES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (re.compile(r"[0-9]+(\.[0-9]+)? *%"), _percent),
     (re.compile(r"[0-9]+(\.[0-9]+)? *[kKmMbBgG]"), _with_suffix),
     (re.compile(r"[0-9]{1,3}(,[0-9]{3})+"), lambda text: f"write {text.replace(',', '_')}"),
+    (re.compile(r"[-+]?[0-9]+,[0-9]+"), lambda text: f"write {text.replace(',', '.')}, with a decimal point"),
 )

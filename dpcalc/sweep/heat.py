@@ -59,8 +59,8 @@ def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, w
 
 
 def _tick(text: str, number: float | str) -> str:
-    """Return a value of an axis for people: a number with three digits, any other value as it was given."""
-    return text if isinstance(number, str) else f"{number:.3g}"
+    """Return a value of an axis for people: a number with four digits, any other value as it was given."""
+    return text if isinstance(number, str) else f"{number:.4g}"
 
 
 def _cell(outcome: Outcome) -> str:

@@ -106,3 +106,30 @@ def test_whole_numbers_of_options(real, file, arguments, message):
 def test_a_whole_number_of_an_option_may_have_an_exponent(real):
     arguments = ("pate", "-q", "--sigma", "40", "--delta", "1e-5", "--queries")
     assert real(*arguments, "1e3").out == real(*arguments, "1000").out != ""
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "hint"),
+    [
+        ("epsilon", "--sigma", "  = dpcalc calls this --noise-multiplier"),
+        ("solve-steps", "--num-epochs", "  = dpcalc calls this --epochs"),
+        ("epsilon", "--target_delta", "  = dpcalc calls this --delta"),
+        ("epsilon", "--lot-size", "  = dpcalc calls this --batch-size"),
+        ("epsilon", "--l2_norm_clip", "  = dpcalc needs no clip norm: the noise multiplier is relative to it"),
+        ("epsilon", "--nonsense", "Error: No such option: --nonsense"),
+        ("lock", "--sigma", "Error: No such option: --sigma"),  # it has no --noise-multiplier
+    ],
+)
+def test_options_of_other_tools(real, command, option, hint):
+    ended = real(command, option, "2")
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith(hint)
+
+
+def test_a_decimal_comma(real, file):
+    for arguments in (("epsilon", str(file()), "--noise-multiplier", "1,5"), ("risk", str(file()), "--prior", "1,5")):
+        assert "write 1.5, with a decimal point" in real(*arguments).err
+
+
+def test_no_rule_is_near_a_word_without_digits(real):
+    assert "`dpcalc explain` lists all" in real("explain", "dpc").err
