@@ -118,3 +118,7 @@ def test_standard_input_has_the_same_limits(monkeypatch):
     assert (found.code, found.path) == ("DPC111", "<stdin>")
     monkeypatch.setattr(sys, "stdin", None)
     assert refusal("-").message == "cannot be read: standard input is closed"
+
+
+def test_an_empty_name_is_shown():
+    assert refusal("").format().startswith("'': error[DPC100]: no such file")
