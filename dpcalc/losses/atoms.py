@@ -141,11 +141,15 @@ class Atoms(PrivacyProfile):
         return min(1.0, max(0.0, total))
 
     def rdp(self, order: float) -> float:
-        """Return the Renyi divergence of an order > 1, inf the largest loss; all mass must be listed, none infinite."""
-        if math.isinf(order) or not self.losses:
-            return max(self.losses, default=0.0)
+        """Return the Renyi divergence of an order > 1; inf: the largest loss. inf if P has mass where Q has none."""
+        if self.infinity_mass:
+            return math.inf
+        largest = max([0.0, *self.losses] if self.zero_loss_mass or not self.losses else self.losses)
+        if math.isinf(order):
+            return largest
         raised = np.array(self.log_masses) + (order - 1) * np.array(self.losses)
-        return float(np.logaddexp.reduce(raised)) / (order - 1)
+        log_zero = math.log(self.zero_loss_mass) if self.zero_loss_mass else -math.inf
+        return float(np.logaddexp.reduce(np.append(raised, log_zero))) / (order - 1)
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up; inf if delta < infinity_mass."""

@@ -109,3 +109,12 @@ def test_atoms_told_apart():
     assert half.delta(0.3) == pytest.approx(0.5 * response(1.0, 0.01).delta(0.3), rel=1e-12)
     upper, lower = delta_bounds({half: 1}, epsilon=0.3, sides=(UPPER, LOWER))
     assert lower <= half.delta(0.3) <= upper <= half.delta(0.3) * (1 + 1e-3)
+
+
+def test_renyi_divergence_counts_unlisted_and_infinite_mass():
+    """P mass that is not listed has loss 0; with P mass where Q has none every order is infinite."""
+    pair = Atoms.of_masses([math.log(2.0)], [0.25])
+    assert pair.rdp(3.0) == pytest.approx(math.log(0.25 * 2.0**2 + 0.75) / 2, rel=1e-12)
+    assert pair.rdp(math.inf) == pytest.approx(math.log(2.0))
+    assert Atoms.of_masses([0.0], [0.5], infinity_mass=0.5).rdp(2.0) == math.inf
+    assert Atoms(losses=(), log_masses=()).rdp(2.0) == 0.0
