@@ -15,6 +15,7 @@ from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.profile import PrivacyProfile
+from dpcalc.work import ELEMENT, spend
 
 
 def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
@@ -238,6 +239,7 @@ def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tu
     first = max(0, math.floor(mean - math.sqrt(2 * mean * (_DEPTH - log_delta))))
     last = min(count, math.ceil(mean + _DEPTH / 3 + math.sqrt((_DEPTH / 3) ** 2 + 2 * _DEPTH * mean)))
     mode = min(max(round(mean), first), last)
+    spend(10 * ELEMENT * (last - first + 1))
     steps = np.arange(first, last, dtype=np.float64)
     log_ratio = np.log((count - steps) / (steps + 1)) - epsilon
     right = np.cumsum(log_ratio[mode - first :])

@@ -35,6 +35,7 @@ Moves = tuple[Array, Array]
 
 _ORDERS, _ROUNDS = 64, 4  # orders tried at once, and how often the interval around the best is cut again
 _MIN_ORDER, _MAX_ORDER = 1e-12, 1e12  # any order is valid, so that these limits cost tightness only
+_MIN_PROFILE_ORDER, _MAX_PROFILE_ORDER, _PROFILE_ORDERS = 1e-6, 1e6, 400  # any set of orders gives a bound
 _ROUNDED = 1e-11  # relative error of sums over moves and atoms: thousands of terms of 1e-16 and a margin
 _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
@@ -75,17 +76,51 @@ def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
     )
 
 
+def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
+    """Return a function of orders z > 0 that bounds K(z) of the finite losses of a composition from above.
+
+    Args:
+        counts: steps of one direction and how often each occurs.
+    """
+    logs = [(count, _log_moment(curve)) for curve, count in counts.items()]
+
+    def cumulants(orders: Array) -> Array:
+        spend(len(logs) * 100 * TURN)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = sum((count * log(orders) for count, log in logs), start=np.zeros(orders.shape))
+        return np.where(np.isnan(value), math.inf, value * (1 + _ROUNDED))
+
+    return cumulants
+
+
+def closed_form_profile(counts: dict[Curve, int], epsilons: Array) -> Array:
+    """Return upper bounds on delta in [0, 1] at some epsilons >= 0, as `closed_form_rdp_delta` but at fixed orders.
+
+    Args:
+        counts: steps of one direction and how often each occurs; none has delta 0.
+        epsilons: shape (n,).
+    """
+    if not counts:
+        return np.zeros(epsilons.shape)
+    orders = np.geomspace(_MIN_PROFILE_ORDER, _MAX_PROFILE_ORDER, _PROFILE_ORDERS)
+    value = closed_form_cumulants(counts)(orders) + log_peak(orders)
+    log_delta = np.full(epsilons.shape, math.inf)
+    for order, constant in zip(orders, value, strict=True):
+        bound = constant - order * epsilons
+        np.minimum(log_delta, bound + _ROUNDED * (1 + abs(constant) + order * epsilons), out=log_delta)
+    profile: Array = np.minimum(np.exp(np.minimum(log_delta, 0.0)) + total_infinity_mass(counts.items()), 1.0)
+    return profile
+
+
 def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], Array]) -> float:
     """Return the smallest `bound(orders, K)` over orders 1e-12 to 1e12, by four zooms; NaN counts as inf."""
-    logs = [(count, _log_moment(curve)) for curve, count in counts.items()]
+    cumulants = closed_form_cumulants(counts)
     corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]
     low, high, smallest = _MIN_ORDER, _MAX_ORDER, math.inf
     for _ in range(_ROUNDS):
-        spend(len(logs) * 100 * TURN)
         orders = np.unique(np.concatenate([np.geomspace(low, high, _ORDERS), *corners]))
         with np.errstate(over="ignore", invalid="ignore"):
-            value = sum((count * log(orders) for count, log in logs), start=np.zeros(orders.shape))
-            values = bound(orders, value * (1 + _ROUNDED))
+            values = bound(orders, cumulants(orders))
         values = np.where(np.isnan(values), math.inf, values)
         best = int(np.argmin(values))
         smallest = min(smallest, float(values[best]))

@@ -36,6 +36,7 @@ _FIRST_ORDER, _FIRST_REACH = 32.0, 1e3  # largest order tried first, and how man
 _LARGEST_PLAIN_ORDER = 1e4  # with nothing left out: at 1e7 nodes took 500 MB and 3 s
 _MAX_GROWTH_FACTOR = 1024.0  # between one largest order and the next
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
+_PROFILE_ORDERS = 48  # of a whole profile; any set of orders gives a bound
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,23 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
     log_delta = sum_rounded_up(value, -orders * epsilon, log_peak(orders))
     best = int(np.argmin(log_delta))
     return MomentBound(math.exp(min(float(log_delta[best]), 1.0)) + left_out, float(orders[best]), moments, max_order)
+
+
+def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
+    """Return upper bounds on delta in [0, 1] at some epsilons, by `_PROFILE_ORDERS` orders up to the best one.
+
+    Args:
+        best: a bound on epsilon, with its order and moments; None where nothing is released, then delta is 0.
+        epsilons: shape (n,).
+        left_out: P mass that the moments leave out.
+    """
+    if best is None:
+        return np.zeros(epsilons.shape)
+    orders = np.geomspace(best.order / 1e3, best.order, _PROFILE_ORDERS)
+    value, _ = best.moments.cumulants(orders)
+    log_delta = sum_rounded_up((value + log_peak(orders))[:, None], -orders[:, None] * epsilons)
+    profile: Array = np.exp(np.minimum(log_delta.min(axis=0), 0.0)) + left_out
+    return np.minimum(profile, 1.0)
 
 
 def _zoom_to_minimum(

@@ -40,7 +40,7 @@ from dpcalc.numerics.special import log_fraction, log_sum_exp
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle
-from dpcalc.work import SECOND, cached_with_cost, spend
+from dpcalc.work import ELEMENT, SECOND, cached_with_cost, spend
 
 Pairs = Callable[[int], Atoms]
 """From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
@@ -164,6 +164,7 @@ def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fract
 
 def _log_mixture(counts: list[tuple[Fraction, Atoms]], none: float, logs: list[Array]) -> Array:
     """Return log sum_h Pr[H = h] Z_h, elementwise, from log Z_h; `none` is log Pr[H = 0], whose ratio is 1."""
+    spend(6 * ELEMENT * len(logs) * logs[0].size)
     gap, largest = np.zeros(logs[0].shape), np.full(logs[0].shape, -np.inf)
     for (chance, _), log_ratio in zip(counts, logs, strict=True):
         # not by way of a log: that of 1e-8 has lost two digits of a loss that is as small

@@ -44,5 +44,5 @@ def risk(
     false_positive_rates = tuple(sorted(set(given_rates))) or FALSE_POSITIVE_RATES
     result = risk_of(require_pld_method(loaded.plan), prior=prior_value, false_positive_rates=false_positive_rates)
     return CommandResult(
-        text=output_text(risk_output(result, loaded), as_json=as_json), asides=remarks(loaded.diagnostics)
+        text=output_text(risk_output(result, loaded), as_json=as_json), asides=remarks(loaded.diagnostics, result.notes)
     )

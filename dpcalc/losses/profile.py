@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.numerics.special import normal_log_cdf
+from dpcalc.work import TURN, spend
 
 
 @runtime_checkable
@@ -122,6 +123,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
     """
     if epsilon >= pair.max_loss:
         return []
+    spend(60 * TURN * (1 + len(pair.centers)))
     root, terms = half_line_end(pair, high, epsilon), []
     for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
         log_below = normal_log_cdf((root - center) / pair.deviation) if root > -math.inf else -math.inf

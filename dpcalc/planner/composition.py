@@ -16,6 +16,7 @@ from dpcalc.amplification.any_mechanism import (
     black_box_refusal,
     black_box_releases,
     repeated_releases,
+    unamplified_releases,
 )
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
@@ -35,6 +36,7 @@ from dpcalc.work import SECOND, own_allowance
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
+_STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 0.8 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
 
@@ -276,7 +278,7 @@ class Composition:
                 "tuning: expected a question about epsilon, the only bound for the best of several runs, got another "
                 "one; --unset tuning asks about one run"
             )
-        with own_allowance(math.inf):  # nothing stands in for the steps: they are charged, and never left out
+        with own_allowance(_STEPS_WORK):
             return self._steps()
 
     def _steps(self) -> dict[str, StepCounts]:
@@ -340,14 +342,20 @@ def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound
     """Return (forward, backward) release of the phase with index `place` under one of its bounds."""
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
-        return phase_release(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+        with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
+            return phase_release(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
     protected_question = ProtectedUnits(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
     why = black_box_refusal(phase.mechanism, phase.hierarchy, protected_question)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
-    return black_box_releases(black_box_steps(plan, protected, place, bound))
+    steps = black_box_steps(plan, protected, place, bound)
+    try:
+        return black_box_releases(steps)
+    except WorkExceededError:
+        with own_allowance(math.inf):
+            return unamplified_releases(steps)
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:

@@ -20,7 +20,7 @@ from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.optional_parts import FAILURES, PART, optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
-from dpcalc.planner.tuning import Repetitions
+from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Repetitions, Runs
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
 from dpcalc.work import SECOND, allowance, own_allowance, spend
 
@@ -183,8 +183,19 @@ def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guaran
         return _guarantee(plan, math.inf, "none", "")
     with add_run_to_errors(plan):
         runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
-        epsilon = tuning.epsilon(runs, delta=plan.delta) if runs else 0.0
-    return replace(_guarantee(plan, epsilon, "rdp", ""), bound=f"{BOUND}, best of several runs")
+        epsilon, note = _tuned_within_work(tuning, runs, plan.delta) if runs else (0.0, "")
+    rough = ROUGH_COUNTS if composition.is_rough else ""
+    notes = tuple(text for text in (note, rough) if text)
+    return replace(_guarantee(plan, epsilon, "rdp", ""), bound=f"{BOUND}, best of several runs", notes=notes)
+
+
+def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
+    """Return (upper bound on epsilon of the best of several runs, note), in closed form where moments take too much."""
+    with suppress(WorkExceededError), allowance(_SHARP):
+        return tuning.epsilon(runs, delta=delta), ""
+    spend(1.0)  # not if the allowance around this question is used up
+    with own_allowance(math.inf):
+        return tuning.epsilon(runs, delta=delta, renyi=CLOSED_FORM_RENYI), CLOSED_FORM_NOTE
 
 
 def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guarantee:
@@ -224,7 +235,8 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
 def _evaluated(composition: Composition, method: str | None) -> Evaluation:
     """Return the evaluation of a plan; each part beside the guarantee has what is left, and no more than its share."""
     plan = composition.plan
-    main = guarantee(composition, method=method)
+    with own_allowance(math.inf):  # it has allowances of its own, and always answers
+        main = guarantee(composition, method=method)
     rows: tuple[Row, ...] = ()
     notes: tuple[Note, ...] = ()
     if main.finite and plan.tuning is not None:
@@ -406,6 +418,8 @@ def accountant_row(plan: Plan | Composition, name: str) -> Row:
                 delta=composition.plan.delta,
                 moment_bound=lambda counts: composition.moment_bound(counts)[0],
             )
+    except WorkExceededError:
+        return replace(row, note="needs more work than a row may take")
     except FAILURES as error:
         return replace(row, note=str(error))
     return replace(row, epsilon=answer.epsilon, valid=True, note=answer.note)

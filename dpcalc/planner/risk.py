@@ -14,25 +14,29 @@ Source: docs/theory.md, Theorem 11.1.
 import math
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import itemgetter
 
 import numpy as np
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.gaussian import gaussian_mu, gaussian_true_positive_rates
+from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import delta_bounds, delta_upper_curve
-from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, log_peak, sum_rounded_up
+from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_profile
 from dpcalc.accountants.result import StepCounts, costliest_release
 from dpcalc.arrays import Array
-from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.plan import Plan
-from dpcalc.work import SECOND, allowance
+from dpcalc.work import SECOND, allowance, own_allowance
 
-_COMPOSITION_WORK = 2.0 * SECOND  # for one of the few compositions of an answer; without it moments bound it
+RISK_WORK = 6.0 * SECOND  # for the whole answer; from there on closed-form moments bound it
+_COMPOSITION_WORK, _MOMENT_WORK = 2.0 * SECOND, 1.0 * SECOND
+"""For one of the few compositions of an answer, and for the moments of one unit that bound it in its place."""
+ROUGH_NOTE = "some bounds are looser ones, by Renyi divergences: the sharp ones need more work than one answer may take"
 _NEGLIGIBLE = 1e-3  # a delta that is this part of a false positive rate matters no more
 _LINES, _MORE = 3000, 1000  # epsilons near 0, where most rates are decided, and beyond, for misses and deltas
-_ORDERS = 48
 _ROOM = 20.0  # last epsilon near 0, at least
 _LARGEST = 700.0  # largest epsilon whose exponential is finite
 _FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of its own, for which it is composed anew
@@ -47,11 +51,13 @@ class Profiles:
         epsilons: increasing, the first is 0, shape (n,).
         forward: delta of D||D' at each, shape (n,).
         backward: delta of D'||D at each, shape (n,).
+        is_rough: whether a composition needed too much work, so that Renyi divergences bound it.
     """
 
     epsilons: Array
     forward: Array
     backward: Array
+    is_rough: bool = False
 
     def true_positive_rates(self, rates: Array) -> tuple[Array, Array]:
         """Return upper bounds on the true positive rates of attackers that detect D (first) and D' (second array).
@@ -149,41 +155,51 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(
     pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both privacy profiles of a unit by moments, at all the epsilons that matter for the rates and deltas."""
+    """Return both privacy profiles of a unit by moments, at all the epsilons that matter for the rates and deltas.
+
+    Where quadrature needs too much work, the moments are those in closed form.
+    """
     smallest_delta = min([_NEGLIGIBLE * min(rates), *(delta / 10 for delta in deltas)])
-    bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in pair]
-    last = max([1e-3, *(best.value for best in bests if best)])
+    try:
+        with allowance(_MOMENT_WORK):
+            bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in pair]
+            epsilons = _epsilons(max([1e-3, *(best.value for best in bests if best)]), rates)
+            forward, backward = (moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta) for best in bests)
+            return Profiles(epsilons, forward, backward)
+    except WorkExceededError:
+        with own_allowance(math.inf):
+            ends = [closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in pair if counts]
+            epsilons = _epsilons(max([1e-3, *ends]), rates)
+            forward, backward = (closed_form_profile(counts, epsilons) for counts in pair)
+            return Profiles(epsilons, forward, backward, is_rough=True)
+
+
+def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
+    """Return increasing epsilons from 0: many up to where most rates are decided, fewer up to `last`, at most 700."""
     end = min(last, max(_ROOM, -math.log(min(rates))))
     epsilons = np.linspace(0.0, end, _LINES)
     if last > end:
         epsilons = np.concatenate([epsilons, np.linspace(end, min(last, _LARGEST), _MORE + 1)[1:]])
-    sides = []
-    for best in bests:
-        if best is None:
-            sides.append(np.zeros(epsilons.shape))
-            continue
-        orders = np.geomspace(best.order / 1e3, best.order, _ORDERS)
-        value, _ = best.moments.cumulants(orders)
-        log_delta = sum_rounded_up((value + log_peak(orders))[:, None], -orders[:, None] * epsilons)
-        sides.append(np.minimum(np.exp(np.minimum(log_delta.min(axis=0), 0.0)) + NEGLIGIBLE * smallest_delta, 1.0))
-    return Profiles(epsilons, *sides)
+    return epsilons
 
 
 def _composed_profiles(
     cheap: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
     """Return both privacy profiles by composition, tight near the deciding epsilons; by moments where that fails."""
-    sides = []
+    sides, is_rough = [], cheap.is_rough
     for counts, side in zip(pair, (cheap.forward, cheap.backward), strict=True):
         lowest = side
         for around in _anchor_epsilons(cheap.epsilons, side, rates, deltas) if counts else ():
             try:
                 with allowance(_COMPOSITION_WORK):
                     lowest = np.minimum(lowest, delta_upper_curve(counts, epsilons=cheap.epsilons, around=around))
+            except WorkExceededError:
+                is_rough = True
             except (ArithmeticError, UnsupportedError):
                 continue
         sides.append(lowest)
-    return _few_misses(Profiles(cheap.epsilons, *sides), pair, rates)
+    return _few_misses(Profiles(cheap.epsilons, sides[0], sides[1], is_rough=is_rough), pair, rates)
 
 
 def _few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
@@ -230,10 +246,12 @@ class AttackBounds:
     Attributes:
         advantage: true minus false positive rate, at most; in [0, 1].
         detection: (false positive rate, true positive rate at most).
+        is_rough: whether a looser bound was taken, since the sharp one needs too much work.
     """
 
     advantage: float
     detection: tuple[tuple[float, float], ...]
+    is_rough: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +288,7 @@ class Risk:
         mu: the Gaussian mechanism of sensitivity mu and noise 1 that costs as much: an approximation, fitted to cost at
             least as much at every delta not below the plan's; `inf` without noise.
         misfit: by how much its true positive rates are larger, at most.
+        notes: one sentence if a looser bound was taken.
     """
 
     advantage: float
@@ -279,6 +298,7 @@ class Risk:
     exception: float
     mu: float
     misfit: float
+    notes: tuple[str, ...] = ()
 
 
 def attack_bounds(
@@ -294,9 +314,14 @@ def attack_bounds(
         Upper bounds; 1 without noise.
     """
     composition = composed(plan)
-    bounds = np.maximum(*true_positive_rates(composition, false_positive_rates))
-    rates = tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, bounds, strict=True))
-    return AttackBounds(advantage=advantage(composition), detection=rates)
+    profiles = _profiles_at(composition, false_positive_rates)
+    bounds = np.maximum(*_detected(profiles, false_positive_rates))
+    largest_gain, is_rough = _advantage(composition)
+    return AttackBounds(
+        advantage=largest_gain,
+        detection=tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, bounds, strict=True)),
+        is_rough=is_rough or any(side.is_rough for side in profiles),
+    )
 
 
 def risk(
@@ -316,18 +341,21 @@ def risk(
         raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
     composition = composed(plan)
     delta = composition.plan.delta
-    at_rates = _profiles_at(composition, false_positive_rates)
+    with allowance(RISK_WORK):
+        at_rates = _profiles_at(composition, false_positive_rates)
+        sides = both_profiles(composition, false_positive_rates, (delta,)) if at_rates else ()
+        largest_gain, is_rough = _advantage(composition)
     bounds = zip(
         false_positive_rates,
         *_detected(at_rates, false_positive_rates),
         *_missed(at_rates, false_positive_rates),
         strict=True,
     )
-    sides = () if is_noiseless(composition.plan) else both_profiles(composition, false_positive_rates, (delta,))
     mu, misfit = _fitted_mu(sides, delta) if sides else (math.inf, 0.0)
     growth = max((_max_log_odds_growth(side, delta) for side in sides), default=math.inf)
+    is_rough = is_rough or any(side.is_rough for side in (*at_rates, *sides))
     return Risk(
-        advantage=advantage(composition),
+        advantage=largest_gain,
         detections=tuple(
             Detection(
                 false_positive_rate=rate,
@@ -344,32 +372,27 @@ def risk(
         exception=delta,
         mu=mu,
         misfit=misfit,
+        notes=(ROUGH_NOTE,) if is_rough else (),
     )
 
 
 def advantage(plan: Plan | Composition) -> float:
     """Return the largest true minus false positive rate of any attacker: delta(0), an upper bound in [0, 1]."""
-    composition = composed(plan)
+    return _advantage(composed(plan))[0]
+
+
+def _advantage(composition: Composition) -> tuple[float, bool]:
+    """Return (`advantage`, True if a looser bound was taken because the sharp one needs too much work)."""
     if is_noiseless(composition.plan):
-        return 1.0
-    return costliest_release(composition.steps, answer=_delta_at_zero, cost=float, ceiling=_moment_delta_at_zero)[0]
-
-
-def true_positive_rate(plan: Plan | Composition, false_positive_rate: float) -> float:
-    """Return the largest true positive rate of any attacker with a false positive rate, an upper bound.
-
-    Args:
-        plan: a training run, or its composition where that is at hand.
-        false_positive_rate: in (0, 1).
-
-    Returns:
-        An upper bound in [false_positive_rate, 1], whichever of the two data sets the attacker wants to detect.
-
-    Raises:
-        InputError: for a rate outside (0, 1).
-    """
-    ahead, back = true_positive_rates(plan, (false_positive_rate,))
-    return float(max(ahead[0], back[0]))
+        return 1.0, False
+    try:
+        (gain, is_rough), _ = costliest_release(
+            composition.steps, answer=_delta_at_zero, cost=itemgetter(0), ceiling=_moment_delta_at_zero
+        )
+    except WorkExceededError:
+        with own_allowance(math.inf):
+            return max(closed_form_rdp_delta(counts, epsilon=0.0) for counts in composition.steps.values()), True
+    return gain, is_rough
 
 
 def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
@@ -455,13 +478,15 @@ def _fitted_mu(sides: tuple[Profiles, ...], min_delta: float) -> tuple[float, fl
     return mu, max(0.0, float((gaussian_true_positive_rates(mu, rates) - bound).max()))
 
 
-def _delta_at_zero(counts: StepCounts) -> float:
-    """Return an upper bound on delta at epsilon 0, by moments where the certified composition fails."""
+def _delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
+    """Return (upper bound on delta at epsilon 0, by moments where composition fails; True if it fails for work)."""
     try:
         with allowance(_COMPOSITION_WORK):
-            return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0]
+            return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False
+    except WorkExceededError:
+        return _moment_delta_at_zero(counts), True
     except (ArithmeticError, UnsupportedError):
-        return _moment_delta_at_zero(counts)
+        return _moment_delta_at_zero(counts), False
 
 
 def _moment_delta_at_zero(counts: StepCounts) -> float:

@@ -19,7 +19,7 @@ from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.risk import advantage, true_positive_rate
+from dpcalc.planner.risk import advantage, true_positive_rates
 
 Value = float | int | Fraction
 _REMEMBERED = 4  # compositions kept in a search: each may hold megabytes
@@ -265,7 +265,8 @@ class DetectionGoal:
 
     def certified(self, plan: Plan | Composition) -> float:
         """Return an upper bound on the true positive rate, whichever of the two data sets is to be detected."""
-        return true_positive_rate(require_pld_method(plan), self.false_positive_rate)
+        rates = true_positive_rates(require_pld_method(plan), (self.false_positive_rate,))
+        return max(float(detected[0]) for detected in rates)
 
     def estimate(
         self,

@@ -36,7 +36,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
-_SEARCH_WORK, _ROUGH_SEARCH_WORK = 6.0 * SECOND, 2.0 * SECOND
+_SEARCH_WORK, _ROUGH_SEARCH_WORK, _LAST_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND, 3.0 * SECOND
 FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
@@ -126,7 +126,7 @@ def solve(
     base = composed(plan)
     methods = [(plan.method, _SEARCH_WORK)]
     if plan.method == "auto" and isinstance(goal, EpsilonGoal):
-        methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, math.inf)]
+        methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
     for method, units in methods:
         # The first search whose work is allowed: one that went on by looser bounds would not end where it began.
         with suppress(WorkExceededError), allowance(units):

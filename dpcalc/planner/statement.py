@@ -17,9 +17,8 @@ Source: docs/theory.md, Theorem 11.3.
 import contextlib
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
-from dpcalc.accountants import worst_direction
-from dpcalc.accountants.pld import auto
 from dpcalc.amplification.any_mechanism import unamplified_releases
 from dpcalc.amplification.counts import unamplified
 from dpcalc.amplification.schedule import phase_release
@@ -37,14 +36,16 @@ from dpcalc.planner.composition import (
     is_noiseless,
     releasing_phases,
 )
-from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee
-from dpcalc.planner.optional_parts import FAILURES
+from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
+from dpcalc.planner.optional_parts import FAILURES, optional
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.risk import AttackBounds, attack_bounds
+from dpcalc.planner.risk import ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
 from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.work import SECOND, allowance
 
 _CLOSE = 1e-3  # how near the whole delta is used up, in its log
+_GROUP_WORK, _ATTACK_WORK = 0.7 * SECOND, 1.5 * SECOND  # for each group, and for the bounds on attacks
 _SAFE = 1e-6  # what the estimate may be too low by
 
 
@@ -168,12 +169,24 @@ def statement(plan: Plan) -> Statement:
     """
     composition = composed(plan)
     evaluation = evaluate(composition)
-    finite = evaluation.guarantee.finite
+    finite, notes = evaluation.guarantee.finite, list(evaluation.guarantee.notes)
+    groups: list[tuple[int, float | None]] = []
+    for size in GROUP_SIZES:
+        bound, missing = (
+            optional(f"epsilon of {size} together", partial(group_epsilon, composition, size), None, units=_GROUP_WORK)
+            if finite
+            else (math.inf, "")
+        )
+        groups.append((size, bound))
+        notes += [missing] if missing else []
+    with allowance(_ATTACK_WORK):
+        attack = attack_bounds(composition)
+    notes += [ROUGH_NOTE] if attack.is_rough else []
     return Statement(
-        evaluation=evaluation,
+        evaluation=replace(evaluation, guarantee=replace(evaluation.guarantee, notes=tuple(notes))),
         unsampled=unsampled_epsilon(composition),
-        groups=tuple((size, group_epsilon(composition, size) if finite else math.inf) for size in GROUP_SIZES),
-        attack=attack_bounds(composition),
+        groups=tuple(groups),
+        attack=attack,
     )
 
 
@@ -217,7 +230,7 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
         pairs = [_unsampled_phase(run, unit, place) for place, phase in enumerate(run.phases) if phase in releasing]
         for at, name in enumerate(unit.direction_names):
             steps[name] = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
-    return worst_direction(steps, auto, delta=run.delta)[0].epsilon
+    return within_work(steps, "auto", delta=run.delta)[0][0].epsilon
 
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:

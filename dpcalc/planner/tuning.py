@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpcalc.accountants.plain import closed_form_cumulants, closed_form_rdp
 from dpcalc.accountants.rdp import best_epsilon, composed_moments, log_peak, sum_rounded_up
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
@@ -25,6 +26,35 @@ MAX_RUNS = 1e9
 _MIN_ORDER, _MAX_ORDER = 0.02, 1e6
 _WIDE = 64  # orders between these two, at first
 _ORDERS, _ROUNDS = 8, 4  # orders tried at once, and how often the interval around the best is cut again
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenyiBounds:
+    """Two upper bounds on one composed run from its Renyi divergences.
+
+    Attributes:
+        epsilon: from (steps, delta), the epsilon of the run.
+        cumulants: from (steps, largest order), the function K(z) = z times the divergence of order z + 1.
+    """
+
+    epsilon: Callable[[dict[Curve, int], float], float]
+    cumulants: Callable[[dict[Curve, int], float], Callable[[Array], Array]]
+
+
+def _quadrature_cumulants(counts: dict[Curve, int], max_order: float) -> Callable[[Array], Array]:
+    """Return K(z) of a run by quadrature, for orders up to the largest."""
+    moments = composed_moments(counts, max_order=max_order)
+    return lambda orders: moments.cumulants(orders)[0]
+
+
+QUADRATURE = RenyiBounds(
+    epsilon=lambda counts, delta: best_epsilon(counts, delta=delta).value, cumulants=_quadrature_cumulants
+)
+CLOSED_FORM_RENYI = RenyiBounds(
+    epsilon=lambda counts, delta: closed_form_rdp(counts, delta=delta).epsilon,
+    cumulants=lambda counts, _: closed_form_cumulants(counts),
+)
+"""Looser, next to no work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +112,7 @@ class TruncatedNegativeBinomial:
             return more / -log_gamma
         return self.shape * more / -math.expm1(self.shape * log_gamma)
 
-    def epsilon(self, runs: Runs, *, delta: float) -> float:
+    def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
         """Return an upper bound on epsilon of the best of several runs.
 
         Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
@@ -91,11 +121,12 @@ class TruncatedNegativeBinomial:
         Args:
             runs: steps of one run, for each protected unit and direction.
             delta: in (0, 1).
+            renyi: bounds on the Renyi divergences of one run.
         """
-        alone = max(best_epsilon(counts, delta=delta / self.mean).value for counts in runs)
+        alone = max(renyi.epsilon(counts, delta / self.mean) for counts in runs)
         log_inverse_gamma = -math.log(self.gamma)
         return max(0.0, alone) + (1 + self.shape) * _min_over_orders(
-            runs, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1)
+            runs, renyi, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1)
         )
 
 
@@ -131,7 +162,7 @@ class Poisson:
         """Infinity: the Poisson distribution is the limit of truncated negative binomial ones for large shapes."""
         return math.inf
 
-    def epsilon(self, runs: Runs, *, delta: float) -> float:
+    def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
         """Return an upper bound on epsilon of the best of several runs.
 
         Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
@@ -139,6 +170,7 @@ class Poisson:
         Args:
             runs: steps of one run, for each protected unit and direction.
             delta: in (0, 1).
+            renyi: bounds on the Renyi divergences of one run.
         """
 
         def bound(z: Array, k: Array, known: Known) -> Array:
@@ -148,25 +180,26 @@ class Poisson:
             common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(delta)) / z
             return np.asarray(common + self.mean * rare)
 
-        return max(0.0, _min_over_orders(runs, bound))
+        return max(0.0, _min_over_orders(runs, renyi, bound))
 
 
 Repetitions = TruncatedNegativeBinomial | Poisson
 """How often a run is repeated."""
 
 
-def _min_over_orders(runs: Runs, bound: Callable[[Array, Array, Known], Array]) -> float:
+def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
     """Return the smallest value of a bound over orders z > 0.
 
     Args:
         runs: what one run composes.
+        renyi: bounds on their Renyi divergences.
         bound: of z, the largest K(z) of any direction, and (orders, the same of these) from next to nothing to above z.
     """
     high, best = 32.0, math.inf
     while True:
-        moments = [composed_moments(counts, max_order=high) for counts in runs]
+        cumulants = [renyi.cumulants(counts, high) for counts in runs]
         wide = np.geomspace(_MIN_ORDER, high, _WIDE)
-        known = wide, np.max([log_moments.cumulants(wide)[0] for log_moments in moments], axis=0)
+        known = wide, np.max([of_run(wide) for of_run in cumulants], axis=0)
         orders, largest = known
         top = int(np.argmin(bound(wide, largest, known))) == _WIDE - 1
         for _ in range(_ROUNDS):
@@ -174,7 +207,7 @@ def _min_over_orders(runs: Runs, bound: Callable[[Array, Array, Known], Array]) 
             at = int(np.argmin(values))
             best = min(best, float(values[at]))
             orders = np.geomspace(orders[max(at - 1, 0)], orders[min(at + 1, orders.size - 1)], _ORDERS)
-            largest = np.max([log_moments.cumulants(orders)[0] for log_moments in moments], axis=0)
+            largest = np.max([of_run(orders) for of_run in cumulants], axis=0)
         if not top or high >= _MAX_ORDER:
             return best
         high *= 16

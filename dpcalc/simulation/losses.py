@@ -15,7 +15,8 @@ tails, below 1e-20 of the mass.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, pld
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array, IntArray
-from dpcalc.errors import UnsupportedError
+from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.losses.moments import Curve, RevealedSubsample, segment_ends
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -33,6 +34,7 @@ from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
 from dpcalc.planner.composition import Composition, ProtectedUnit
 from dpcalc.planner.plan import Plan
 from dpcalc.simulation.checks import MISS_PROBABILITY, Check, RandomSource, mean_interval
+from dpcalc.work import SECOND, allowance
 
 # Tilted losses of one step.
 
@@ -310,6 +312,7 @@ _MAX_LOSSES = 20_000_000  # single losses drawn for one direction by default: a 
 _MIN_RUNS, _MAX_RUNS = 400, 100_000
 _PROGRESS_PARTS = 16  # chunks of runs, after each of which progress is reported
 _TRUNCATED_SHARE = 1e-4  # share of delta that truncated losses may have; the interval is wider by it
+_CERTIFIED_WORK = 3.0 * SECOND  # for epsilon of one direction, and for delta there
 _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
@@ -335,11 +338,22 @@ def loss_checks(composition: Composition, protected: ProtectedUnit, source: Rand
     )
 
 
+@contextmanager
+def _certified_work() -> Iterator[None]:
+    """Context that limits the work for one certified number; raise UnsupportedError where it takes more."""
+    try:
+        with allowance(_CERTIFIED_WORK):
+            yield
+    except WorkExceededError as error:
+        raise UnsupportedError("its certified bounds need more work than one answer may take") from error
+
+
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
     """Return the check of one direction: delta by importance sampling at `pld`'s epsilon; raise if that is infinite."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
-    epsilon = pld(counts, delta=plan.delta).epsilon
+    with _certified_work():
+        epsilon = pld(counts, delta=plan.delta).epsilon
     if not math.isfinite(epsilon):
         raise UnsupportedError(f"losses: expected a finite epsilon at delta {plan.delta}, got an infinite one")
     truncated_mass = _TRUNCATED_SHARE * plan.delta / segment_ends(counts.items())
@@ -361,7 +375,8 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
     low, high = mean_interval(mean, runs, miss_probability=MISS_PROBABILITY)
     infinity_mass = any_infinite(steps)
     truncated_total = math.fsum(count * step.truncated_mass for step, count in steps)
-    lower, upper = delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
+    with _certified_work():
+        lower, upper = delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
     drawn_steps = sum(counts.values())
     return Check(
         phase="",

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcalc.errors import UnsupportedError
+from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.planner.composition import composed, is_noiseless, releasing_phases
 from dpcalc.planner.plan import Plan
 from dpcalc.simulation.batches import batch_checks
 from dpcalc.simulation.checks import Check, Effort, RandomSource
 from dpcalc.simulation.losses import loss_checks
+from dpcalc.work import SECOND, allowance
+
+_CHOICE_WORK = 2.0 * SECOND  # for the unit that decides
+_TOO_MUCH = "to find the unit that decides needs more work than one answer may take"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,13 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
     source = RandomSource(rng=np.random.default_rng(effort.seed), effort=effort, on_progress=on_progress)
     reason = _no_losses_reason(plan)
     composition = composed(plan)
-    protected = composition.likeliest if reason else composition.costliest()[0]
+    protected = composition.likeliest
+    if not reason:
+        try:
+            with allowance(_CHOICE_WORK):
+                protected = composition.costliest()[0]
+        except WorkExceededError:
+            reason = _TOO_MUCH
     phases = range(len(plan.phases))
     parts = ((index, source.part(0, 2).part(index, len(phases))) for index in phases)
     checks = [check for index, part in parts for check in batch_checks(plan, protected, index, part)]

@@ -14,15 +14,19 @@ from dpcalc.config.source import STDIN, ConfigError, decode, read_bytes
 from dpcalc.config.tree import split_path
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.gate.workers import OnProgress, ignore_progress
-from dpcalc.guarantee import Kind
-from dpcalc.planner.composition import composed, is_noiseless
+from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.estimates import inversion_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.words import shared_facts
 from dpcalc.sweep.grid import parse_numbers, whole_numbers
+from dpcalc.work import SECOND, allowance
 
 MOST_POINTS = 1_000_000
+_ESTIMATE_WORK = (
+    1.5 * SECOND
+)  # for the estimate of a point; with more its certified bound is taken, which has its own limit
 NEAR = 0.01
 """Relative distance of an estimate from the budget within which a certified bound is computed instead.
 
@@ -274,11 +278,17 @@ def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
     composition = composed(plan)
     needs_bound = plan.method not in {"auto", "pld"} or is_noiseless(plan)
     with suppress(UnsupportedError):  # best of several runs (tuning) has no estimate
-        row = None if needs_bound else inversion_row(composition)
+        row = None if needs_bound else _estimate(composition)
         if row is not None and row.epsilon is not None and not _is_near(row.epsilon, plan):
             return row.epsilon, row.kind, row.method
     main = guarantee(composition)
     return main.epsilon, main.kind, main.method
+
+
+def _estimate(composition: Composition) -> Row:
+    """Return the row of the estimate by inversion; epsilon None where it needs more work than a point may take."""
+    with allowance(_ESTIMATE_WORK):
+        return inversion_row(composition)
 
 
 def _is_near(epsilon: float, plan: Plan) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from dpcalc.config.load import load
 from dpcalc.errors import InputError
+from dpcalc.planner import risk as risks
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.risk import (
     advantage,
@@ -18,7 +19,6 @@ from dpcalc.planner.risk import (
     both_profiles,
     false_negative_rates,
     risk,
-    true_positive_rate,
     true_positive_rates,
 )
 from dpcalc.planner.risk import true_positive_rates as rates_detected
@@ -28,6 +28,11 @@ from tests.thinning import thinned
 
 NORMAL = NormalDist()
 RATES = (1e-6, 0.01, 0.5)
+
+
+def true_positive_rate(plan, rate):
+    """Of the better of the two attackers."""
+    return float(np.max(rates_detected(plan, (rate,))))
 
 
 @pytest.mark.parametrize(("mu", "loose"), [(0.5, 1e-4), (2.0, 2e-4), (5.0, 2e-2)])
@@ -223,3 +228,19 @@ def test_what_is_missed_of_a_sampled_step(share, sigma):
             q = mpmath.mpf(str(share))
             exact = (1 - q) * (1 - mpmath.mpf(rate)) + q * mpmath.ncdf(above - 1 / mpmath.mpf(sigma))
             assert 0.97 * exact <= found <= exact
+
+
+@pytest.mark.parametrize("units", ["RISK_WORK", "_MOMENT_WORK"])
+def test_bounds_that_take_too_much_work_are_looser_and_said(units, monkeypatch):
+    plan = plan_of(Poisson(probability=Fraction(1, 10)), noise=2.0, steps=50)
+    sharp = risk(plan)
+    monkeypatch.setattr(risks, "_COMPOSITION_WORK", 0.0)
+    monkeypatch.setattr(risks, units, 0.0)
+    rough = risk(plan)
+    assert (sharp.notes, rough.notes) == ((), (risks.ROUGH_NOTE,))
+    assert sharp.advantage <= rough.advantage <= 1
+    assert sharp.belief <= rough.belief
+    for tight, loose in zip(sharp.detections, rough.detections, strict=True):
+        assert tight.present <= loose.present <= 1
+        assert tight.absent <= loose.absent <= 1
+        assert tight.present_missed >= loose.present_missed >= 0

@@ -8,6 +8,7 @@ from dpcalc.cli.app import run
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import UnsupportedError
+from dpcalc.planner import evaluate as evaluating
 from dpcalc.planner.compare import compare
 from dpcalc.planner.composition import composed
 from dpcalc.planner.estimates import cross_checks
@@ -127,3 +128,13 @@ def test_the_gate_counts_it_and_a_ledger_refuses_it(tmp_path, monkeypatch):
     assert run(["check", "tuned.yaml"]) == 1
     assert run(["ledger", "add", "runs.yaml", "tuned.yaml"]) == 2
     assert not (tmp_path / "runs.yaml").exists()
+
+
+@pytest.mark.parametrize("repeated", ["{mean: 10}", "{mean: 10, distribution: poisson}"])
+def test_moments_that_take_too_much_work_are_those_in_closed_form(repeated, monkeypatch):
+    asked = plan(repeated)
+    sharp = guarantee(asked)
+    monkeypatch.setattr(evaluating, "_SHARP", 0.0)
+    rough = guarantee(asked)
+    assert (sharp.notes, rough.notes) == ((), (evaluating.CLOSED_FORM_NOTE,))
+    assert sharp.epsilon <= rough.epsilon < 20 * sharp.epsilon
