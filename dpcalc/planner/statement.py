@@ -45,7 +45,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import SECOND, allowance
 
 _CLOSE = 1e-3  # how near the whole delta is used up, in its log
-_GROUP_WORK, _ATTACK_WORK = 0.7 * SECOND, 1.5 * SECOND  # for each group, and for the bounds on attacks
+_GROUPS_WORK, _ATTACK_WORK = 3.0 * SECOND, 1.5 * SECOND  # for all groups, and for the bounds on attacks
 _SAFE = 1e-6  # what the estimate may be too low by
 
 
@@ -171,21 +171,20 @@ def statement(plan: Plan) -> Statement:
     evaluation = evaluate(composition)
     finite, notes = evaluation.guarantee.finite, list(evaluation.guarantee.notes)
     groups: list[tuple[int, float | None]] = []
-    for size in GROUP_SIZES:
-        bound, missing = (
-            optional(f"epsilon of {size} together", partial(group_epsilon, composition, size), None, units=_GROUP_WORK)
-            if finite
-            else (math.inf, "")
-        )
-        groups.append((size, bound))
-        notes += [missing] if missing else []
+    with allowance(_GROUPS_WORK):
+        for size in GROUP_SIZES if finite else ():
+            bound, missing = optional(
+                f"epsilon of {size} together", partial(group_epsilon, composition, size), None, units=_GROUPS_WORK
+            )
+            groups.append((size, bound))
+            notes += [missing] if missing else []
     with allowance(_ATTACK_WORK):
         attack = attack_bounds(composition)
     notes += [ROUGH_NOTE] if attack.is_rough else []
     return Statement(
         evaluation=replace(evaluation, guarantee=replace(evaluation.guarantee, notes=tuple(notes))),
         unsampled=unsampled_epsilon(composition),
-        groups=tuple(groups),
+        groups=tuple(groups) if finite else tuple((size, math.inf) for size in GROUP_SIZES),
         attack=attack,
     )
 
