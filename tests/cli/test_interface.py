@@ -66,7 +66,18 @@ def test_nothing_else_is_there():
 
 @pytest.mark.parametrize(
     "name",
-    ["clinic_maml", "two_phase", "mnist_group", "held_tasks", "mnist_shuffle", "survey_and_training", "femnist_users"],
+    thinned(
+        [
+            "clinic_maml",
+            "two_phase",
+            "mnist_group",
+            "held_tasks",
+            "mnist_shuffle",
+            "survey_and_training",
+            "femnist_users",
+        ],
+        4,
+    ),
 )
 def test_a_file_costs_what_is_printed(name, printed):
     shown = printed("epsilon", sample(name))["guarantee"]
@@ -348,7 +359,7 @@ def test_no_solution_is_an_exception():
 
 @pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
 @pytest.mark.parametrize("unit", ["user", "example"])
-@pytest.mark.parametrize("group_size", [None, 2])
+@pytest.mark.parametrize("group_size", thinned([2, None], 1))
 def test_another_unit_and_group_cost_what_is_printed(unit, group_size, printed):
     path = sample("femnist_users")
     words = ("--unit", unit, *(() if group_size is None else ("--group-size", str(group_size))))

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.running import STAND_IN, environment
 from tests.cli.stand_in import SLOW
+from tests.thinning import thinned
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "-0.0", "nan", "inf", "-inf", "x", "", "1e999"])
@@ -23,7 +24,7 @@ def test_a_limit_is_a_positive_number(dpcalc, config, text):
         assert ended.err.startswith(f"error: {words[-2]}: expected a ")
 
 
-@pytest.mark.parametrize("text", ["1e6", "1e7", "1e10", "9.3e9", "1e300"])
+@pytest.mark.parametrize("text", thinned(["1e10", "1e6", "1e300", "1e7", "9.3e9"], 2))
 def test_no_number_is_too_large_for_the_clocks_of_the_system(real, file, text):
     ended = real("check", str(file()), "--timeout", text, "--memory-limit", text, "--exit-zero")
     assert (ended.code, ended.err) == (0, "")

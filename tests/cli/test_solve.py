@@ -35,7 +35,7 @@ def test_the_printed_value_meets_the_target_and_the_other_one_does_not(real, fil
     assert real(command, path, "-q").out == f"{value}\n"
 
 
-@pytest.mark.parametrize("noise", ["1.000000123", "1"])
+@pytest.mark.parametrize("noise", thinned(["1.000000123", "1"], 1))
 def test_a_stated_noise_is_never_taken_for_an_assumed_one(real, noise):
     flags = ("--sample-rate", "0.01", "--dataset-size", "1000", "--steps", "100", "--delta", "1e-5")
     ended = real("solve-group", *flags, "--noise-multiplier", noise, "--target-eps", "8", "--json")
@@ -136,7 +136,7 @@ def test_json(real, file):
     assert load(str(path)).config_hash == document["config_hash"]
 
 
-@pytest.mark.parametrize("option", ["--target-eps", "--target-epsilon"])
+@pytest.mark.parametrize("option", thinned(["--target-eps", "--target-epsilon"], 1))
 def test_a_target_comes_before_the_budget(real, file, option):
     ended = real("solve-steps", str(file()), option, "0.8")
     assert facts(ended)["solution.target"] == "0.8"
@@ -159,7 +159,7 @@ def test_without_a_config_both_ways_out_are_named(real, command):
     assert "or say it directly:" in ended.err
 
 
-@pytest.mark.parametrize("command", SOLVERS)
+@pytest.mark.parametrize("command", thinned(SOLVERS, 1))
 def test_the_way_out_without_a_config_is_a_whole_command(real, command):
     ended = real(command)
     (way,) = (line.partition(":  dpcalc ")[2] for line in ended.err.splitlines() if "say it directly" in line)
@@ -296,7 +296,7 @@ def test_phases_that_state_no_noise_get_the_same(real, file):
     assert [phase["noise_multiplier"] for phase in document["phases"]] == [solution["value"]] * 2
 
 
-@pytest.mark.parametrize("command", SOLVERS)
+@pytest.mark.parametrize("command", thinned(SOLVERS, 1))
 def test_one_phase(real, file, command):
     document = json.loads(real(command, str(file(PHASES)), "--phase=main", "--target-eps=1.9", "--json").out)
     before = {"steps": 100, "noise_multiplier": 1.3}

@@ -35,6 +35,7 @@ from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.test_unequal import hierarchy_of
 from tests.oracles.unequal import random_limited
+from tests.thinning import thinned
 
 NAMES = ("task", "session", "example")
 EXAMPLE = [[4, 2, 3], [4, 5]]
@@ -69,7 +70,7 @@ def of_path(plan, path):
     return max(pld({curve: phase.steps}, delta=plan.delta).epsilon for curve in (profile, profile.swapped))
 
 
-@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("adjacency", thinned(Adjacency, 1))
 @pytest.mark.parametrize(
     ("schemes", "unit", "clip"),
     [
