@@ -204,7 +204,7 @@ def test_the_closed_form_is_never_below_the_sharp_bound():
 
 @pytest.mark.slow
 def test_the_closed_form_is_never_below_the_sharp_bound_of_many_plans():
-    check_plain(300)
+    check_plain(60)
 
 
 def test_the_closed_form_of_a_gaussian_is_its_renyi_bound():
