@@ -64,7 +64,7 @@ class WholeNumber(ValueType):
     max_value: int = MAX_COUNT
 
     def check(self, value: object) -> int:
-        """Return the integer.
+        """Return a whole Fraction within the key's range as int; raise WrongValueError for all else.
 
         Raises:
             WrongValueError: the value is of another type, or out of range.

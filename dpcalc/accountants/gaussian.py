@@ -331,7 +331,7 @@ def gaussian_mu(epsilon: float, *, delta: float) -> float:
 
 
 def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the best test's true positive rate at each false positive rate, N(mu, 1) against N(0, 1).
+    """Return the best test's true positive rate, N(mu, 1) against N(0, 1), at rates inside (0, 1); 1 where mu is inf.
 
     Args:
         mu: >= 0; `inf` gives rates of 1.

@@ -194,7 +194,7 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest delta that any order proves at an epsilon, infinity mass included; may be above 1.
+    """Return the smallest delta of any order, with infinity mass, without truncated_mass (callers add it); may be > 1.
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
 

@@ -405,7 +405,7 @@ def _smallest_frame(path: Path) -> int:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the passes over a shuffled level (D||D', D'||D): one loss per batch that differs, each repeated."""
+    """Return ceil(steps / pass) passes, (D||D', D'||D): one loss per batch that differs, all in one for a group."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]

@@ -365,7 +365,7 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return (edits that make all changes, (line, text) for each number written).
+    """Return (edits, (line, text) of each); a scalar of several phases is replaced if all get one number.
 
     Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
     phase gets an entry of its own.
@@ -463,7 +463,7 @@ def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
 
 
 def _full_decimal(amount: Fraction) -> str:
-    """Return a number in full, in the shortest form that the rules of config files know.
+    """Return a number as shortest exact decimal; _Refusal if it is no finite decimal or has too many digits.
 
     Raises:
         _Refusal: it is no decimal number, or has too many digits.

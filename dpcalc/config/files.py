@@ -37,7 +37,7 @@ class Files(Protocol):
     """Source of referenced files: a directory, or a git revision of one."""
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file, the same for every way to refer to it.
+        """Return the canonical name of a file relative to `holder` ("": the config); Refusal if not allowed.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -288,7 +288,7 @@ def save(path: str, data: bytes) -> None:
 
 
 def create(path: str, data: bytes) -> bool:
-    """Write a new file in one step: nobody sees a part of it, and no existing file is replaced.
+    """Write a new file in one step, never over another; False if the name exists, InputError if it cannot be written.
 
     Args:
         path: name of the new file.

@@ -88,7 +88,7 @@ def load_from_flags(overrides: Overrides) -> Loaded:
 
 
 def _missing_flags(given: _GivenKeys) -> Iterator[str]:
-    """Yield the options that are still needed; none for an unknown scheme, which is an error itself."""
+    """Yield options still needed: first of size, rate, data set (none: scheme unknown), noise, steps, delta."""
     takes = SCHEMES.get(given.scheme, ())
     if given.scheme and given.scheme not in SCHEMES:
         pass

@@ -141,7 +141,7 @@ class References:
 
 
 def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield an error for each unresolved reference, `???`, empty value, and number beyond the limits in a tree.
+    """Yield an error per scalar: reference fault, `???`, number beyond limits or empty value; `x-` values are skipped.
 
     Args:
         root: the tree; values of `x-` keys are skipped.
@@ -195,7 +195,7 @@ def hydra_defaults(root: Node) -> Iterator[Diagnostic]:
 
 
 def _split_reference(text: str) -> tuple[str, str]:
-    """Split a reference into (name of a file, "" for the same one; dotted path in it).
+    """Split `${file:path}` at its last colon: (file, "" for the same one; path); Refusal for other forms and resolvers.
 
     Raises:
         Refusal: it is malformed, or calls a resolver.

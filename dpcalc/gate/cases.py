@@ -126,7 +126,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return a case with its base; a missing or unreadable base becomes DPC406 without pair; InputError for "-"."""
+    """Return a case with base; else DPC406 without pair (note: missing, warning: unreadable); or raise."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     of = find(Path(path).absolute().parent)

@@ -44,7 +44,7 @@ class ConfigPair:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield every plan that is compared: new, base, base with each change, new with each old claim."""
+        """Yield new, base, base with one change, new with one old claim; cost-relevant parts, invalid skipped."""
         yield cost_relevant(self.new.plan)
         yield cost_relevant(self.old.plan)
         yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)

@@ -185,7 +185,7 @@ def _on_own_lattice(law: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair (P, Q) with ratio U = 1 - share + share * (sum / count), as finitely many losses.
+    """Return the pair of ratio 1 - share + share * sum / count, bounded on the sides of `estimate`.
 
     Args:
         law: of the sum.

@@ -247,7 +247,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, by interval, the length on which P, Q and (P/Q)^order (None: P/Q) change; at most the deviation.
+    """Return deviation^2 / span of the components felt in each interval (P, Q, both times min(order, 1)); <= deviation.
 
     The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
     components that are felt there; between two points those felt at either.

@@ -265,7 +265,7 @@ class RatioCells:
 
     @classmethod
     def between(cls, lattice: Lattice, low: float, high: float, estimate: Estimate) -> "RatioCells":
-        """Return empty cells for ratios from `low` to `high`, > 0, in the linear part from 0 on if `low` is there.
+        """Return empty cells over [low, high], > 0: linear to lattice.top, geometric above; or raise.
 
         Args:
             lattice: the points.

@@ -67,7 +67,7 @@ class ApproximateDp(PairOnly):
             raise InputError(f"delta: expected a number in [0, 1), got {self.delta!r}")
 
     def pair(self) -> Atoms:
-        """Return the exact dominating pair: an infinite loss with mass delta, else +-epsilon; symmetric.
+        """Return the exact dominating pair: infinite loss with mass delta, else +-epsilon (0: no losses).
 
         It is symmetric.
 

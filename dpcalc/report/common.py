@@ -244,7 +244,7 @@ def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
 
 
 def noise_text(mechanism: str, noise_multiplier: float | None, other_sums: str | None) -> str:
-    """Return the noise of a step in words: of Gaussian noise the multiplier alone, else the whole mechanism.
+    """Return "noise multiplier x" + other_sums for Gaussian noise; the mechanism's name where either is None.
 
     Args:
         mechanism: type and parameters of the mechanism in words.

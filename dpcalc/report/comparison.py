@@ -67,7 +67,7 @@ def _blocks(rows: Sequence[Row], loaded: Loaded) -> tuple[Fields, ...]:
 
 
 def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> Fields:
-    """Return unit, adjacency, delta and steps of one config, and its rows."""
+    """Return the JSON-only fields of one config: its name, unit, adjacency, delta, steps, rows and origin."""
     plan = loaded.plan
     return (
         config_field(loaded),

@@ -51,7 +51,7 @@ def _code_block(lines: list[str]) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Return a text as inline code in a table cell."""
+    """Return text as inline code in a table cell: `visible`, | escaped, a longer fence around backticks."""
     shown = visible(text).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     edge = " " if shown.startswith("`") or shown.endswith("`") else ""

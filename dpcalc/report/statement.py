@@ -216,7 +216,7 @@ def _origin_section(loaded: Loaded) -> StatementSection:
 
 
 def _json_fields(statement: Statement, loaded: Loaded) -> dict[str, object]:
-    """Return guarantee, attack, groups, phases, coverage, assumptions and diagnostics of a statement."""
+    """Return the JSON object of a statement, its config and origin; infinite epsilons become null."""
     evaluation, attack = statement.evaluation, statement.attack
     return {
         **json_object((config_field(loaded),)),

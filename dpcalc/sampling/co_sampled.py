@@ -234,7 +234,7 @@ def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
 
 
 def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
-    """Return the values of the row's children if the draw is fixed-size, they differ and none is 0; else ()."""
+    """Return a value per child of a row with >= size children if the draw is fixed and they differ, none 0; else ()."""
     inside = rows.parent == row
     of_children = np.repeat(values[inside], rows.number[inside])
     if not isinstance(level.scheme, Fixed) or level.scheme.size > of_children.size:

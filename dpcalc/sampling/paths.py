@@ -248,7 +248,7 @@ def whole_batches(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path with each shuffle's pass as one draw: `All`, but the innermost fixed-size unless is_revealed.
+    """Return the path with shuffles as `All`; innermost, unless revealed, fixed-size: drop_last may omit units.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
