@@ -78,7 +78,7 @@ NO_VERDICT_HINT = "no number was computed; DPCALC_TRACEBACK=1 shows where it hap
 
 
 def no_verdict_reason(error: Exception) -> tuple[str, str]:
-    """Return (rule code DPC9xx, message) of an exception that ends a command with exit code 3.
+    """Return (code, message) for exit code 3: DPC901 no bound, 902 time, 903 output, 904 memory, 999 others.
 
     Any exception that is not listed here is an internal error, DPC999.
     """

@@ -64,7 +64,7 @@ class WholeNumber(ValueType):
     max_value: int = MAX_COUNT
 
     def check(self, value: object) -> int:
-        """Return a whole Fraction within the key's range as int; raise WrongValueError for all else.
+        """Return a Fraction as int; raise WrongValueError unless it is whole (DPC102) and within the ends (DPC106).
 
         Raises:
             WrongValueError: the value is of another type, or out of range.
@@ -219,7 +219,7 @@ class ListOf(ValueType):
     definition: str = ""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of the list."""
+        """Return the JSON Schema: a list of the `definition`; without one a mapping of the item's keys or a list."""
         if self.definition:
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}

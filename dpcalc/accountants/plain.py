@@ -41,7 +41,7 @@ _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 
 def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return an upper bound on epsilon by closed-form Renyi divergences, at most the largest loss; inf if delta spent.
+    """Return a bound on epsilon of any losses by closed-form Renyi bounds; inf if delta is spent.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

@@ -58,7 +58,7 @@ class ExpectedLosses:
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return the smallest distance above epsilon (2^-20 to 16) at which others rarely undo one loss, about."""
+        """Return the least margin that smaller losses stay within and few larger ones undo; else the largest."""
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
         within = np.searchsorted(np.abs(loss), _MARGINS)
@@ -249,7 +249,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: fl
 
 
 def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, width: float) -> _Attempt | None:
-    """Return the next attempt (more digits, another guess, or a finer grid); None if the bound was good enough."""
+    """Return the next attempt (more digits, another guess or a finer grid); None if two grids agree."""
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
         return replace(attempt, precision=as_longdouble)

@@ -417,11 +417,12 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return the loss of one pass for a group: the batches composed, then chained once for each of `size` units."""
+    """Return a group's loss of one pass: curves composed, then chained once for each of `size` units."""
     pairs = [curve for curve in curves if isinstance(curve, Atoms)]
-    if pairs:
-        return chained(reduce(composed, pairs), size)
-    return chained_divergences([curve for curve in curves if isinstance(curve, RdpCurve)], size)
+    divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
+    if pairs and divergences:
+        raise AssertionError("a pass of one mechanism has losses of one kind")
+    return chained(reduce(composed, pairs), size) if pairs else chained_divergences(divergences, size)
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:

@@ -312,7 +312,7 @@ def memory(text: str) -> int:
 
 
 def revision(text: str | None) -> str:
-    """Return the revision of `--base`, "" if the option is absent.
+    """Return the revision of `--base`, "" if the option is absent; InputError for a blank one (an unset variable).
 
     Args:
         text: the text of the user, or None.

@@ -150,7 +150,7 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 
 
 def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
-    """Return the error for a batch size that no bound covers; None if all phases are covered.
+    """Return DPC104 for the first phase whose passes over the shuffled protected level no bound covers; None if none.
 
     It is returned, not raised, so that a solver can still look for another size.
 

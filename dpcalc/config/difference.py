@@ -75,7 +75,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the paths of unchanged parts whose meaning changed, because the content of a file they name did.
+    """Yield the keys `data` and each phase's mechanism `curve` that differ in the plans and are not yet reported.
 
     Args:
         old: a config.

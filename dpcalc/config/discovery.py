@@ -101,7 +101,7 @@ def _named_config(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return the configs that the `pyproject.toml` of a directory names; None if it names none."""
+    """Return the configs `pyproject.toml` names; None for none; ConfigError: no match or one outside."""
     path = folder / PYPROJECT
     if not path.is_file():
         return None

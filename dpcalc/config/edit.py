@@ -395,7 +395,7 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
 
 
 def _written_line(change: _NumberChange) -> tuple[int, str]:
-    """Return (line, "key: new (was key: old)") of a replaced number.
+    """Return (line, "key: new (was key: old)") of a replaced number; LookupError if the file does not state it.
 
     Raises:
         LookupError: the file does not state the number, which callers exclude.
@@ -483,7 +483,7 @@ def _full_decimal(amount: Fraction) -> str:
 
 
 def _manual_advice(changes: list[_NumberChange], key: str) -> str:
-    """Return the advice to write the changed numbers by hand."""
+    """Return "By hand: `key.path: value`, ..." of the numbers that change or that the file does not state."""
     amounts = [(join(key, change.path), change.amount) for change in changes if change.changed or change.node is None]
     texts = [f"`{path}: {amount.numerator if amount.denominator == 1 else float(amount)}`" for path, amount in amounts]
     return f"By hand: {', '.join(texts)}"

@@ -314,7 +314,7 @@ def create(path: str, data: bytes) -> bool:
 
 
 def write_or_replace(path: str, data: bytes) -> None:
-    """Write a file in one step; a file or symbolic link of that name is replaced.
+    """Write a file in one step, its mode by the umask; a file or link there is replaced; InputError if impossible.
 
     Args:
         path: name of the file; a link of that name is replaced and not followed.

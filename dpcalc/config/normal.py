@@ -273,7 +273,7 @@ def _mechanism_content(mechanism: "Mechanism") -> dict[str, object]:
 
 
 def _exact_value(value: object) -> object:
-    """Return a float as hexadecimal, a word as it is, a tuple as a list of such."""
+    """Return a number (also a whole one) as hexadecimal float, a word as it is, a tuple as a list of such."""
     if isinstance(value, tuple):
         return [_exact_value(each) for each in value]
     return value if isinstance(value, str) else float(value).hex()  # type: ignore[arg-type]  # what else there is

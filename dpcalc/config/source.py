@@ -339,7 +339,7 @@ def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
 
 
 def _read_stdin(limit: int) -> bytes:
-    """Read standard input, at most one byte more than the limit."""
+    """Read standard input, at most one byte more than the limit; OSError if it is closed."""
     if sys.stdin is None:
         raise OSError("standard input is closed")
     return sys.stdin.buffer.read(limit + 1)

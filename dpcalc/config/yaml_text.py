@@ -212,7 +212,7 @@ class _TreeBuilder:
         return {**merged, **own}, frozenset(repeated)
 
     def _merged_entries(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
-        """Return the entries behind a `<<`: of one mapping, or of a list whose earlier mappings win.
+        """Return the entries behind a `<<`: a mapping, or a list whose earlier ones win; others are a flaw.
 
         Keys that these mappings repeat are added to `repeated`.
         """

@@ -187,7 +187,7 @@ def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Itera
 def _regression_problems(
     pair: ConfigPair | None, guarantee: Guarantee, base: BaseCost | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield the problems of a config worse than its base, DPC402 over the allowed increase; none without a base."""
+    """Yield what is worse than in the base: epsilon (DPC401, DPC402 above a limit), others; none without."""
     if pair is None or base is None:
         return
     rises = (

@@ -294,7 +294,7 @@ def _checked_entry(name: str, entry: object) -> LockEntry:
     fields = entry if isinstance(entry, dict) else {}
 
     def _valid_field(key: str, expected: str, is_valid: Callable[[object], bool]) -> Any:  # noqa: ANN401  JSON
-        """Return the value of a key (sources: None if missing); raise InputError unless it is valid."""
+        """Return a key's value; InputError if it is missing (`sources` may be: None) or not valid."""
         value = fields.get(key)
         if (key not in fields and key != "sources") or not is_valid(value):
             got = visible(json.dumps(value))[:20] if key in fields else "nothing"

@@ -166,7 +166,7 @@ class Workers(Generic[T, R]):
             )
 
     def _start_worker(self) -> _Worker:
-        """Start and return a worker: a fresh interpreter, which has been sent the function and the memory limit."""
+        """Start, register and return a worker: a fresh interpreter, function and limit, and a reading thread."""
         process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
         worker = _Worker(process=process)
         worker.listener = threading.Thread(target=_listen, args=(worker, self._inbox), daemon=True)

@@ -349,7 +349,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> Column:
 
 
 def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
-    """Return the pair with losses > 0 `above` and losses < 0 `below`; where they exceed mass 1, a chord (upper bound).
+    """Return the pair of log P masses `above` loss 0 and log Q masses `below`; a chord where P masses exceed 1 (upper).
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.

@@ -99,7 +99,7 @@ def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Arra
 
 
 def coarsen_pessimistic(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
-    """Return tilted masses, shape (n + 2,): each cell split over its two ends, keeping P and Q mass (upper bound).
+    """Split each wide cell, tilted mass `share` to its upper end, keeping P and Q mass; shape (n + 2,).
 
     Args:
         aligned: tilted masses at the lower ends of the wide cells, shape (n,).

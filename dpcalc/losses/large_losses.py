@@ -55,7 +55,7 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
 
 
 def _tails(low: float, high: float) -> list[tuple[int, float]]:
-    """Return [(sign, log mass)] of two normal tails whose difference is N(0, 1) on [low, high], on the smaller side."""
+    """Return [(sign, log mass)] of the tails whose difference is N(0, 1) on [low, high]; none for -inf."""
     if low > 0:
         low, high = -high, -low
     ends = [(1, math.inf if high == math.inf else high), (-1, low)]

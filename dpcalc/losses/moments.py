@@ -379,7 +379,7 @@ def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, 
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return Gauss-Legendre nodes of every segment, and the atoms, as log moments for orders up to `max_order`.
+    """Return quadrature nodes for log moments up to `max_order`; with atoms also their infinite and Q-only mass.
 
     Args:
         curve: one step, one direction.

@@ -110,7 +110,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^count - bulk^count for each count, without cancellation; both parts on one lattice.
+    """Return (bulk + jumps)^n - bulk^n for each count n >= 1, without cancellation, in the precision of `jumps`.
 
     Args:
         bulk: one part.

@@ -107,7 +107,7 @@ class AdditiveNoise(BlackBox):
 
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
-        """Return log probabilities of cells of the line under noise around `center`, for lower bounds; shape (cells,).
+        """Return log masses of noise around `center` in cells that are the same for all `centers`.
 
         Args:
             center: of the noise, one of `centers`.

@@ -81,7 +81,7 @@ class SanitisedEpsilon:
 
 
 def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Choose the parameters of a sanitised release from public facts; it costs a tenth of the epsilon aimed at.
+    """Choose order, smoothness and noise of a release that costs a tenth of `target` (None: at most 5).
 
     Args:
         aggregation: with its noise.

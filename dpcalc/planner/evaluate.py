@@ -233,7 +233,7 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
 
 
 def _evaluated(composition: Composition, method: str | None) -> Evaluation:
-    """Return the evaluation of a plan; each part beside the guarantee has what is left, and no more than its share."""
+    """Return guarantee, lower bound, alternatives and advice within the work left; tuned: cost of one run."""
     plan = composition.plan
     with own_allowance(math.inf):  # it has allowances of its own, and always answers
         main = guarantee(composition, method=method)
@@ -274,7 +274,7 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
 
 
 def _cost_of_change(known: float, changed: Composition) -> float:
-    """Return epsilon of a changed plan, by moments alone where they are so far above `known` that it is no advice."""
+    """Return epsilon by the plan's method; auto: rdp first, returned if above 1.5 `known`; needs allowance."""
     spend(1.0)  # nothing once the allowance for advice is used up
     if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
         rough = guarantee(changed, method="rdp").epsilon

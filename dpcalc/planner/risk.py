@@ -396,7 +396,7 @@ def _advantage(composition: Composition) -> tuple[float, bool]:
 
 
 def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the largest true positive rates at false positive rates, for both data sets that may be detected.
+    """Return the largest true positive rates (alarm "in the data", "not in") at rates in (0, 1), else InputError.
 
     Args:
         plan: a training run, or its composition where that is at hand.

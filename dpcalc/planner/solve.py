@@ -398,7 +398,7 @@ def _refuse_assumed(level: Level, what: str) -> None:
 
 
 def _exceeds(composition: Composition, goal: Goal, direction: str) -> bool:
-    """Return True if the certified measure is above the limit; looks first at the direction that decides nearby."""
+    """Return True if the measure is above the limit; auto and pld try `direction` ("": none) alone first."""
     plan = composition.plan
     if isinstance(goal, EpsilonGoal) and plan.method in {"auto", "pld"} and direction:
         counts = composition.steps.get(direction)

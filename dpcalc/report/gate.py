@@ -399,7 +399,7 @@ def _change_fields(change: Change, path: str) -> dict[str, object]:
 
 
 def _is_report(_: str, content: object) -> bool:
-    """Return whether the content of a file is an output in the format of `document`."""
+    """Return whether a file is a result of dpcalc: `schema` "dpcalc.result/..." of any version, and a `command`."""
     match content:
         case {"schema": str(schema), "command": str()}:
             return schema.startswith("dpcalc.result/")

@@ -50,7 +50,7 @@ def _rule(code: str) -> dict[str, object]:
 
 
 def _result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[str]) -> dict[str, object]:
-    """Return one finding with its rule, level, message and hint, place and fingerprint; `codes` are all rules."""
+    """Return a finding as SARIF: rule, level, message and hint, place ("stdin" without a file)."""
     location, line, column = file.place(finding)
     uri = quote(location or "stdin", errors="surrogatepass")
     hint = f"\n{finding.hint}" if finding.hint else ""

@@ -152,7 +152,7 @@ def _guarantee_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tup
 
 
 def _attack_section(statement: Statement) -> StatementSection:
-    """Return the section on membership inference: advantage and true positive rates in percent, rounded up."""
+    """Return the section on the best attacker: advantage, right guesses, true positive rates; %, rounded up."""
     attack, unit = statement.attack, protected_text(statement.evaluation.guarantee)
     rows = [("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms")]
     rows.append(("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"))

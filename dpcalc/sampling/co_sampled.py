@@ -243,7 +243,7 @@ def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) 
 
 
 def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> list[int]:
-    """Return, for each level below level `unit`, the fewest units under one parent; only below rows [start, stop)."""
+    """Return, for each level below `unit` (from 1), the fewest children of a parent; below its rows only."""
     start, stop = rows
     fewest = []
     for level in levels[unit:]:

@@ -108,7 +108,7 @@ class Walk:
     depths: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Return a folder with everything below it; fill `skipped` and `depths`.
+        """Return a folder and all below; unreadable ones go to `skipped`, counts to `depths`; InputError if too deep.
 
         Args:
             place: path of the folder from the top.

@@ -23,7 +23,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 
 
 def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool) -> str:
-    """Return a table of epsilons, rounded up: red and with a star over the budget, green within it.
+    """Return a table of epsilons (axes down, across), rounded up, red with a star over the budget; thinned to `width`.
 
     Args:
         axes: (vertical axis, horizontal axis).
