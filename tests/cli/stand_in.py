@@ -27,6 +27,7 @@ WITH_ACCOUNTING = (
     "dpcalc.charts.series",
     "dpcalc.charts.shapes",
     "dpcalc.gate.ledger",
+    "dpcalc.planner.compare",
     "dpcalc.planner.search",
     "dpcalc.planner.solve",
     "dpcalc.planner.statement",
