@@ -15,7 +15,7 @@ from dpcalc.accountants.plain import closed_form_cumulants, closed_form_rdp
 from dpcalc.accountants.rdp import best_epsilon, composed_moments, log_peak, sum_rounded_up
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
-from dpcalc.losses.moments import Curve
+from dpcalc.losses.moments import Curve, total_infinity_mass
 from dpcalc.numerics.roots import bracket_root
 
 Known = tuple[Array, Array]
@@ -116,7 +116,8 @@ class TruncatedNegativeBinomial:
         """Return an upper bound on epsilon of the best of several runs.
 
         Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
-        first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own.
+        first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
+        losses may be infinite it grows by (1 + shape) log(1 + infinite / gamma).
 
         Args:
             runs: steps of one run, for each protected unit and direction.
@@ -125,8 +126,9 @@ class TruncatedNegativeBinomial:
         """
         alone = max(renyi.epsilon(counts, delta / self.mean) for counts in runs)
         log_inverse_gamma = -math.log(self.gamma)
-        return max(0.0, alone) + (1 + self.shape) * _min_over_orders(
-            runs, renyi, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1)
+        grown = math.log1p(_infinity_mass(runs) / self.gamma)
+        return max(0.0, alone) + (1 + self.shape) * (
+            grown + _min_over_orders(runs, renyi, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1))
         )
 
 
@@ -166,18 +168,23 @@ class Poisson:
         """Return an upper bound on epsilon of the best of several runs.
 
         Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
+        Infinite losses count in delta_a, and mean times their mass is taken from delta.
 
         Args:
             runs: steps of one run, for each protected unit and direction.
             delta: in (0, 1).
             renyi: bounds on the Renyi divergences of one run.
         """
+        infinite = _infinity_mass(runs)
+        left = delta - self.mean * infinite
+        if left <= 0:
+            return math.inf
 
         def bound(z: Array, k: Array, known: Known) -> Array:
             orders, moments = known
             log_rare = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
-            rare = np.exp(np.minimum(log_rare, 0.0))
-            common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(delta)) / z
+            rare = np.minimum(np.exp(np.minimum(log_rare, 0.0)) + infinite, 1.0)
+            common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(left)) / z
             return np.asarray(common + self.mean * rare)
 
         return max(0.0, _min_over_orders(runs, renyi, bound))
@@ -185,6 +192,11 @@ class Poisson:
 
 Repetitions = TruncatedNegativeBinomial | Poisson
 """How often a run is repeated."""
+
+
+def _infinity_mass(runs: Runs) -> float:
+    """Return the largest probability, over units and directions, that the loss of a run is infinite."""
+    return max(total_infinity_mass(counts.items()) for counts in runs)
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:

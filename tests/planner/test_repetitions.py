@@ -13,6 +13,7 @@ from dp_accounting import dp_event, rdp
 
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.errors import InputError
+from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial
 from tests.thinning import thinned
@@ -157,3 +158,27 @@ def test_laws(number):
 def test_refusals(wrong):
     with pytest.raises(InputError, match="expected"):
         wrong()
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda one: one.words)
+@pytest.mark.parametrize("failing", [1e-4, 1e-3])
+def test_runs_with_infinite_losses_cost_no_more(number, failing):
+    """Approximate DP: three or four outputs in every order of preference, one of which only D (or only D') can have."""
+    p, q = (
+        ((1 - failing) * 0.7, (1 - failing) * 0.3, failing, 0.0),
+        ((1 - failing) * 0.4, (1 - failing) * 0.6, 0.0, failing),
+    )
+    finite = sorted((math.log(a / b), a) for a, b in zip(p, q, strict=True) if a and b)
+    pair = Atoms.of_masses([loss for loss, _ in finite], [a for _, a in finite], infinity_mass=failing)
+    delta = 3 * number.mean * failing
+    epsilon = number.epsilon(({pair: 1}, {pair.swapped: 1}), delta=delta)
+    assert epsilon < math.inf
+    for order in itertools.permutations(range(4)):
+        laws = []
+        for law in (p, q):
+            below = np.cumsum([0.0, *(law[i] for i in order)])
+            values = [float(generating(number, mpmath.mpf(float(x)))) for x in below]
+            laws.append(np.diff(values))
+        for own, other in (laws, laws[::-1]):
+            assert np.maximum(own - math.exp(epsilon) * other, 0.0).sum() <= delta
+    assert number.epsilon(({pair: 1}, {pair.swapped: 1}), delta=0.9 * number.mean * failing) == math.inf
