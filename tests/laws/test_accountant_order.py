@@ -104,7 +104,7 @@ BOUNDED = Plan(
 )
 
 
-@law(plans(), few=10)
+@law(plans(), few=5)
 def test_moment_bounds(plan):
     for counts in directions(plan):
         rdp, classic, moments = bounds(plan, counts, "rdp", "rdp-classic", "moments")
@@ -112,7 +112,7 @@ def test_moment_bounds(plan):
         assert at_most(classic, moments)
 
 
-@law(plans(), few=10)
+@law(plans(), few=5)
 def test_the_certified_interval_is_below_every_other_bound(plan):
     for counts in directions(plan):
         ends = ends_of(counts, plan.delta)
@@ -122,7 +122,7 @@ def test_the_certified_interval_is_below_every_other_bound(plan):
             assert at_most(upper, min(bounds(plan, counts, "rdp", "optimal")), slack=PAID)
 
 
-@law(plans(), few=10, examples=[BOUNDED])
+@law(plans(), few=5, examples=[BOUNDED])
 def test_inversion_lies_in_the_certified_interval(plan):
     for counts in directions(plan):
         ends = ends_of(counts, plan.delta)
@@ -136,7 +136,7 @@ def test_inversion_lies_in_the_certified_interval(plan):
             assert at_most(estimate, upper)
 
 
-@law(plans(), few=10)
+@law(plans(), few=5)
 def test_optimal_composition_is_never_above_basic_and_advanced(plan):
     for counts in directions(plan):
         optimal, basic, advanced = bounds(plan, counts, "optimal", "basic", "advanced")

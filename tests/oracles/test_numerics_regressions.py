@@ -214,7 +214,7 @@ def test_small_epsilons_of_one_step_are_bracketed_closely(q, sigma, delta, swapp
     assert one_poisson_step(q, sigma, lower, swapped=swapped) >= delta
 
 
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("swapped", thinned([False, True], 1))
 @pytest.mark.parametrize(
     ("q", "sigma", "delta"), thinned([("3.45e-9", 6763, 9.3e-28), ("1e-7", 12, 1e-12), ("1e-5", 3, 1e-9)], 1)
 )

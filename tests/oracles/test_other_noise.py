@@ -70,7 +70,7 @@ def worst_ratio(problem, kind, rng, **amounts):
 
 @pytest.mark.parametrize(("block", "number"), BLOCKS)
 @pytest.mark.parametrize("kind", NOISE, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("flavour", thinned(FLAVOURS, 3), ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("flavour", thinned(FLAVOURS, 2), ids=lambda flavour: flavour.__name__)
 def test_no_data_set_exceeds_the_bound(flavour, kind, block, number):
     rng = np.random.default_rng([FLAVOURS.index(flavour), 5, block])
     for _ in range(number):

@@ -62,7 +62,7 @@ def too_small(names, clip, relation):
 CASES = [(names, clip, relation) for names in TREES for clip in range(len(TREES[names]) + 1) for relation in RELATIONS]
 
 
-@pytest.mark.parametrize(("names", "clip", "relation"), thinned(CASES, 33))
+@pytest.mark.parametrize(("names", "clip", "relation"), thinned(CASES, 17))
 def test_every_distance_is_needed(names, clip, relation):
     tree = TREES[names]
     experiment = Experiment(tree, len(tree), clip, relation)

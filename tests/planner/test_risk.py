@@ -206,7 +206,7 @@ def test_composed_sampled_steps_by_convolution(share, sigma, steps):
 
 
 @pytest.mark.parametrize("steps", [1, 50])
-@pytest.mark.parametrize("mu", [0.5, 3.0, 7.0, 12.0, 20.0])
+@pytest.mark.parametrize("mu", thinned([7.0, 0.5, 20.0, 3.0, 12.0], 2))
 def test_what_next_to_no_attacker_misses(mu, steps):
     """The Gaussian mechanism misses Phi(Phi^-1(1 - a) - mu), here with 60 digits: down to 1e-78."""
     plan = plan_of(All(), noise=math.sqrt(steps) / mu, steps=steps)

@@ -100,7 +100,7 @@ PLANS |= {
 }
 
 
-@pytest.mark.parametrize("name", thinned(PLANS, 10))
+@pytest.mark.parametrize("name", thinned(PLANS, 6))
 def test_what_is_drawn_agrees_with_what_is_computed(name):
     asked = PLANS[name]
     found = simulated(asked)
