@@ -13,6 +13,8 @@ from dpcalc.numerics.special import normal_cdf
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
 _CALL = 100  # array elements that take as long as one call of numpy, for estimates of work
+_FAR = 1e3  # deviations of a center from 0 above which squares of points would cost digits: 1e-10 of a density here
+_TOO_FAR = 1e8  # deviations beyond which a float is too coarse: it errs by 1e-8 deviations, a density by 1e-7
 _MAX_EXPONENTS = 1 << 22  # of components at points held at once: 32 MB an array, of which there are a few
 
 
@@ -151,7 +153,7 @@ class MixturePair(LossCurve):
         # log P/Q is the difference of two logarithms, which cancels where P and Q nearly agree. There P/Q - 1 is summed
         # from the exact differences of weights, relative to Q, and log1p keeps all of its digits.
         spend(3 * ELEMENT * (y.size + _CALL) * len(self.centers))
-        exponents = [(c * y - c * c / 2) / self.deviation**2 for c in self.centers]
+        exponents, log_base = self.log_densities(y)
         log_p, _ = _scaled_sum(exponents, self.weights_p)
         log_q, top = _scaled_sum(exponents, self.weights_q)
         gap = sum(d * np.exp(np.minimum(e - top, 700.0)) for d, e in zip(self.differences, exponents, strict=True) if d)
@@ -159,8 +161,30 @@ class MixturePair(LossCurve):
             relative = gap / np.exp(log_q - top)
             near = np.log1p(relative)
         loss = np.where(np.abs(relative) < 0.5, near, log_p - log_q)
-        base = y * y / (2 * self.deviation**2) + math.log(self.deviation * math.sqrt(2 * math.pi))
-        return log_p - base, loss
+        return log_p + log_base, loss
+
+    def log_densities(self, y: Array) -> tuple[list[Array], Array]:
+        """Return (log density of each component less log_base, log_base) at points of any shape.
+
+        Args:
+            y: points, any shape.
+
+        Raises:
+            ConvergenceError: a center is so far from 0 that the distance of a float from it has too few digits.
+        """
+        variance, farthest = self.deviation**2, max(-self.centers[0], self.centers[-1]) / self.deviation
+        if farthest > _TOO_FAR:
+            raise ConvergenceError(f"privacy loss: expected centers within {_TOO_FAR:g} deviations, got {farthest:.3g}")
+        anchor: Array | float = 0.0
+        if farthest > _FAR:
+            # y^2 and c^2 would cancel and leave no digit of (y - c)^2: distances from the nearest center keep theirs.
+            centers = np.array(self.centers)
+            anchor = centers[np.searchsorted((centers[1:] + centers[:-1]) / 2, y)]
+        from_anchor = y - anchor
+        exponents = [((c - anchor) * from_anchor - (c - anchor) ** 2 / 2) / variance for c in self.centers]
+        return exponents, -from_anchor * from_anchor / (2 * variance) - math.log(
+            self.deviation * math.sqrt(2 * math.pi)
+        )
 
 
 def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Array, Array]:
@@ -263,15 +287,16 @@ def scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
         Lengths, at most the deviation, shape (n,).
     """
     spend(3 * ELEMENT * (y.size + 100) * len(pair.centers))
+    exponents, _ = pair.log_densities(y)
     ends = []
     for weights in (pair.weights_p, pair.weights_q):
         low, high = np.full(y.shape, np.inf), np.full(y.shape, -np.inf)
-        used = [(c, math.log(w)) for c, w in zip(pair.centers, weights, strict=True) if w]
+        used = [(c, math.log(w), e) for c, w, e in zip(pair.centers, weights, exponents, strict=True) if w]
         top = np.full(y.shape, -np.inf)
-        for c, log_w in used:
-            np.maximum(top, (c * y - c * c / 2) / pair.deviation**2 + log_w, out=top)
-        for c, log_w in used:
-            felt = (c * y - c * c / 2) / pair.deviation**2 + log_w > top + _LOG_PRESENT
+        for _, log_w, exponent in used:
+            np.maximum(top, exponent + log_w, out=top)
+        for c, log_w, exponent in used:
+            felt = exponent + log_w > top + _LOG_PRESENT
             low[felt] = np.minimum(low[felt], c)
             high[felt] = np.maximum(high[felt], c)
         ends.append((np.minimum(low[1:], low[:-1]), np.maximum(high[1:], high[:-1])))

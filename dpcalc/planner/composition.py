@@ -24,7 +24,7 @@ from dpcalc.amplification.phase import phase_bounds
 from dpcalc.amplification.schedule import PhaseBound, phase_release
 from dpcalc.amplification.tree import Chain, Release, ensemble_refusal, query_release, step_counts
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
-from dpcalc.errors import UnsupportedError, WorkExceededError
+from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import BlackBox, Mechanism
 from dpcalc.mechanisms.pate import PateMechanism
@@ -256,7 +256,7 @@ class Composition:
                 return choices[0]
             try:
                 self._chosen[key] = _cheapest(choices, phase, self.plan.delta)
-            except WorkExceededError:
+            except ConvergenceError:  # for too much work, too, or centers too far apart
                 return choices[0]
         return self._chosen[key]
 

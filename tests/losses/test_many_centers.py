@@ -4,10 +4,11 @@ import math
 import tracemalloc
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
-from dpcalc.errors import TooLargeError
+from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.pair import MixturePair
 
@@ -35,3 +36,23 @@ def test_densities_of_many_components_take_little_memory():
 def test_moments_that_take_too_long_are_given_up():
     with pytest.raises(TooLargeError, match="densities"):
         loss_moments(binomial_pair(400, deviation=0.5), max_order=10.0)
+
+
+@mpmath.workdps(40)
+@pytest.mark.parametrize("far", [10**2, 10**4, 10**6, 9 * 10**7])
+def test_densities_far_from_0_keep_their_digits(far):
+    """The squares of a point and of a center would cancel there: their logarithms were off by many orders."""
+    centers = {0: Fraction(1, 4), far: Fraction(1, 2), far + 2: Fraction(1, 4)}
+    pair = MixturePair.of(centers, {0: Fraction(1, 2), far: Fraction(1, 2)}, deviation=1.0)
+    for y in (far - 3.0, far + 0.5, far + 5.0, 2.0):
+        log_p, loss = (float(value[0]) for value in pair.log_density_and_loss(np.array([y])))
+        p = sum(mpmath.mpf(w.numerator) / w.denominator * mpmath.npdf(mpmath.mpf(y) - c) for c, w in centers.items())
+        q = (mpmath.npdf(mpmath.mpf(y)) + mpmath.npdf(mpmath.mpf(y) - far)) / 2
+        assert log_p == pytest.approx(float(mpmath.log(p)), abs=1e-6)
+        assert loss == pytest.approx(float(mpmath.log(p / q)), abs=1e-6)
+
+
+def test_centers_too_far_for_floats_are_refused():
+    pair = MixturePair.of({10**12: Fraction(1)}, {0: Fraction(1)}, deviation=1.0)
+    with pytest.raises(ConvergenceError, match="deviations"):
+        pair.log_density_and_loss(np.array([0.0]))
