@@ -57,8 +57,8 @@ CLOSED_FORM = "closed-form"
 ONE_RUN_NOTE = "of one run, not of the best of several"
 LOOSER_NOTE = "the bound is the looser one of rdp: pld needs more work, memory or precision than one answer may take"
 CLOSED_FORM_NOTE = (
-    "the bound is a looser one, from Renyi divergences in closed form: quadrature needs more work or precision than one "
-    "answer may take"
+    "the bound is a looser one, from Renyi divergences in closed form: quadrature needs more work or precision than "
+    "one answer may take"
 )
 _SHARP_DELTA = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
 _FAR_ABOVE = 1.5  # moment bounds are seldom so far above the sharp one
