@@ -32,6 +32,6 @@ def test_mutated_configs(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(60))
-def test_six_thousand_mutated_configs(block, tmp_path):
+@pytest.mark.parametrize("block", range(200))
+def test_twenty_thousand_mutated_configs(block, tmp_path):
     run(tmp_path, 100 * block, 100)

@@ -49,6 +49,6 @@ def test_random_configs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(50))
-def test_a_thousand_random_configs(block):
+@pytest.mark.parametrize("block", range(100))
+def test_two_thousand_random_configs(block):
     run(20 * block, 20)
