@@ -1,6 +1,6 @@
 """Random allocation: in each pass every unit takes part in one step, chosen at random ("balls in bins").
 
-Source: docs/theory.md, Theorem 12.2.
+Source: docs/theory.md, Theorem 7.6.
 """
 
 from dpcalc.losses.atoms import Atoms

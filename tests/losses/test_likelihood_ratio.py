@@ -72,3 +72,10 @@ def test_the_mean_stays(estimate, count):
     ratios, masses = law.points()
     assert float((ratios * masses).sum()) + law.infinite == pytest.approx(count, rel=1e-9)
     assert float(masses.sum()) + law.zero == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_ratio_next_to_0_is_infinite_for_upper_bounds_alone():
+    pair = Atoms(losses=(-400.0, 0.1), log_masses=(math.log(-math.expm1(-0.1)) - 400, 0.0))
+    bounds = {estimate: pair_of(ratio_law(pair, estimate), 1, estimate) for estimate in Estimate}
+    assert bounds[Estimate.UPPER].swapped.infinity_mass >= 0.09
+    assert bounds[Estimate.LOWER_REVERSED].infinity_mass == 0
