@@ -75,17 +75,19 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
     order = np.argsort(losses, kind="stable")
     log_p, losses = log_p[order], losses[order]
     finite = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
-    # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound leaves out
-    # what that would raise; the scaling below moves it to the other ratios.
+    # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound leaves the
+    # former out, and rounds the latter up where 0 would raise it.
     large, small = ~finite & (losses > 0), ~finite & (losses <= 0)
     infinite = curve.infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
     q = np.exp(log_p[finite] - losses[finite])
     zero = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
     rounded_to_zero = float(np.exp(np.minimum(log_p[small] - losses[small], 0.0)).sum())
     zero = zero if zero > _NO_MASS else rounded_to_zero
-    if estimate is Estimate.LOWER_REVERSED:
-        zero = zero - rounded_to_zero if zero - rounded_to_zero > _NO_MASS else 0.0
     ratios = np.exp(losses[finite])
+    if estimate is Estimate.LOWER_REVERSED and rounded_to_zero > _NO_MASS:
+        zero = max(0.0, zero - rounded_to_zero)
+        zero = zero if zero > _NO_MASS else 0.0
+        ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
     cells = RatioCells.between(lattice, float(ratios[0]), float(ratios[-1]), estimate)
     cells.add(ratios, q * (1 - zero) / float(q.sum()))
     law = cells.law()
