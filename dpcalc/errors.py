@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 LOG_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
 """Text in a log line that the CI runner of GitHub, Azure or TeamCity would execute as a command."""
@@ -123,3 +124,8 @@ def require_nonnegative(name: str, value: float) -> None:
     """
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return one or more words as "a, b or c"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -11,8 +11,11 @@ Source: docs/theory.md, Theorem 9.3 and Theorem 9.6.
 """
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +37,8 @@ from dpcalc.accountants.composed_loss import (
 )
 from dpcalc.accountants.gaussian import closed_form_epsilon, gaussian_delta, one_step_delta
 from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, find_rare_events, refine_epsilon
-from dpcalc.accountants.rdp import Moments, best_delta, best_epsilon, rdp
-from dpcalc.accountants.result import AccountantResult
+from dpcalc.accountants.rdp import Moments, best_delta, best_epsilon, rdp, trimmed_epsilon
+from dpcalc.accountants.result import Accountant, AccountantResult, Ceiling, StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
 from dpcalc.losses.moments import Curve, largest_loss, segment_ends, total_infinity_mass
@@ -303,3 +306,44 @@ def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
         raise
     except (ArithmeticError, UnsupportedError):  # of the first ConvergenceError is one
         return AccountantResult(epsilon=rdp(counts, delta=delta).epsilon, note="rdp")
+
+
+# The direction, D||D' or D'||D, that costs most.
+
+
+def worst_direction(
+    steps: Mapping[str, StepCounts], accountant: Accountant, *, delta: float, moment_bound: Ceiling | None = None
+) -> tuple[AccountantResult, str]:
+    """Return (result with the largest epsilon, its name) over all directions, by one accountant; 0 without steps.
+
+    Args:
+        steps: how often each step loss occurs, by the name of the direction; not empty.
+        accountant: one of `dpcalc.accountants.ACCOUNTANTS`, or auto.
+        delta: in (0, 1).
+        moment_bound: a cheap upper bound on the epsilon of one of the `steps` where it is at hand, by which pld and
+            auto rule out directions; None computes it.
+
+    Returns:
+        (its answer, the name of the direction); epsilon 0 where nothing is released.
+
+    Raises:
+        ConvergenceError, UnsupportedError, WorkExceededError: as the accountant raises them.
+    """
+
+    def answer(counts: StepCounts) -> AccountantResult:
+        return accountant(counts, delta=delta) if counts else AccountantResult(epsilon=0.0)
+
+    def cheap_ceiling(counts: StepCounts) -> float:
+        """Return the closed form where one applies, else the moment bound; 0 for no steps."""
+        if not counts:
+            return 0.0
+        exact = closed_form_epsilon(counts, delta=delta, sign=1)
+        if exact is not None:
+            return exact
+        return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
+
+    cost = attrgetter("epsilon")
+    if accountant not in {pld, auto}:
+        return costliest_release(steps, answer=answer, cost=cost, ceiling=lambda _: math.inf)
+    nearer = partial(rough_epsilon_upper, delta=delta)
+    return costliest_release(steps, answer=answer, cost=cost, ceiling=cheap_ceiling, nearer=nearer)

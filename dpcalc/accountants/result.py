@@ -23,6 +23,8 @@ class AccountantResult:
 # The costliest of several releases.
 
 StepCounts = dict[Curve, int]
+Accountant = Callable[..., AccountantResult]
+Ceiling = Callable[[StepCounts], float]
 ReleaseResult = TypeVar("ReleaseResult")
 
 _NEAR_HIGHEST = 1e-3  # relative distance below the highest ceiling within which a release is likely to be costliest

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcalc.accountants import ACCOUNTANTS
+from dpcalc.accountants import METHODS as ACCOUNTING_METHODS
 from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
 from dpcalc.charts.shapes import POINTS, CurveRequest, divergences, profile, tradeoff
 from dpcalc.errors import InputError, WorkExceededError
@@ -53,7 +53,7 @@ COMPARED: dict[str, tuple[Kind, Callable[[Plan], Row | None]]] = {
 }
 """Methods that are drawn beside the accountants: the kind of their numbers, and their row of `compare`."""
 
-METHODS = ("auto", *ACCOUNTANTS, LOWER, *COMPARED)
+METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
 
 
 def claimed_kind(method: str) -> Kind:

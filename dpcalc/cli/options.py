@@ -7,15 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from dpcalc.errors import InputError
+from dpcalc.accountants import METHODS
+from dpcalc.errors import InputError, listed
+from dpcalc.guarantee import Adjacency
 from dpcalc.report.formats import REPORTS
+from dpcalc.sampling.schemes import SCHEMES
 
 PANEL = "Override the config, or replace it"
-
-
-METHODS = ("auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic")
-ADJACENCIES = ("add-remove", "replace-one", "zero-out")
-SCHEMES = ("poisson", "fixed", "with-replacement", "shuffle", "all")
+ADJACENCIES = tuple(map(str, Adjacency))
 
 
 def one_of(words: Iterable[str]) -> Callable[[str], list[str]]:
@@ -50,11 +49,6 @@ def _keys(section: Any, sections: Any, path: str) -> Iterator[str]:  # noqa: ANN
             yield from _keys(sections[name], sections, f"{dotted}.")
         else:
             yield dotted
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return words as "a, b or c"."""
-    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 Config = Annotated[
@@ -114,7 +108,7 @@ OVERRIDES: dict[str, tuple[str, str, Sequence[str]]] = {
     "--delta": ("D", "The delta of the guarantee.", ()),
     "--adjacency": ("NAME", f"{listed(ADJACENCIES)}.", ADJACENCIES),
     "--method": ("NAME", f"The accountant: {listed(METHODS)}.", METHODS),
-    "--scheme": ("NAME", f"{listed(SCHEMES)}.", SCHEMES),
+    "--scheme": ("NAME", f"{listed(tuple(SCHEMES))}.", tuple(SCHEMES)),
     "--sample-rate": ("Q", "Probability that a Poisson step draws an example, e.g. 0.01 or 1/97.", ()),
     "--batch-size": ("N", "Examples drawn in a step; for Poisson the expected number.", ()),
     "--dataset-size": ("N", "Number of examples.", ()),

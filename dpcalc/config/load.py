@@ -17,7 +17,7 @@ from dpcalc.config.normal import fingerprint
 from dpcalc.config.overrides import Assignment, Changes, Overrides, parse_overrides
 from dpcalc.config.references import References, hydra_defaults, unresolved
 from dpcalc.config.rules import consistency_errors, remarks
-from dpcalc.config.schema import REQUIREMENT, keys_in
+from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
 from dpcalc.config.sections import read_sections
 from dpcalc.config.source import (
     STDIN,
@@ -33,11 +33,12 @@ from dpcalc.config.source import (
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, replace_at, walk, within
 from dpcalc.config.vocabulary import Suggestion, key_suggestion, sections_meant
 from dpcalc.config.yaml_text import parse_with_flaws, tagged_paths
+from dpcalc.errors import listed
 from dpcalc.planner.plan import Plan
 
 VERSION = 1
 SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")
-_SCHEMES = "how the loader draws: poisson, fixed, with-replacement, shuffle or all"
+_SCHEMES = f"how the loader draws: {listed(tuple(SCHEMES))}"
 MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile file could else make hours of work
 
 

@@ -8,7 +8,7 @@ from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, node_at
 from dpcalc.config.values import BATCH_SIZE, DRAW_KEYS
 from dpcalc.config.vocabulary import ADVICE, is_planned_value, key_suggestion, section_kind, value_suggestion
-from dpcalc.errors import KeyedInputError
+from dpcalc.errors import KeyedInputError, listed
 from dpcalc.keys import WrongValueError
 from dpcalc.mechanisms.kinds import MECHANISMS
 
@@ -94,11 +94,11 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
             "DPC104",
             node.anchor,
             f"{_KEY_NAMES.get(key, key)} `{text}` {NOT_YET}",
-            ADVICE.get(text, f"use {_one_of(allowed)}"),
+            ADVICE.get(text, f"use {listed(allowed)}"),
         )
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
-        return wrong_type_error(node, _one_of(allowed))
-    message = f"`{node.path}` must be {_one_of(allowed)}, got {scalars.describe(node)}"
+        return wrong_type_error(node, listed(allowed))
+    message = f"`{node.path}` must be {listed(allowed)}, got {scalars.describe(node)}"
     return error("DPC104", node.anchor, message, value_suggestion(key, text, allowed))
 
 
@@ -161,11 +161,6 @@ def _extra_key_hint(key: str, scheme: str) -> str:
         )
     takes = {"poisson": "takes `rate` or `expected`", "all": "draws everything"}.get(scheme, "takes `size`")
     return f"`{scheme}` {takes}"
-
-
-def _one_of(words: tuple[str, ...]) -> str:
-    """Join words as "a, b or c"."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _text_hint(node: Node, expected: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
+from dpcalc.accountants import METHODS
 from dpcalc.config.values import LABEL, LEVEL_NAME, AtMost, DrawSize, LevelCount
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
@@ -32,17 +33,11 @@ from dpcalc.keys import (
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
+from dpcalc.sampling import schemes
 
 MAX_LEVELS = 16  # hierarchies in the literature have two to four
 MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
-METHODS = ("auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic")
-SCHEMES = {
-    "poisson": ("rate", "expected", "redraw_every"),
-    "fixed": ("size", "redraw_every"),
-    "with-replacement": ("size",),
-    "shuffle": ("size", "drop_last"),
-    "all": ("redraw_every",),
-}
+SCHEMES = {name: scheme.keys for name, scheme in schemes.SCHEMES.items()}
 """Keys that a draw takes beside `scheme`, by sampling scheme; `size` is then required."""
 _CLAUSE = r"\s*(>=|<=|==|!=|~=|>|<)\s*[0-9]{1,6}(\.[0-9]{1,6}){0,5}(\.\*)?\s*"
 REQUIREMENT = rf"^{_CLAUSE}(,{_CLAUSE})*$"

@@ -5,11 +5,10 @@ that other tools use, its assumptions, and its dominating pair or its Renyi dive
 MECHANISMS.
 """
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpcalc.keys import TEXT, Key, Word
@@ -146,14 +145,7 @@ class RdpOnly(BlackBox):
 
 def mechanism_class(name: str) -> type[Mechanism]:
     """Return the class of a mechanism by its `mechanism.type`; KeyError for an unknown one."""
-    return _imported(MECHANISMS[name])
-
-
-@cache
-def _imported(place: str) -> type[Mechanism]:
-    """Import and return the class at "module:Class"."""
-    module, _, name = place.partition(":")
-    mechanism: type[Mechanism] = getattr(importlib.import_module(module), name)
+    mechanism: type[Mechanism] = resolve_name(MECHANISMS[name])
     return mechanism
 
 

@@ -6,12 +6,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dpcalc.accountants import ACCOUNTANTS, Accountant, AccountantResult, worst_direction
+from dpcalc.accountants import METHODS, accountant_of
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
-from dpcalc.accountants.pld import auto, delta_bounds
+from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, rdp
-from dpcalc.accountants.result import StepCounts, costliest_release
+from dpcalc.accountants.result import Accountant, AccountantResult, StepCounts, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Row
 from dpcalc.planner.advice import Note, advice
@@ -110,8 +110,8 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     name = method or run.method
     if run.tuning is not None:
         return _tuned(composition, run.tuning, name)
-    if name not in {"auto", CLOSED_FORM, *ACCOUNTANTS}:
-        raise InputError(f"method: expected one of auto, {', '.join(ACCOUNTANTS)}, got {name!r}")
+    if name not in {CLOSED_FORM, *METHODS}:
+        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
     if is_noiseless(run):
         return _guarantee(run, math.inf, "none", "")
     with add_run_to_errors(run), allowance(math.inf):
@@ -145,7 +145,7 @@ def within_work(
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
-        name: "auto", CLOSED_FORM or one of ACCOUNTANTS.
+        name: "auto", CLOSED_FORM or one of METHODS.
         delta: in (0, 1).
         moment_bound: as for `worst_direction`.
 
@@ -158,7 +158,7 @@ def within_work(
     """
     rungs: list[tuple[Accountant, float, str]] = []
     if name != CLOSED_FORM:
-        rungs.append((auto if name == "auto" else ACCOUNTANTS[name], _SHARP, ""))
+        rungs.append((auto if name == "auto" else accountant_of(name), _SHARP, ""))
     if name == "auto":
         rungs.append((rdp, _MOMENTS, LOOSER_NOTE))
     for accountant, units, note in rungs:
@@ -415,7 +415,7 @@ def accountant_row(plan: Plan | Composition, name: str) -> Row:
         with allowance(_MOMENTS if name == "rdp" else _SHARP):
             answer, _ = worst_direction(
                 composition.steps,
-                ACCOUNTANTS[name],
+                accountant_of(name),
                 delta=composition.plan.delta,
                 moment_bound=lambda counts: composition.moment_bound(counts)[0],
             )

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from dpcalc.accountants import worst_direction
 from dpcalc.accountants.basic import best_fraction
-from dpcalc.accountants.pld import auto
+from dpcalc.accountants.pld import auto, worst_direction
 from dpcalc.accountants.rdp import rdp
 from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.bound import StepBound, bound_mixtures

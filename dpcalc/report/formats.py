@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpcalc.report.gate import GateView
@@ -52,17 +52,11 @@ class ReportFormat:
 
 def report_format(name: str) -> ReportFormat:
     """Return the format of `--report` of a name in REPORTS, its module loaded; raise KeyError for any other name."""
-    format_: ReportFormat = _loaded(REPORTS[name])
+    format_: ReportFormat = resolve_name(REPORTS[name])
     return format_
 
 
 def statement_format(name: str) -> Callable[[StatementView, int], str]:
     """Return the function of a name in STATEMENTS, its module loaded; raise KeyError for any other name."""
-    function: Callable[[StatementView, int], str] = _loaded(STATEMENTS[name])
+    function: Callable[[StatementView, int], str] = resolve_name(STATEMENTS[name])
     return function
-
-
-def _loaded(reference: str) -> Any:  # noqa: ANN401  a format or a function
-    """Return the object that "module:name" refers to."""
-    module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)

@@ -19,6 +19,7 @@ class Fixed:
     """
 
     name: ClassVar[str] = "fixed"
+    keys: ClassVar[tuple[str, ...]] = ("size", "redraw_every")
     size: int
     at_most: bool = False
 
@@ -44,6 +45,7 @@ class Poisson:
     """
 
     name: ClassVar[str] = "poisson"
+    keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "redraw_every")
     probability: Fraction
 
     def __post_init__(self) -> None:
@@ -70,6 +72,7 @@ class WithReplacement:
     """
 
     name: ClassVar[str] = "with-replacement"
+    keys: ClassVar[tuple[str, ...]] = ("size",)
     size: int
 
     def __post_init__(self) -> None:
@@ -100,6 +103,7 @@ class Shuffle:
     """
 
     name: ClassVar[str] = "shuffle"
+    keys: ClassVar[tuple[str, ...]] = ("size", "drop_last")
     size: int
     drop_last: bool = False
 
@@ -143,6 +147,7 @@ class All:
     """Every child, every time."""
 
     name: ClassVar[str] = "all"
+    keys: ClassVar[tuple[str, ...]] = ("redraw_every",)
 
     def rate(self, count: int) -> Fraction:
         """Return 1."""
@@ -161,4 +166,5 @@ def _refuse_size_below_1(size: int) -> None:
 
 
 Scheme = Fixed | Poisson | WithReplacement | Shuffle | All
-SCHEMES: dict[str, type[Scheme]] = {x.name: x for x in (Fixed, Poisson, WithReplacement, Shuffle, All)}
+SCHEMES: dict[str, type[Scheme]] = {x.name: x for x in (Poisson, Fixed, WithReplacement, Shuffle, All)}
+"""Sampling schemes by name. `keys` are those that a draw in a config takes beside `scheme`; `size` is then required."""

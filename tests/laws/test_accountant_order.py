@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from dpcalc.accountants import ACCOUNTANTS
+from dpcalc.accountants import accountant_of
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import epsilon_bounds
@@ -74,7 +74,7 @@ def directions(plan):
 
 def bounds(plan, counts, *names):
     """Epsilon by accountants that always reach an answer."""
-    return [ACCOUNTANTS[name](counts, delta=plan.delta).epsilon for name in names]
+    return [accountant_of(name)(counts, delta=plan.delta).epsilon for name in names]
 
 
 def ends_of(counts, delta):

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.accountants import ACCOUNTANTS, worst_direction
+from dpcalc.accountants import accountant_of
+from dpcalc.accountants.pld import worst_direction
 from dpcalc.accountants.result import costliest_release
 from dpcalc.amplification import worst_paths
 from dpcalc.amplification.bound import one_step_bound, path_bound
@@ -66,7 +67,7 @@ def of_path(plan, path):
     (phase,) = plan.phases
     bound = path_bound(path, clip=phase.clip, adjacency=plan.adjacency)
     profile = glued_profile(bound, noise_multiplier=phase.mechanism.noise_multiplier)
-    pld = ACCOUNTANTS["pld"]
+    pld = accountant_of("pld")
     return max(pld({curve: phase.steps}, delta=plan.delta).epsilon for curve in (profile, profile.swapped))
 
 
@@ -126,7 +127,7 @@ def test_the_unit_is_the_same_in_every_phase():
         ]
         ahead = [step_profile(one.bound, noise_multiplier=4.0) for one in timed]
         directions = (ahead, [profile.swapped for profile in ahead])
-        totals += [ACCOUNTANTS["pld"](dict.fromkeys(curves, 50), delta=plan.delta).epsilon for curves in directions]
+        totals += [accountant_of("pld")(dict.fromkeys(curves, 50), delta=plan.delta).epsilon for curves in directions]
     assert both == pytest.approx(max(totals), rel=1e-9)
 
 
@@ -193,7 +194,7 @@ def test_alternatives_that_cannot_win_are_not_worked_out():
 
 def test_stopping_early_loses_nothing():
     plan = run(hierarchy(EXAMPLE, (ONE, ONE, All())), unit=2)
-    pld = ACCOUNTANTS["pld"]
+    pld = accountant_of("pld")
     alone = {
         name: worst_direction({name: counts}, pld, delta=plan.delta)[0].epsilon
         for name, counts in composed(plan).steps.items()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcalc.accountants import ACCOUNTANTS
+from dpcalc.accountants import accountant_of
 from dpcalc.accountants.basic import equal_steps
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.gaussian import central_limit_mu
@@ -39,12 +39,12 @@ def _epsilon(row, direction=""):
     if not direction:
         return guarantee(row.plan, method=row.method).epsilon
     counts = composed(row.plan).steps[direction]
-    return ACCOUNTANTS[row.method](counts, delta=row.plan.delta).epsilon
+    return accountant_of(row.method)(counts, delta=row.plan.delta).epsilon
 
 
 def _order(row):
     counts = composed(row.plan).steps[FORWARD]
-    return float(re.search(r"\d+", ACCOUNTANTS[row.method](counts, delta=row.plan.delta).note)[0])
+    return float(re.search(r"\d+", accountant_of(row.method)(counts, delta=row.plan.delta).note)[0])
 
 
 def _classical_rdp(row, _):
@@ -124,7 +124,7 @@ def _revealed(row, level):
     )
     profile = glued_profile(seen, noise_multiplier=phase.mechanism.noise_multiplier)
     return max(
-        ACCOUNTANTS["pld"]({curve: phase.steps}, delta=row.plan.delta).epsilon for curve in (profile, profile.swapped)
+        accountant_of("pld")({curve: phase.steps}, delta=row.plan.delta).epsilon for curve in (profile, profile.swapped)
     )
 
 
