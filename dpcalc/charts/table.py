@@ -1,6 +1,7 @@
 """Charts as tables, CSV and JSON, and cells of CSV files that are safe in spreadsheet programs."""
 
 import csv
+import dataclasses
 import io
 from collections.abc import Sequence
 
@@ -8,8 +9,8 @@ from dpcalc.charts.chart import Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind
-from dpcalc.report.common import epsilon_text
-from dpcalc.report.fields import diagnostic_fields, document, finite
+from dpcalc.report.common import epsilon_text, unit_fields
+from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
 from dpcalc.report.rounding import rounded_up
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -86,11 +87,14 @@ def _values_by_x(chart: Chart) -> list[dict[float, float | None]]:
 
 def chart_lines(chart: Chart) -> str:
     """Return a table in aligned columns and a line for each limit, for pipes and below a chart."""
-    rows = chart_rows(chart)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True)) for row in rows)
     limits = (f"{visible(limit.name)}: {limit.value!r}" for limit in chart.limits)
-    return "".join(f"{line.rstrip()}\n" for line in (*lines, *limits))
+    return "".join(f"{line}\n" for line in (*aligned(chart_rows(chart)), *limits))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines whose columns are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def chart_csv(chart: Chart) -> str:
@@ -105,48 +109,49 @@ def chart_csv(chart: Chart) -> str:
     return text.getvalue()
 
 
-def chart_json(kind: str, chart: Chart, configs: Sequence[Loaded]) -> str:
-    """Return the output of `curve --json`: configs, axes, lines with all their points, limits, diagnostics.
+def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
+    """Return the result of `curve` for JSON: configs, axes, lines with all their points, limits, diagnostics.
 
     Args:
         kind: the curve, a key of `CURVES`.
         chart: its chart.
         configs: the configs of its lines.
     """
-    fields = {
-        "curve": kind,
-        "configs": [_config_fields(loaded) for loaded in configs],
-        "x": {"name": chart.x.name, "scale": chart.x.scale},
-        "y": {"name": chart.y.name, "scale": chart.y.scale},
-        "series": [
-            {
-                "name": series.name,
-                "kind": str(series.kind),
-                "method": series.method or None,
-                "points": [
-                    {"x": x, "y": finite(y), "answer": y is not None} for x, y in zip(series.xs, series.ys, strict=True)
-                ],
-            }
-            for series in chart.series
-        ],
-        "limits": [{"name": limit.name, "value": limit.value, "axis": limit.axis} for limit in chart.limits],
-        "diagnostics": [finding for loaded in configs for finding in diagnostic_fields(loaded.diagnostics)],
-    }
-    return document("curve", fields)
+    return Output(
+        command="curve",
+        fields=(
+            json_only("curve", kind),
+            json_only("configs", [_config_fields(loaded) for loaded in configs]),
+            json_only("x", {"name": chart.x.name, "scale": chart.x.scale}),
+            json_only("y", {"name": chart.y.name, "scale": chart.y.scale}),
+            json_only("series", [_series_fields(series) for series in chart.series]),
+            json_only("limits", [dataclasses.asdict(limit) for limit in chart.limits]),
+            json_only("diagnostics", diagnostic_fields(each for loaded in configs for each in loaded.diagnostics)),
+        ),
+    )
 
 
-def _config_fields(loaded: Loaded) -> dict[str, object]:
+def _config_fields(loaded: Loaded) -> Fields:
     """Return path, name and hash of a config with the unit, adjacency, group and delta of its numbers."""
     plan = loaded.plan
-    return {
-        "path": loaded.path,
-        "name": plan.name,
-        "config_hash": loaded.config_hash,
-        "unit": plan.unit_name,
-        "adjacency": str(plan.adjacency),
-        "group_size": plan.group_size,
-        "delta": plan.delta,
-    }
+    return (
+        Field("path", loaded.path),
+        Field("name", plan.name),
+        Field("config_hash", loaded.config_hash),
+        *unit_fields(plan),
+        Field("delta", plan.delta),
+    )
+
+
+def _series_fields(series: Series) -> Fields:
+    """Return a line with its kind, method and points; `answer` is False where there is none."""
+    pairs = zip(series.xs, series.ys, strict=True)
+    return (
+        Field("name", series.name),
+        Field("kind", str(series.kind)),
+        Field("method", series.method or None),
+        Field("points", [(Field("x", x), Field("y", y), Field("answer", y is not None)) for x, y in pairs]),
+    )
 
 
 def x_text(x: float) -> str:

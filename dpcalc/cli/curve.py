@@ -93,7 +93,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.charts.series import curve_chart
     from dpcalc.charts.shapes import CurveRequest
-    from dpcalc.charts.table import chart_csv, chart_json, chart_lines
+    from dpcalc.charts.table import chart_csv, chart_lines, chart_output
     from dpcalc.charts.text import chart_text
     from dpcalc.sweep.grid import parse_numbers
 
@@ -123,7 +123,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     if as_csv:
         text = chart_csv(chart)
     elif as_json:
-        text = chart_json(kind, chart, loaded)
+        text = chart_output(kind, chart, loaded).json_text()
     else:
         text = f"{chart_text(chart, width=width())}\n{chart_lines(chart)}" if on_terminal() else chart_lines(chart)
     return CommandResult(text=text, asides=asides, changed=(plot,) if plot else ())

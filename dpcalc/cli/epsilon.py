@@ -41,7 +41,7 @@ def epsilon(
     elif len(files := loaded_plans(context, configs)) > 1:
         output, notes = _of_several(files)
     else:
-        with_checks = verbose and not as_json and not quiet
+        with_checks = verbose and (as_json or not quiet)
         output, notes, warnings = _of_one(files[0], with_checks=with_checks, with_votes=as_json or not quiet)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
     asides = (*remarks(findings, notes, quiet=quiet), *warnings)

@@ -100,9 +100,11 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
     file = DEFAULT if output in {None, STDOUT} else _name_from_here(str(output))
     section = data_section(counts.names, [(size.min_units, size.max_units) for size in counts.sizes], file=file)
     if as_json:
-        from dpcalc.scan.tree_file import scan_json
+        from dpcalc.scan.tree_file import scan_output
 
-        return CommandResult(text=scan_json(counts, output=output, section=section), asides=asides, changed=changed)
+        return CommandResult(
+            text=scan_output(counts, output=output, section=section).json_text(), asides=asides, changed=changed
+        )
     text = "".join(f"# {line}\n" for line in _sizes(counts)) + section
     if output == STDOUT:
         return CommandResult(text=tree, asides=(*asides, text.rstrip()))

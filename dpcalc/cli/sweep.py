@@ -78,7 +78,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.sweep.points import InterruptedSweep, parse_axis
     from dpcalc.sweep.points import sweep as swept
-    from dpcalc.sweep.view import summary, sweep_csv, sweep_json, sweep_lines
+    from dpcalc.sweep.view import summary, sweep_csv, sweep_lines, sweep_output
 
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
@@ -101,7 +101,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
     elif as_csv:
         text = sweep_csv(axes, outcomes)
     elif as_json:
-        text = sweep_json(axes, outcomes, path=base.name, is_complete=is_complete)
+        text = sweep_output(axes, outcomes, path=base.name, is_complete=is_complete).json_text()
     else:
         text = _drawn(base, axes, outcomes) if is_complete else sweep_lines(axes, outcomes)
     notes = [f"note: {summary(outcomes)}"] if outcomes else []

@@ -14,6 +14,7 @@ from dpcalc.report.common import assumptions_field, epsilon_text, guarantee_fiel
 from dpcalc.report.fields import Field, Fields, Output, Section, json_only
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
 
+PROTECTS = "one teacher's data, hence each of its records; its votes may be any others"
 PRIVATE = "itself private: do not publish"
 WARNING = (
     "what depends on the votes is itself private: publish the data-independent epsilon, or a sanitised one "
@@ -66,22 +67,24 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
         json_only("teachers", None if votes is None else votes.teachers),
         json_only("labels", None if votes is None else votes.labels),
         plain_and_row("ensemble", ensemble),
-        plain_and_row("protects", "one teacher's data, hence each of its records; its votes may be any others"),
+        Field("protects", PROTECTS, label="protects"),
     )
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
     """Return the data-dependent epsilon, the expected answers, the sanitised epsilon and the published ones."""
     question, sanitised = answer.question, answer.sanitised
-    answered = ""
+    answered = Field("answered")
     if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
         expected = float(question.aggregation.answer_probability(question.votes.top).sum())
-        answered = f"about {expected:.4g} of {question.queries} queries on average ({PRIVATE})"
+        value = {"private": True, "expected": expected}
+        words = f"about {expected:.4g} of {question.queries} queries on average ({PRIVATE})"
+        answered = Field("answered", value, plain=words, label="answered")
     drawn = None if sanitised is None else _sanitised_object(sanitised)
     text = "" if sanitised is None else _sanitised_text(sanitised, answer.by_number.epsilon)
     return (
         votes_field(answer.by_votes, Section.BOUND),
-        plain_and_row("answered", answered),
+        answered,
         Field("sanitised", drawn, plain=text, label="sanitised"),
         Field(
             "published",

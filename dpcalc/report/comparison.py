@@ -7,7 +7,7 @@ from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts
 from dpcalc.report.common import budget_limit, config_names, epsilon_text, path_field, row_fields, units_text
-from dpcalc.report.fields import Fields, Output, Table, cells, config_field, json_object, json_only, origin_fields
+from dpcalc.report.fields import Fields, Output, Table, cells, config_field, json_only, origin_fields
 from dpcalc.report.rounding import as_given
 
 COLUMNS = ("method", "bound", "epsilon", "epsilon_lower", "kind", "valid", "note")
@@ -51,7 +51,7 @@ def comparisons_output(comparisons: Comparisons) -> Output:
     names = (", ".join(filter(None, pair)) for pair in zip(config_names(files), differences, strict=True))
     return Output(
         command="compare",
-        fields=(json_only("configs", [json_object(_comparison_fields(*each)) for each in comparisons]),),
+        fields=(json_only("configs", [_comparison_fields(*each) for each in comparisons]),),
         blocks=tuple((path_field(each[1]), *block) for each in comparisons for block in _blocks(*each)),
         table=Table(
             headline="; ".join(filter(None, (f"epsilon of {len(files)} configs", visible(facts)))),

@@ -37,7 +37,6 @@ from dpcalc.report.fields import (
     Table,
     cells,
     config_field,
-    json_object,
     json_only,
     origin_fields,
     plain_only,
@@ -93,7 +92,7 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
         command="epsilon",
         fields=(
             config_field(answers[0][1]),
-            json_only("units", [json_object(_evaluation_fields(*answer)) for answer in answers]),
+            json_only("units", [_evaluation_fields(*answer) for answer in answers]),
         ),
         blocks=blocks,
         table=Table(
@@ -122,7 +121,7 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     fields = [(config_field(loaded), *_evaluation_fields(evaluation, loaded)) for evaluation, loaded in costs]
     return Output(
         command="epsilon",
-        fields=(json_only("configs", [json_object(each) for each in fields]),),
+        fields=(json_only("configs", fields),),
         blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
         table=Table(headline=f"{len(rows)} configs", columns=columns, rows=tuple(rows)),
         quiet_text="".join(quiet_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
@@ -161,10 +160,12 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
         terminal_only("bound", _bound_text(evaluation)),
         terminal_only("accountant", _accountant_text(evaluation)),
         *(terminal_only(label, text, Section.DETAILS, verbose=True) for label, text in checked),
-        plain_only(
+        Field(
             "cross_check",
-            tuple(text if label == AGREEMENT else f"{label}: {text}" for label, text in checked),
-            Section.LAST,
+            list(map(_cross_check_fields, checks)),
+            plain=tuple(text if label == AGREEMENT else f"{label}: {text}" for label, text in checked),
+            section=Section.LAST,
+            in_json=bool(checks),
         ),
         budget_field(guarantee.epsilon, limit),
         assumptions_field(evaluation.assumptions),
@@ -261,6 +262,18 @@ def _alternative_text(row: Row) -> str:
 
 
 # Cross-checks of the certified interval by inversion
+
+
+def _cross_check_fields(check: CrossCheck) -> Fields:
+    """Return a cross-check for JSON; its best order is that of the Renyi divergence."""
+    return (
+        Field("direction", check.direction),
+        Field("epsilon", check.upper),
+        Field("epsilon_lower", check.lower),
+        Field("estimate", check.estimate),
+        Field("order", check.order),
+        Field("note", check.note),
+    )
 
 
 def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -172,7 +172,7 @@ class Output:
 
     def json_text(self) -> str:
         """Return the result as one JSON document; raise ValueError for NaN."""
-        return document(self.command, json_object(self.fields))
+        return document(self.command, self.fields)
 
     def plain_text(self) -> str:
         """Return a `key: value` line for each field that has a text, in blocks if there are several."""
@@ -213,45 +213,35 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 # JSON
 
 
-def document(command: str, fields: Mapping[str, object]) -> str:
+def document(command: str, fields: Fields) -> str:
     """Return a whole JSON output with its schema, the version of dpcalc and the command; deterministic.
 
     Args:
         command: name of the command that prints it.
-        fields: the result, without infinities.
+        fields: the result.
 
     Returns:
         Indented JSON and a line break; no line is a command to a CI runner that logs it.
 
     Raises:
-        ValueError: a number is NaN or infinite.
+        ValueError: a number is NaN.
     """
-    output = {"schema": SCHEMA, "version": __version__, "command": command, **fields}
-    text = json.dumps(output, indent=2, allow_nan=False)
+    head = Field("schema", SCHEMA), Field("version", __version__), Field("command", command)
+    text = json.dumps(_json_value((*head, *fields)), indent=2, allow_nan=False)
     return _RUNNER_COMMAND.sub(r"\\u0023#", text) + "\n"  # parsers read the escape as the same text
 
 
-def json_object(fields: Fields) -> dict[str, object]:
-    """Return fields as a dict for `document`, without those that JSON does not have; infinity becomes None."""
-    return {field.name: json_value(field.value) for field in fields if field.in_json}
-
-
-def json_value(value: object) -> object:
-    """Return the value of a field for `document`: an object as a dict, infinity as None; NaN stays."""
+def _json_value(value: object) -> object:
+    """Return the value of a field: an object as a dict, without fields that JSON does not have; infinity as None."""
     match value:
         case tuple():
-            return json_object(value)
+            return {field.name: _json_value(field.value) for field in value if field.in_json}
         case list():
-            return [json_value(each) for each in value]
-        case float():
-            return finite(value)
+            return [_json_value(each) for each in value]
+        case float() if math.isinf(value):
+            return None
         case _:
             return value
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number, or None for infinity and for None; NaN stays, and `document` refuses it."""
-    return None if value is None or math.isinf(value) else value
 
 
 def diagnostic_fields(diagnostics: Iterable[Diagnostic]) -> list[dict[str, object]]:
@@ -304,13 +294,13 @@ def error_json(command: str, error: Exception, *, message: str, exit_code: int) 
     """
     located = error.diagnostics if isinstance(error, ConfigError) else ()
     code = no_verdict_reason(error)[0] if exit_code == 3 else located[0].code if located else "DPC104"
-    fields = {
-        "exit_code": exit_code,
-        "code": code,
-        "message": message.removeprefix("error: "),
-        "findings": diagnostic_fields(located),
-    }
-    return document(command, {"error": fields})
+    fields = (
+        Field("exit_code", exit_code),
+        Field("code", code),
+        Field("message", message.removeprefix("error: ")),
+        Field("findings", diagnostic_fields(located)),
+    )
+    return document(command, (Field("error", fields),))
 
 
 def yes_no(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one

@@ -1,5 +1,6 @@
 """Results of `check`, `validate`, `diff` and `lock` in words, drawn by every format of `--report`, and as JSON."""
 
+import dataclasses
 import hashlib
 import math
 from collections import Counter
@@ -11,7 +12,7 @@ from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.verdict import Change, Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
 from dpcalc.report.common import budget_field, budget_used
-from dpcalc.report.fields import diagnostic_fields, document, finite, json_value
+from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
@@ -356,46 +357,45 @@ _SENTENCES: dict[str, Callable[[Problem, Result], str]] = {
 
 
 def gate_json(view: GateView) -> str:
-    """Return the verdict of the run and, for each file, verdict, guarantee, budget, changes, fits and findings."""
-    return document(
-        view.command, {"results": [_file_fields(file) for file in view.files], "verdict": str(view.verdict)}
+    """Return the results of a gate as one JSON document: each file's guarantee, budget, changes, fits and findings."""
+    fields = (
+        json_only("results", [_file_fields(file) for file in view.files]),
+        json_only("verdict", str(view.verdict)),
+    )
+    return Output(command=view.command, fields=fields).json_text()
+
+
+def _file_fields(file: FileView) -> Fields:
+    """Return the result of one file, unrounded; None for guarantee, budget or base that is not known."""
+    result = file.result
+    guarantee, base = result.guarantee, result.base
+    limit = None if result.limit is None else result.limit.value
+    changes = [] if base is None else [_change_fields(change, result.path) for change in base.changes]
+    return (
+        Field("path", result.path),
+        Field("verdict", str(result.verdict)),
+        Field("guarantee", None if guarantee is None else guarantee.to_dict()),
+        Field("budget", None if guarantee is None else budget_field(guarantee.epsilon, limit).value),
+        Field("base", None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()}),
+        Field("changes", changes),
+        Field("fits", dataclasses.asdict(result.fits)),
+        Field("findings", diagnostic_fields(file.findings)),
     )
 
 
-def _file_fields(file: FileView) -> dict[str, object]:
-    """Return the result of one file for JSON, unrounded; None for guarantee, budget or base that is not known."""
-    result = file.result
-    guarantee, base, fits = result.guarantee, result.base, result.fits
-    limit = None if result.limit is None else result.limit.value
-    return {
-        "path": result.path,
-        "verdict": str(result.verdict),
-        "guarantee": None if guarantee is None else guarantee.to_dict(),
-        "budget": None if guarantee is None else json_value(budget_field(guarantee.epsilon, limit).value),
-        "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
-        "changes": [] if base is None else [_change_fields(change, result.path) for change in base.changes],
-        "fits": {
-            "noise_multiplier": fits.noise_multiplier,
-            "noise_factor": fits.noise_factor,
-            "steps": fits.steps,
-        },
-        "findings": diagnostic_fields(file.findings),
-    }
-
-
-def _change_fields(change: Change, path: str) -> dict[str, object]:
+def _change_fields(change: Change, path: str) -> Fields:
     """Return one difference from the base; `epsilon` is that of the base with this change alone, None if unknown."""
     line, column = change.mark or (None, None)
-    return {
-        "key": change.key,
-        "old": change.old,
-        "new": change.new,
-        "epsilon": finite(change.alone),
-        "finite": None if change.alone is None else math.isfinite(change.alone),
-        "path": change.elsewhere or path,
-        "line": line,
-        "column": column,
-    }
+    return (
+        Field("key", change.key),
+        Field("old", change.old),
+        Field("new", change.new),
+        Field("epsilon", change.alone),
+        Field("finite", None if change.alone is None else math.isfinite(change.alone)),
+        Field("path", change.elsewhere or path),
+        Field("line", line),
+        Field("column", column),
+    )
 
 
 def _is_report(_: str, content: object) -> bool:

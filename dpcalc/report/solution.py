@@ -129,7 +129,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         Field("fails_at", None if solution.fails_at is None else _number(solution.fails_at), plain=fails),
         Field("key", solution.key, section=Section.RUN),
         json_only("goal", _goal_fields(goal, solution.reached)),
-        plain_only("held", others),
+        Field("held", others or None),
     )
     outcome = (
         Field("solution", fields, section=Section.RUN),
@@ -173,6 +173,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
         plain_only(name, "" if is_epsilon else reached),
         json_only("target", goal.limit),
         json_only("goal", _goal_fields(goal, answer.best_reached)),
+        json_only("held", others or None),
     )
     outcome = (
         json_only("solution", None),

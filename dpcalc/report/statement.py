@@ -6,7 +6,7 @@ Sections of prose and rows are made once and drawn by every format for people.
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpcalc._version import __version__
@@ -17,7 +17,7 @@ from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
 from dpcalc.report.common import budget_text, method_name, phase_fields, protected_text
 from dpcalc.report.evaluation import phase_rows
-from dpcalc.report.fields import config_field, document, finite, json_object, origin_fields
+from dpcalc.report.fields import Field, Fields, Output, config_field, origin_fields
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned
@@ -78,7 +78,7 @@ class StatementView:
 
     title: str
     sections: tuple[StatementSection, ...]
-    fields: Mapping[str, object]
+    fields: Fields
 
 
 def statement_view(statement: Statement, loaded: Loaded) -> StatementView:
@@ -215,37 +215,32 @@ def _origin_section(loaded: Loaded) -> StatementSection:
     return StatementSection(heading="Where it comes from", rows=tuple(rows))
 
 
-def _json_fields(statement: Statement, loaded: Loaded) -> dict[str, object]:
-    """Return the JSON object of a statement, its config and origin; infinite epsilons become null."""
+def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
+    """Return the fields of a statement for JSON, with its config and origin."""
     evaluation, attack = statement.evaluation, statement.attack
-    return {
-        **json_object((config_field(loaded),)),
-        "guarantee": evaluation.guarantee.to_dict(),
-        "attack": {
-            "kind": "upper",
-            "advantage": attack.advantage,
-            "detection": [
-                {"false_positive_rate": false_positives, "true_positive_rate": true_positives}
-                for false_positives, true_positives in attack.detection
-            ],
-        },
-        "without_amplification": {"epsilon": finite(statement.unsampled), "kind": "upper"},
-        "groups": [
-            {
-                "group_size": size,
-                "epsilon": finite(epsilon),
-                "finite": None if epsilon is None else math.isfinite(epsilon),
-                "kind": "upper",
-            }
-            for size, epsilon in statement.groups
-        ],
-        "steps": evaluation.steps,
-        "phases": [phase_fields(phase) for phase in evaluation.phases],
-        "covered": list(COVERED),
-        "not_covered": list(NOT_COVERED),
-        "assumptions": list(evaluation.assumptions),
-        **json_object(origin_fields(loaded)),
-    }
+    detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
+    groups = [
+        (
+            Field("group_size", size),
+            Field("epsilon", epsilon),
+            Field("finite", None if epsilon is None else math.isfinite(epsilon)),
+            Field("kind", "upper"),
+        )
+        for size, epsilon in statement.groups
+    ]
+    return (
+        config_field(loaded),
+        Field("guarantee", evaluation.guarantee.to_dict()),
+        Field("attack", {"kind": "upper", "advantage": attack.advantage, "detection": detection}),
+        Field("without_amplification", (Field("epsilon", statement.unsampled), Field("kind", "upper"))),
+        Field("groups", groups),
+        Field("steps", evaluation.steps),
+        Field("phases", [phase_fields(phase) for phase in evaluation.phases]),
+        Field("covered", list(COVERED)),
+        Field("not_covered", list(NOT_COVERED)),
+        Field("assumptions", list(evaluation.assumptions)),
+        *origin_fields(loaded),
+    )
 
 
 def _percent(part: float) -> str:
@@ -267,7 +262,7 @@ def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001
         view: the statement.
         width: ignored.
     """
-    return document("statement", view.fields)
+    return Output(command="statement", fields=view.fields).json_text()
 
 
 def statement_text(view: StatementView, width: int = 80) -> str:

@@ -9,7 +9,7 @@ from dpcalc.config.normal import quoted
 from dpcalc.config.values import LEVEL_NAME
 from dpcalc.errors import InputError
 from dpcalc.keys import WrongValueError
-from dpcalc.report.fields import document
+from dpcalc.report.fields import Output, json_only
 from dpcalc.sampling.trees import NestedCounts
 from dpcalc.scan.count import Scan
 
@@ -68,8 +68,8 @@ def data_section(names: Sequence[str], ends: Sequence[tuple[int, int]], *, file:
     return f"data:\n  levels: [{', '.join(levels)}]\n  tree: {{file: {name}}}\n"
 
 
-def scan_json(scan: Scan, *, output: str | None, section: str) -> str:
-    """Return the output of `scan --json`: the size of each level, the tree file, the `data:` section, the remarks.
+def scan_output(scan: Scan, *, output: str | None, section: str) -> Output:
+    """Return the result of `scan` for JSON: the size of each level, the tree file, the `data:` section, the remarks.
 
     Args:
         scan: the counted sizes.
@@ -79,4 +79,12 @@ def scan_json(scan: Scan, *, output: str | None, section: str) -> str:
     levels = [
         {"name": size.name, "units": size.units, "min": size.min_units, "max": size.max_units} for size in scan.sizes
     ]
-    return document("scan", {"levels": levels, "output": output, "config": section, "notes": list(scan.remarks)})
+    return Output(
+        command="scan",
+        fields=(
+            json_only("levels", levels),
+            json_only("output", output),
+            json_only("config", section),
+            json_only("notes", list(scan.remarks)),
+        ),
+    )

@@ -5,17 +5,35 @@ import io
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
-from dpcalc.charts.table import cell
+from dpcalc.charts.table import aligned, cell
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind
-from dpcalc.report.fields import document, finite
+from dpcalc.report.fields import Field, Fields, Output, cells, json_only, yes_no
 from dpcalc.report.rounding import rounded_up
 from dpcalc.sweep.points import GridAxis, Outcome
 
 COLUMNS = ("epsilon", "kind", "method", "budget", "fits", "error")
+"""Fields of a point in CSV."""
+SHOWN = ("epsilon", "kind", "method", "fits")
+"""Fields of a point in a table."""
 _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithmic
+
+
+def point_fields(outcome: Outcome) -> Fields:
+    """Return the result of one point: a table shows its plain texts, JSON and CSV its values."""
+    is_known = outcome.epsilon is not None
+    return (
+        Field("epsilon", outcome.epsilon, rounding=partial(rounded_up, apart_from=outcome.budget)),
+        json_only("finite", None if outcome.epsilon is None else math.isfinite(outcome.epsilon)),
+        Field("kind", str(outcome.kind) if is_known else None),
+        Field("method", outcome.method or None),
+        Field("budget", outcome.budget),
+        Field("fits", outcome.fits),
+        Field("error", visible(outcome.error) or None),
+    )
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
@@ -25,20 +43,12 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
         axes: axes of the grid.
         outcomes: one for each point.
     """
-    rows = [(*(axis.key for axis in axes), *COLUMNS[:3], COLUMNS[4])]
-    rows += [(*outcome.values, *_cells(outcome)) for outcome in outcomes]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = ["  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
+    rows: list[tuple[str, ...]] = [(*(axis.key for axis in axes), *SHOWN)]
+    for outcome in outcomes:
+        texts = ("-",) * len(SHOWN) if outcome.epsilon is None else cells(point_fields(outcome), SHOWN)
+        rows.append((*outcome.values, *texts))
     notes = ["", *(f"  {visible(outcome.error)}" if outcome.error else "" for outcome in outcomes)]
-    return "".join(f"{line}{note}\n" for line, note in zip(lines, notes, strict=True))
-
-
-def _cells(outcome: Outcome) -> tuple[str, ...]:
-    """Return (epsilon, kind, method, "yes" or "no" for the budget) of a point; dashes without epsilon."""
-    if outcome.epsilon is None:
-        return ("-", "-", "-", "-")
-    fits = {True: "yes", False: "no", None: ""}[outcome.fits]
-    return (rounded_up(outcome.epsilon, apart_from=outcome.budget), str(outcome.kind), outcome.method, fits)
+    return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
 
 
 def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
@@ -52,15 +62,26 @@ def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*(cell(axis.key) for axis in axes), *COLUMNS))
     for outcome in outcomes:
-        fits = {True: "yes", False: "no", None: ""}[outcome.fits]
-        epsilon, budget = ("" if value is None else repr(value) for value in (outcome.epsilon, outcome.budget))
-        kind = "" if outcome.epsilon is None else outcome.kind
-        writer.writerow((*map(cell, outcome.values), epsilon, kind, outcome.method, budget, fits, cell(outcome.error)))
+        values = {field.name: field.value for field in point_fields(outcome)} | {"error": outcome.error}
+        writer.writerow((*map(cell, outcome.values), *(_csv_text(values[column]) for column in COLUMNS)))
     return text.getvalue()
 
 
-def sweep_json(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: str, is_complete: bool = True) -> str:
-    """Return the output of `sweep --json`: the axes, and for each point values, epsilon, method, budget, error.
+def _csv_text(value: object) -> str:
+    """Return a value as a CSV cell, a number in full; "" for None."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return yes_no(value)
+        case float():
+            return repr(value)
+        case _:
+            return cell(str(value))
+
+
+def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: str, is_complete: bool) -> Output:
+    """Return the result of `sweep` for JSON: the axes, and for each point values, epsilon, method, budget, error.
 
     Args:
         axes: axes of the grid.
@@ -68,21 +89,19 @@ def sweep_json(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: s
         path: file of the config.
         is_complete: True if all points of the grid are finished.
     """
-    points = [
-        {
-            "values": dict(zip((axis.key for axis in axes), map(_number_or_word, outcome.values), strict=True)),
-            "epsilon": finite(outcome.epsilon),
-            "finite": None if outcome.epsilon is None else math.isfinite(outcome.epsilon),
-            "kind": None if outcome.epsilon is None else str(outcome.kind),
-            "method": outcome.method or None,
-            "budget": outcome.budget,
-            "fits": outcome.fits,
-            "error": visible(outcome.error) or None,
-        }
-        for outcome in outcomes
-    ]
-    over = [{"key": axis.key, "values": [_number_or_word(value) for value in axis.values]} for axis in axes]
-    return document("sweep", {"config": {"path": path}, "over": over, "complete": is_complete, "points": points})
+    points = []
+    for outcome in outcomes:
+        values = dict(zip((axis.key for axis in axes), map(_number_or_word, outcome.values), strict=True))
+        points.append((Field("values", values), *point_fields(outcome)))
+    return Output(
+        command="sweep",
+        fields=(
+            json_only("config", {"path": path}),
+            json_only("over", [{"key": axis.key, "values": list(map(_number_or_word, axis.values))} for axis in axes]),
+            json_only("complete", is_complete),
+            json_only("points", points),
+        ),
+    )
 
 
 def _number_or_word(text: str) -> float | str:

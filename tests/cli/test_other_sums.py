@@ -34,6 +34,8 @@ def test_the_noise_of_the_gradients_is_solved_for(real, file):
     ended = real("solve-sigma", str(file), "--target-eps", "3", "--write")
     assert ended.code == 0
     assert "solution.held: the other sums on the same sample, noise multiplier 10.0\n" in ended.out
+    again = json.loads(real("solve-sigma", str(file), "--target-eps", "3", "--json").out)
+    assert again["solution"]["held"] == "the other sums on the same sample, noise multiplier 10.0"
     (phase,) = load(str(file)).plan.phases
     assert phase.mechanism.also == (10.0,)
     assert phase.mechanism.noise_multiplier > 1.4

@@ -115,6 +115,10 @@ def test_confident(real, ballots):
     assert ended.code == 0
     assert told["aggregation"] == "Confident-GNMax, threshold 200.0, threshold sigma 30.0, sigma 40.0"
     assert told["answered"].startswith("about 48.9 of 100")  # Phi of 20, -80, 50, -20 over 30, 25 times each
+    answered = json.loads(real("pate", ballots, *NOISE, "--threshold", "200", "--threshold-sigma", "30", "--json").out)[
+        "answered"
+    ]
+    assert answered == {"private": True, "expected": pytest.approx(48.9, abs=0.05)}
     assert "published" not in told
     assert ended.out.count("costliest: query") == 10
 

@@ -127,7 +127,7 @@ def test_json(real, file):
     path = file()
     document = json.loads(real("solve-steps", str(path), "--json").out)
     solution, guarantee = document["solution"], document["guarantee"]
-    assert set(solution) == {"name", "value", "epsilon", "target", "fails_at", "key", "goal"}
+    assert set(solution) == {"name", "value", "epsilon", "target", "fails_at", "key", "goal", "held"}
     assert (solution["name"], solution["key"], solution["target"]) == ("steps", "steps", 1.5)
     assert solution["fails_at"] == solution["value"] + 1
     assert 0 < guarantee["epsilon_lower"] <= guarantee["epsilon"] == solution["epsilon"] <= 1.5

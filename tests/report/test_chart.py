@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpcalc.charts.chart import Axis, Chart, Limit, Series
 from dpcalc.charts.plot import chart_picture, picture_format
-from dpcalc.charts.table import chart_csv, chart_json, chart_rows, legend
+from dpcalc.charts.table import chart_csv, chart_output, chart_rows, legend
 from dpcalc.charts.text import chart_text, round_ticks
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
@@ -41,7 +41,7 @@ def test_csv_has_every_number_in_full():
 def test_json_has_no_infinity():
     plan = SimpleNamespace(name="clinic", unit_name="task", adjacency="add-remove", group_size=1, delta=1e-5)
     loaded = SimpleNamespace(path="a.yaml", plan=plan, config_hash="0", diagnostics=())
-    document = json.loads(chart_json("epochs", CHART, [loaded]), parse_constant=pytest.fail)
+    document = json.loads(chart_output("epochs", CHART, [loaded]).json_text(), parse_constant=pytest.fail)
     _, pld, estimate = document["series"]
     assert pld["points"][2] == {"x": 75.0, "y": None, "answer": False}
     assert estimate["points"][0] == {"x": 1.0, "y": None, "answer": True}

@@ -1,5 +1,7 @@
 """The cross-check in words."""
 
+import json
+
 import pytest
 
 from dpcalc.planner.estimates import CrossCheck
@@ -44,3 +46,18 @@ def test_the_costlier_direction_decides():
 
 def test_nothing_to_check():
     assert list(cross_check_rows([])) == []
+
+
+def test_json_has_the_checks_only_where_they_were_asked_for():
+    with_checks = json.loads(evaluation_output(EVALUATION, loaded(), checks=[check()]).json_text())
+    assert with_checks["cross_check"] == [
+        {
+            "direction": "D||D'",
+            "epsilon": 1.0000003,
+            "epsilon_lower": 0.9999999,
+            "estimate": 1.0,
+            "order": 17.283,
+            "note": "",
+        }
+    ]
+    assert "cross_check" not in json.loads(evaluation_output(EVALUATION, loaded()).json_text())

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.estimates import CrossCheck
 from dpcalc.report.comparison import comparison_output, comparisons_output
 from dpcalc.report.evaluation import costs_output, evaluation_output, units_output
 from dpcalc.report.fields import Field, Output, Section, json_only, plain_lines, plain_only, terminal_only
@@ -24,7 +25,8 @@ from tests.report.statements import loaded
 from tests.report.test_ledger import ACCOUNT, OPEN_ENDED
 
 CHECK = Check(phase="main", quantity="inclusion", computed=(0.25, 0.25), observed=0.26, interval=(0.2, 0.3), trials=9)
-PLAIN_ONLY = {"cross_check", "solution.held", "solution.name", "solution.value", "solution.target"}
+CROSS_CHECK = CrossCheck(direction="D||D'", upper=1.0, lower=0.9, estimate=0.95, order=8.0)
+PLAIN_ONLY = {"solution.held", "solution.name", "solution.value", "solution.target"}
 """Lines without a JSON field: words beside a result, and what was asked for where JSON has `"solution": null`."""
 
 INLINE = {"config", "guarantee", "risk"}
@@ -36,6 +38,7 @@ def solved(solution):
 
 OUTPUTS = {
     "epsilon": evaluation_output(EVALUATION, loaded()),
+    "epsilon, checked": evaluation_output(EVALUATION, loaded(), checks=(CROSS_CHECK,)),
     "epsilon, hostile": evaluation_output(EVALUATION, loaded(replace(PLAN, name=HOSTILE))),
     "epsilon, infinite": evaluation_output(INFINITE, loaded(replace(PLAN, budget=None))),
     "epsilon, phases": evaluation_output(TWO_PHASES, loaded()),

@@ -8,7 +8,7 @@ import pytest
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.report.comparison import comparison_output
 from dpcalc.report.evaluation import evaluation_output
-from dpcalc.report.fields import document
+from dpcalc.report.fields import Field, document
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN, ROWS
 
 NOTED = Diagnostic(
@@ -137,7 +137,7 @@ def test_floats_are_written_in_full():
 
 def test_nan_is_never_written():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        document("epsilon", {"epsilon": math.nan})
+        document("epsilon", (Field("epsilon", math.nan),))
     evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=math.nan))
     with pytest.raises(ValueError, match="got NaN"):
         evaluation_output(evaluation, loaded()).json_text()

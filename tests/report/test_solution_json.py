@@ -46,6 +46,7 @@ def test_a_solution_has_the_fields_of_the_contract():
             "fails_at": 3.479061234,
             "key": "noise_multiplier",
             "goal": {"measure": "epsilon", "words": "epsilon", "limit": 2.0, "reached": 1.99996},
+            "held": None,
         },
         "best": None,
         "guarantee": GUARANTEE,
@@ -90,6 +91,7 @@ def test_no_solution_has_the_same_fields(answer, epsilon):
     assert (document["solution"], document["guarantee"], document["steps"]) == (None, None, None)
     best = {"name": answer.name, "value": answer.best_value, "epsilon": epsilon, "target": 2.0}
     best["goal"] = {"measure": "epsilon", "words": "epsilon", "limit": 2.0, "reached": epsilon}
+    best["held"] = None
     assert document["best"] == best
 
 

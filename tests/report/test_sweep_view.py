@@ -12,7 +12,7 @@ import pytest
 from dpcalc.guarantee import Kind
 from dpcalc.sweep.heat import _budget_edges, heat_picture, heat_text
 from dpcalc.sweep.points import GridAxis, Outcome
-from dpcalc.sweep.view import summary, sweep_chart, sweep_csv, sweep_json, sweep_lines
+from dpcalc.sweep.view import summary, sweep_chart, sweep_csv, sweep_lines, sweep_output
 
 SIGMA = GridAxis(key="mechanism.noise_multiplier", values=("0.5", "1"))
 STEPS = GridAxis(key="training.steps", values=("10", "20", "30"))
@@ -49,7 +49,9 @@ def test_csv_and_json_have_every_number_in_full():
     rows = list(csv.DictReader(io.StringIO(sweep_csv((SIGMA, STEPS), POINTS))))
     assert [row["epsilon"] for row in rows] == ["1.23456", "1.9999", "10.0", "0.1", "inf", ""]
     assert [row["kind"] for row in rows] == ["estimate", "upper", "estimate", "estimate", "upper", ""]
-    document = json.loads(sweep_json((SIGMA, STEPS), POINTS, path="a.yaml"), parse_constant=pytest.fail)
+    document = json.loads(
+        sweep_output((SIGMA, STEPS), POINTS, path="a.yaml", is_complete=True).json_text(), parse_constant=pytest.fail
+    )
     assert document["points"][1]["values"] == {"mechanism.noise_multiplier": 0.5, "training.steps": 20.0}
     assert [one["epsilon"] for one in document["points"]] == [1.23456, 1.9999, 10.0, 0.1, None, None]
     assert [one["finite"] for one in document["points"]][4:] == [False, None]
