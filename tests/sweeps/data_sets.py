@@ -207,7 +207,8 @@ def _laplace(means, scale):
         left, right = cuts[:-1] - mean, cuts[1:] - mean
         below = right <= 0
         near = np.where(below, -right, left) / scale  # distance of the nearer end
-        inside = -near - math.log(2) + np.log(-np.expm1(-(right - left) / scale))
+        with np.errstate(divide="ignore"):  # an interval that is as narrow as a float, against the noise, has no mass
+            inside = -near - math.log(2) + np.log(-np.expm1(-(right - left) / scale))
         first = (cuts[0] - mean) / scale - math.log(2) if cuts[0] <= mean else math.nan
         last = -(cuts[-1] - mean) / scale - math.log(2)
         rows.append(np.concatenate([[first], inside, [last]]))
