@@ -1,0 +1,404 @@
+"""Sensitivities of correlated noise: what one unit can change in C G when it takes part in several steps.
+
+The rows of G are the sums of the steps; a strategy C, lower triangular, says how the noise of the steps is correlated.
+All numbers are squared and in clip norms. Upper ends are rounded up, lower ends are attained by explicit contributions
+and rounded down.
+
+Source: docs/theory.md, Definition 16.1 to Theorem 16.6.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpcalc.arrays import Array
+from dpcalc.errors import InputError
+
+MAX_SIDE = 4_096
+"""Most rows of a strategy that is given as a matrix: 134 MB; X = C^T C of ten times as many takes an hour."""
+MAX_LENGTH = 10_000_000
+"""Most coefficients that are summed one by one: 80 MB, half a second."""
+_UNIT = 2.0**-53  # unit round-off
+_MAX_PREFIX_SUMS = 1_000_000  # steps whose errors are computed: one second
+_MAX_PRODUCTS = 200_000_000  # of coefficients for them, one second
+_HALVINGS = 24  # of the search for a multiplier: what is left of it is below 1e-6 of a sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Participation:
+    """The steps in which one unit may take part.
+
+    Attributes:
+        separation: b >= 1: at least so many steps lie between the beginnings of two of them; with `fixed_epochs`
+            exactly so many.
+        max_times: k >= 1, largest number of steps in which a unit takes part; None for as many as the separation allows.
+        fixed_epochs: True if a unit takes part at the same place of every epoch of `separation` steps.
+    """
+
+    separation: int
+    max_times: int | None = None
+    fixed_epochs: bool = False
+
+    def times(self, steps: int) -> int:
+        """Return the largest number of steps in which a unit takes part in a run of `steps` >= 1 steps."""
+        possible = -(-steps // self.separation)
+        return possible if self.max_times is None or self.fixed_epochs else min(self.max_times, possible)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """The squared sensitivity of a strategy, and what it is relative to.
+
+    Attributes:
+        squared: upper bound on sens(C)^2, rounded up.
+        squared_lower: what explicit contributions attain, rounded down.
+        column: squared largest norm of a column of C (rounded down), or 1 where noise is stated for itself.
+        column_upper: the same, rounded up.
+        is_exact: True if `squared` is sens(C)^2 but for rounding.
+        how: how it was computed, in words.
+    """
+
+    squared: float
+    squared_lower: float
+    column: float
+    column_upper: float
+    is_exact: bool
+    how: str
+
+    @property
+    def ratio(self) -> float:
+        """Sensitivity over the largest column norm, rounded up: mu is this divided by the noise multiplier."""
+        return math.sqrt(self.squared / self.column) * (1 + 4 * _UNIT)
+
+    @property
+    def ratio_lower(self) -> float:
+        """Attained sensitivity over the largest column norm, rounded down."""
+        return math.sqrt(self.squared_lower / self.column_upper) * (1 - 4 * _UNIT)
+
+
+def _ends(value: float, roundings: float) -> tuple[float, float]:
+    """Return (value rounded down, rounded up) for a sum of numbers >= 0 with so many roundings one after the other."""
+    margin = 2 * (roundings + 8) * _UNIT
+    return value * (1 - margin), value * (1 + margin)
+
+
+# Toeplitz strategies: C_ij = c_(i - j).
+
+
+@lru_cache(maxsize=16)
+def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
+    """Return the sensitivity of the Toeplitz strategy with these coefficients; 0 after their end.
+
+    Args:
+        coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
+        steps: n >= 1.
+        participation: steps in which a unit takes part.
+
+    Raises:
+        InputError: more than MAX_LENGTH numbers would have to be summed.
+
+    Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
+    """
+    c = np.array(coefficients[:steps])
+    times, apart = participation.times(steps), participation.separation
+    squares = [value * value for value in coefficients[:steps]]
+    column = math.fsum(squares)
+    low, high = _ends(column, 2)
+    if len(c) <= apart or times == 1:
+        # The columns of a pattern have no row in common, and the last one may end early.
+        last = math.fsum(squares[: steps - (times - 1) * apart])
+        ends = _ends((times - 1) * column + last, 4)
+        return _sensitivity(ends, (low, high), is_exact=True, how="the columns of one unit do not overlap")
+    length = min(steps, (times - 1) * apart + len(c))
+    if length > MAX_LENGTH:
+        raise InputError(f"steps: expected at most {MAX_LENGTH:,} with this strategy, got {steps:,}; state fewer")
+    overlapping = min(times, -(-len(c) // apart))
+    is_falling = bool((np.diff(c) <= 0).all())
+    if bool((c >= 0).all()) and (is_falling or participation.fixed_epochs):
+        sums = _window_sums(c, length, times, apart)
+        ends = _ends(math.fsum(sums * sums), 2 * overlapping)
+        return _sensitivity(ends, (low, high), is_exact=True, how="coefficients >= 0, the earliest steps cost most")
+    # Any signs: |c| under its running maximum from the right is >= 0, falls and is nowhere smaller.
+    above = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
+    bounding = _window_sums(above, length, times, apart)
+    squared = _ends(math.fsum(bounding * bounding), 2 * overlapping)[1]
+    signed = np.abs(_window_sums(c, length, times, apart)) - 4 * overlapping * _UNIT * bounding
+    attained = max(_ends(math.fsum(np.maximum(signed, 0) ** 2), 2)[0], low)
+    how = "coefficients under the running maximum of their sizes"
+    return _sensitivity((attained, squared), (low, high), is_exact=False, how=how)
+
+
+def _sensitivity(squared: tuple[float, float], column: tuple[float, float], *, is_exact: bool, how: str) -> Sensitivity:
+    """Return the sensitivity from (lower, upper) of its square and of the squared largest column norm."""
+    return Sensitivity(
+        squared=squared[1],
+        squared_lower=squared[0],
+        column=column[0],
+        column_upper=column[1],
+        is_exact=is_exact,
+        how=how,
+    )
+
+
+def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
+    """Return sum_(j < times) c[t - j apart] for t < length, where c is 0 outside; without cancellation.
+
+    Windows of `times` rows of a table with `apart` columns are the end of one block of rows and the beginning of the
+    next one, so that two running sums give them all and nothing is subtracted.
+    """
+    rows = -(-length // apart)
+    times = min(times, rows)
+    blocks = -(-(rows + times - 1) // times)
+    table = np.zeros((blocks * times, apart))
+    table[times - 1 : times - 1 + rows].reshape(-1)[: min(len(c), length)] = c[:length]
+    blocked = table.reshape(blocks, times, apart)
+    begun = np.cumsum(blocked, axis=1).reshape(-1, apart)
+    left = np.cumsum(blocked[:, ::-1], axis=1)[:, ::-1].reshape(-1, apart)
+    sums = begun[times - 1 : times - 1 + rows].copy()
+    starts = np.arange(rows)
+    crossing = starts % times != 0
+    sums[crossing] += left[starts[crossing]]
+    return sums.reshape(-1)[:length]
+
+
+def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitivity:
+    """Return the sensitivity of the strategy of all ones, whose noise is independent in every prefix sum; exact.
+
+    Args:
+        steps: n >= 1.
+        participation: steps in which a unit takes part.
+
+    Source: docs/theory.md, Theorem 16.3.
+    """
+    times, apart = participation.times(steps), participation.separation
+    before = apart * sum_of_squares(times - 1)
+    ends = _ends(float(before + times**2 * (steps - (times - 1) * apart)), 2)
+    how = "coefficients >= 0, the earliest steps cost most"
+    return _sensitivity(ends, _ends(float(steps), 1), is_exact=True, how=how)
+
+
+def sum_of_squares(count: int) -> int:
+    """Return 1 + 4 + 9 + ... + count^2."""
+    return count * (count + 1) * (2 * count + 1) // 6
+
+
+# Tree aggregation: a row of C for each node of binary trees over the steps, 1 for the steps below it.
+
+
+def tree_sensitivity(steps: int, restart_every: int | None, participation: Participation) -> Sensitivity:
+    """Return the sensitivity of tree aggregation relative to the noise of one node; exact if one pattern attains it.
+
+    Args:
+        steps: n >= 1.
+        restart_every: steps of a tree, after which the next one begins; None for one tree.
+        participation: steps in which a unit takes part.
+
+    Source: docs/theory.md, Theorem 16.6.
+    """
+    leaves = min(steps, restart_every or steps)
+    times, apart = participation.times(steps), participation.separation
+    squared = 0
+    for level in range(leaves.bit_length()):
+        # A node over 2^level steps holds at most `per_node` of a unit's steps: full nodes make the largest sum of squares.
+        per_node = min(times, -(-(1 << level) // apart))
+        full, remaining = divmod(times, per_node)
+        squared += full * per_node**2 + remaining**2
+    attained = _attained_in_trees(steps, leaves, times, apart)
+    is_exact = attained == squared
+    how = "counted in the tree" if is_exact else "at every level of the tree as many steps in one node as there can be"
+    ends = (_ends(float(attained), 1)[0], _ends(float(squared), 1)[1])
+    return _sensitivity(ends, (1.0, 1.0), is_exact=is_exact, how=how)
+
+
+def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
+    """Return the sum of squares over all finished nodes for the earliest steps that a unit can take part in."""
+    if times > MAX_LENGTH:
+        return 0
+    places = apart * np.arange(times)
+    trees, places = places // leaves, places % leaves
+    sizes = np.minimum(leaves, steps - trees * leaves)
+    squared = 0
+    for level in range(leaves.bit_length()):
+        nodes = places >> level
+        is_finished = (nodes + 1) << level <= sizes
+        numbers = (trees * leaves + nodes)[is_finished]  # a tree has at most `leaves` nodes at a level
+        counts = np.unique(numbers, return_counts=True)[1]
+        squared += int((counts.astype(np.int64) ** 2).sum())
+    return squared
+
+
+# Any lower triangular matrix.
+
+
+def matrix_bands(matrix: Array) -> int:
+    """Return the smallest w with C_ij = 0 for i - j >= w, for a lower triangular matrix."""
+    rows = np.arange(len(matrix))
+    first = (matrix != 0).argmax(axis=1)  # the diagonal is not 0
+    return int((rows - first).max()) + 1
+
+
+def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
+    """Return the sensitivity of a lower triangular matrix with a diagonal that is nowhere 0.
+
+    Args:
+        matrix: n x n, finite.
+        participation: steps in which a unit takes part.
+
+    Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
+    """
+    steps = len(matrix)
+    times, apart = participation.times(steps), participation.separation
+    norms = np.einsum("ij,ij->j", matrix, matrix)
+    column = _ends(float(norms.max()), steps)
+    if times == 1:
+        return _sensitivity(column, column, is_exact=True, how="one step: the largest column")
+    if matrix_bands(matrix) <= apart:
+        if participation.fixed_epochs:
+            best = max(math.fsum(norms[offset::apart]) for offset in range(min(apart, steps)))
+        else:
+            best = largest_separated_sum(norms, times, apart)
+        ends = _ends(best, steps + times)
+        return _sensitivity(ends, column, is_exact=True, how="the best set of columns, which do not overlap")
+    products = matrix.T @ matrix
+    offsets = [np.arange(offset, steps, apart)[:times] for offset in range(min(apart, steps))]
+    # Each entry of the product is off by at most this, as |C e_i| |C e_j| is at most the largest squared norm.
+    error = 2 * (steps + 4) * _UNIT * column[1]
+    attained = max(
+        max(float(products[np.ix_(places, places)].sum()) - len(places) ** 2 * error, 0.0) for places in offsets
+    )
+    attained = max(_ends(attained, times**2)[0], column[0])
+    is_nonnegative = bool((matrix >= 0).all())
+    np.abs(products, out=products)
+    products += error
+    if participation.fixed_epochs:
+        squared = _ends(max(float(products[np.ix_(places, places)].sum()) for places in offsets), times**2)[1]
+        return _sensitivity((attained, squared), column, is_exact=is_nonnegative, how="the worst place in an epoch")
+    rows = largest_separated_sums(products, times, apart)
+    squared = _ends(largest_separated_sum(rows, times, apart), 3 * times)[1]
+    how = "row by row the best set of steps, then the best set of rows"
+    return _sensitivity((attained, squared), column, is_exact=False, how=how)
+
+
+def largest_separated_sum(values: Array, times: int, apart: int) -> float:
+    """Return the largest sum of at most `times` of the values >= 0 whose places are at least `apart` from each other.
+
+    Args:
+        values: numbers >= 0, shape (n,).
+        times: most places, >= 1.
+        apart: smallest distance of two places, >= 1.
+
+    Source: docs/theory.md, Theorem 16.4; Choquette-Choo et al. 2023 (2306.08153), Algorithm 3.
+    """
+    if apart == 1:
+        return math.fsum(np.sort(values)[-times:])
+    best = np.zeros((len(values) + 1, times + 1))  # by length of the beginning and number of places
+    for place, value in enumerate(values):
+        best[place + 1] = best[place]
+        np.maximum(best[place + 1, 1:], best[max(0, place + 1 - apart), :-1] + value, out=best[place + 1, 1:])
+    return float(best[-1, -1])
+
+
+def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
+    """Return for each column of a table >= 0 an upper bound on its `largest_separated_sum`.
+
+    Args:
+        table: numbers >= 0, shape (n, columns).
+        times: most places, >= 1.
+        apart: smallest distance of two places, >= 1.
+
+    Source: docs/theory.md, Lemma 16.7.
+    """
+    if apart == 1:
+        bound = np.partition(table, len(table) - times, axis=0)[-times:].sum(axis=0)
+    else:
+        bound, _ = _priced_sums(table, np.zeros(table.shape[1]), apart)
+    # With a price on every place their number is free, and a bound follows from any price. Where too many places pay
+    # for themselves the price rises.
+    low, high = np.zeros(table.shape[1]), table.max(axis=0)
+    for _ in range(_HALVINGS if apart > 1 and times * apart < len(table) else 0):
+        price = (low + high) / 2
+        sums, counts = _priced_sums(table, price, apart)
+        bound = np.minimum(bound, times * price + sums)
+        is_cheap = counts > times
+        low, high = np.where(is_cheap, price, low), np.where(is_cheap, high, price)
+    rounded_up: Array = bound * (1 + 4 * len(table) * _UNIT)
+    return rounded_up
+
+
+def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
+    """Return (largest sum of value - price over separated places, number of places), for each column."""
+    sums = np.zeros((len(table) + 1, table.shape[1]))
+    counts = np.zeros(sums.shape, dtype=np.int32)
+    for place, values in enumerate(table):
+        before = max(0, place + 1 - apart)
+        taken = sums[before] + values - price
+        is_taken = taken > sums[place]
+        sums[place + 1] = np.where(is_taken, taken, sums[place])
+        counts[place + 1] = np.where(is_taken, counts[before] + 1, counts[place])
+    return sums[-1], counts[-1]
+
+
+# What a strategy is chosen for: the error of the prefix sums, for a noise multiplier of 1, in clip norms.
+
+
+def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, float] | None:
+    """Return (root mean squared, largest) deviation of the prefix sums; None where it would take long or overflows.
+
+    Args:
+        coefficients: as for `toeplitz_sensitivity`.
+        steps: n >= 1.
+
+    Returns:
+        Estimates, not bounds, for a noise multiplier of 1, in clip norms.
+
+    Source: docs/theory.md, Definition 16.1.
+    """
+    c = np.array(coefficients[:steps])
+    if steps * len(c) > _MAX_PRODUCTS or steps > _MAX_PREFIX_SUMS:
+        return None
+    inverse = np.zeros(steps)
+    inverse[0] = 1 / c[0]
+    later = c[1:] / c[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for place in range(1, steps if len(later) else 0):
+            width = min(len(later), place)
+            inverse[place] = -(later[:width] @ inverse[place - width : place][::-1])
+        variances = np.cumsum(np.cumsum(inverse) ** 2)
+        return _deviations(variances * float(c @ c))
+
+
+def matrix_error(matrix: Array) -> tuple[float, float] | None:
+    """Return the errors of `toeplitz_error` for a lower triangular matrix; None where its inverse overflows."""
+    from scipy.linalg import solve_triangular  # noqa: PLC0415  costs 0.3 s, and only `-v` needs it
+
+    sums = np.triu(np.ones(matrix.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        decoder = solve_triangular(matrix, sums, trans="T", lower=True, overwrite_b=True, check_finite=False)
+        return _deviations(np.einsum("ij,ij->j", decoder, decoder) * np.einsum("ij,ij->j", matrix, matrix).max())
+
+
+def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:
+    """Return the errors of `toeplitz_error` for trees: a prefix sum adds the largest finished nodes, of all trees.
+
+    Args:
+        steps: n >= 1.
+        restart_every: as for `tree_sensitivity`.
+    """
+    if steps > _MAX_PREFIX_SUMS:
+        return None
+    leaves = min(steps, restart_every or steps)
+    done = np.arange(1, steps + 1)
+    trees, places = done // leaves, done % leaves
+    nodes = trees * leaves.bit_count()
+    for level in range(leaves.bit_length()):
+        nodes += (places >> level) & 1
+    return _deviations(nodes.astype(float))
+
+
+def _deviations(variances: Array) -> tuple[float, float] | None:
+    """Return (root of the mean, root of the largest) of variances; None if they are not finite."""
+    if not np.isfinite(variances).all():
+        return None
+    return math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))

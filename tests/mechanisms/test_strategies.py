@@ -1,0 +1,219 @@
+"""Sensitivities of correlated noise, against every pattern of participation of short runs and published numbers."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpcalc.mechanisms import strategies
+from dpcalc.mechanisms.strategies import Participation
+
+SETTINGS = [
+    Participation(separation=separation, max_times=most, fixed_epochs=fixed)
+    for separation in (1, 2, 3, 5, 12)
+    for most, fixed in ((None, False), (1, False), (2, False), (3, False), (None, True))
+]
+
+
+def patterns(steps, participation):
+    """Yield every set of steps in which a unit may take part, by the definition."""
+    if participation.fixed_epochs:
+        yield from (tuple(range(offset, steps, participation.separation)) for offset in range(steps))
+        return
+    most = participation.max_times or steps
+    for size in range(1, most + 1):
+        for places in itertools.combinations(range(steps), size):
+            if all(later - earlier >= participation.separation for earlier, later in itertools.pairwise(places)):
+                yield places
+
+
+def toeplitz(coefficients, steps):
+    padded = [*coefficients, *[0.0] * steps]
+    return np.array([[padded[i - j] if i >= j else 0.0 for j in range(steps)] for i in range(steps)])
+
+
+def tree(steps, restart_every):
+    """One row for each finished node of the trees, by the definition."""
+    rows = []
+    for start in range(0, steps, restart_every):
+        size = min(restart_every, steps - start)
+        for level in range(size.bit_length()):
+            for node in range(size >> level):
+                row = np.zeros(steps)
+                row[start + (node << level) : start + ((node + 1) << level)] = 1
+                rows.append(row)
+    return np.array(rows)
+
+
+def worst_signs(matrix, participation):
+    """The largest |C u|^2 over all patterns and signs; exact where C^T C is nonnegative or diagonal on patterns."""
+    best = 0.0
+    for places in patterns(matrix.shape[1], participation):
+        for signs in itertools.product((1, -1), repeat=len(places) - 1):
+            best = max(best, float(np.sum((matrix[:, places] @ np.array((1, *signs))) ** 2)))
+    return best
+
+
+def held(found, truth):
+    assert found.squared >= truth * (1 - 1e-15)
+    assert found.squared_lower <= truth * (1 + 1e-15)
+    if found.is_exact:
+        assert found.squared == pytest.approx(truth, rel=1e-12)
+        assert found.squared_lower == pytest.approx(truth, rel=1e-12)
+
+
+@pytest.mark.parametrize("participation", SETTINGS)
+@pytest.mark.parametrize(
+    "coefficients",
+    [
+        (1.0, 0.5, 0.25),
+        (2.0,),
+        (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
+        (1.0, -2.0),
+        (0.5, 0.0, 1.0),
+        (1.0, -0.5, 0.25, 3.0),
+    ],
+)
+def test_toeplitz_over_all_patterns(coefficients, participation):
+    for steps in (1, 2, 7):
+        found = strategies.toeplitz_sensitivity(coefficients, steps, participation)
+        matrix = toeplitz(coefficients, steps)
+        held(found, worst_signs(matrix, participation))
+        assert found.column == pytest.approx(np.max(np.sum(matrix**2, axis=0)), rel=1e-13)
+
+
+def test_falling_coefficients_are_exact_for_twelve_steps():
+    for participation in SETTINGS:
+        found = strategies.toeplitz_sensitivity((1.0, 0.7, 0.7, 0.1), 12, participation)
+        assert found.is_exact
+        best = max(
+            float(np.sum(toeplitz((1.0, 0.7, 0.7, 0.1), 12)[:, places].sum(axis=1) ** 2))
+            for places in patterns(12, participation)
+        )
+        held(found, best)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "steps", "separation", "times", "squared"),
+    [
+        ((1, 0.5, 0.25), 12, 4, 3, 3.9375),
+        ((1, 0.5, 0.25), 12, 2, 3, 4.9375),
+        ((1,) * 12, 12, 4, 3, 56),
+        ((1, 0.5, 0.25, 0.125), 100, 10, 10, 13.28125),
+    ],
+)
+def test_published_sensitivities(coefficients, steps, separation, times, squared):
+    """Numbers of the min-separation sensitivity of Toeplitz strategies (2405.13763, Theorem 2)."""
+    participation = Participation(separation=separation, max_times=times)
+    found = strategies.toeplitz_sensitivity(tuple(map(float, coefficients)), steps, participation)
+    assert found.is_exact
+    assert found.squared == pytest.approx(squared, rel=1e-13)
+    assert found.squared >= squared
+
+
+def test_signs_are_not_ignored():
+    """c = (1, -2), two steps: the formula with signs would say 2, contributions of opposite signs attain 10."""
+    found = strategies.toeplitz_sensitivity((1.0, -2.0), 2, Participation(separation=1))
+    assert not found.is_exact
+    assert found.squared >= 10
+
+
+def test_all_ones_in_closed_form():
+    for steps, participation in itertools.product((1, 5, 12, 40), SETTINGS):
+        found = strategies.prefix_sum_sensitivity(steps, participation)
+        summed = strategies.toeplitz_sensitivity((1.0,) * steps, steps, participation)
+        assert found.squared == pytest.approx(summed.squared, rel=1e-13)
+        assert found.ratio == pytest.approx(summed.ratio, rel=1e-13)
+
+
+def matrices():
+    generator = np.random.default_rng(17)
+    for bands in (1, 2, 3, 8):
+        for low in (0.0, -1.0):
+            band = np.tril(generator.uniform(low, 1, (8, 8))) * (np.subtract.outer(range(8), range(8)) < bands)
+            np.fill_diagonal(band, generator.uniform(0.5, 1, 8))
+            yield band
+
+
+@pytest.mark.parametrize("participation", SETTINGS)
+def test_matrices_over_all_patterns(participation):
+    exact = 0
+    for matrix in matrices():
+        found = strategies.matrix_sensitivity(matrix, participation)
+        held(found, worst_signs(matrix, participation))
+        exact += found.is_exact
+    assert exact >= 2
+
+
+def test_vectors_do_not_exceed_a_matrix_bound():
+    """Contributions in three dimensions can exceed all signs; the bound holds for them too."""
+    generator = np.random.default_rng(3)
+    for matrix, participation in itertools.product(matrices(), SETTINGS):
+        bound = strategies.matrix_sensitivity(matrix, participation).squared
+        for places in itertools.islice(patterns(8, participation), 0, None, 7):
+            vectors = generator.normal(size=(len(places), 3))
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            assert np.sum((matrix[:, places] @ vectors) ** 2) <= bound * (1 + 1e-12)
+
+
+def test_separated_sums_with_a_price_are_tight():
+    generator = np.random.default_rng(5)
+    table = generator.uniform(size=(12, 40))
+    for apart, times in itertools.product((1, 2, 3, 4), (1, 2, 3, 5)):
+        if (times - 1) * apart >= 12:
+            continue
+        participation = Participation(separation=apart, max_times=times)
+        best = np.max([table[list(places)].sum(axis=0) for places in patterns(12, participation)], axis=0)
+        found = strategies.largest_separated_sums(table, times, apart)
+        assert (found >= best).all()
+        assert found == pytest.approx(best, rel=1e-5)
+        single = [strategies.largest_separated_sum(column, times, apart) for column in table.T]
+        assert single == pytest.approx(best, rel=1e-13)
+
+
+@pytest.mark.parametrize("participation", SETTINGS)
+def test_trees_over_all_patterns(participation):
+    for steps, restart_every in ((1, 1), (7, 7), (8, 8), (11, 4), (10, 3)):
+        found = strategies.tree_sensitivity(steps, restart_every, participation)
+        matrix = tree(steps, restart_every)
+        best = max(float(np.sum(matrix[:, places].sum(axis=1) ** 2)) for places in patterns(steps, participation))
+        held(found, best)
+
+
+def test_published_trees():
+    """Kairouz et al. 2021 (2103.00039), Appendix D: ceil(log2(steps + 1)) nodes a tree; trees of several epochs add."""
+    once = Participation(separation=1024, max_times=1)
+    assert strategies.tree_sensitivity(1024, None, once).ratio / 10 == pytest.approx(0.331662, abs=5e-7)
+    for steps in (1, 2, 1000, 1023, 1024, 10**9):
+        found = strategies.tree_sensitivity(steps, None, Participation(separation=1, max_times=1))
+        assert found.is_exact
+        assert found.squared == pytest.approx(math.ceil(math.log2(steps + 1)), rel=1e-13)
+    epochs = strategies.tree_sensitivity(10_240, 1024, Participation(separation=1024))
+    assert epochs.is_exact
+    assert epochs.ratio / 10 == pytest.approx(1.049, abs=5e-4)
+
+
+def test_scale_of_a_strategy_does_not_matter():
+    participation = Participation(separation=2, max_times=3)
+    matrix = np.tril(np.random.default_rng(1).uniform(size=(9, 9)))
+    one, other = (strategies.matrix_sensitivity(factor * matrix, participation).ratio for factor in (1.0, 1e30))
+    assert one == pytest.approx(other, rel=1e-12)
+    assert strategies.toeplitz_sensitivity(
+        (0.5, 0.25), 9, Participation(separation=1, max_times=1)
+    ).ratio == pytest.approx(1)
+
+
+def test_errors_of_prefix_sums():
+    """Against A C^(-1) by a general inverse; and the closed forms of independent noise, in steps and in prefix sums."""
+    steps = 20
+    sums = np.tril(np.ones((steps, steps)))
+    for coefficients in ((1.0, 0.5, 0.25), (1.0,), (1.0,) * steps, (2.0, -1.0)):
+        matrix = toeplitz(coefficients, steps)
+        rows = np.sum((sums @ np.linalg.inv(matrix)) ** 2, axis=1) * np.max(np.sum(matrix**2, axis=0))
+        expected = (math.sqrt(rows.mean()), math.sqrt(rows.max()))
+        assert strategies.toeplitz_error(coefficients, steps) == pytest.approx(expected)
+        assert strategies.matrix_error(matrix) == pytest.approx(expected)
+    assert strategies.toeplitz_error((1.0,), 100) == pytest.approx((math.sqrt(50.5), 10))
+    assert strategies.tree_error(7, None) == pytest.approx((math.sqrt((1 + 1 + 2 + 1 + 2 + 2 + 3) / 7), math.sqrt(3)))
+    assert strategies.tree_error(5, 2) == pytest.approx((math.sqrt((1 + 1 + 2 + 2 + 3) / 5), math.sqrt(3)))
