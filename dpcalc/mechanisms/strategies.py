@@ -33,7 +33,7 @@ class Participation:
     Attributes:
         separation: b >= 1: at least so many steps lie between the beginnings of two of them; with `fixed_epochs`
             exactly so many.
-        max_times: k >= 1, largest number of steps in which a unit takes part; None for as many as the separation allows.
+        max_times: k >= 1, most steps in which a unit takes part; None for as many as the separation allows.
         fixed_epochs: True if a unit takes part at the same place of every epoch of `separation` steps.
     """
 
@@ -201,7 +201,7 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
     times, apart = participation.times(steps), participation.separation
     squared = 0
     for level in range(leaves.bit_length()):
-        # A node over 2^level steps holds at most `per_node` of a unit's steps: full nodes make the largest sum of squares.
+        # A node over 2^level steps holds at most `per_node` of a unit's steps; full nodes cost most.
         per_node = min(times, -(-(1 << level) // apart))
         full, remaining = divmod(times, per_node)
         squared += full * per_node**2 + remaining**2
