@@ -28,6 +28,7 @@ from dpcalc.losses.moments import Curve, RevealedSubsample, largest_loss, total_
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PublicMixture
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.numerics.roots import zoomed_minimum
 from dpcalc.work import ELEMENT, TURN, spend
 
 Moves = tuple[Array, Array]
@@ -116,16 +117,9 @@ def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], A
     """Return the smallest `bound(orders, K)` over orders 1e-12 to 1e12, by four zooms; NaN counts as inf."""
     cumulants = closed_form_cumulants(counts)
     corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]
-    low, high, smallest = _MIN_ORDER, _MAX_ORDER, math.inf
-    for _ in range(_ROUNDS):
-        orders = np.unique(np.concatenate([np.geomspace(low, high, _ORDERS), *corners]))
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = bound(orders, cumulants(orders))
-        values = np.where(np.isnan(values), math.inf, values)
-        best = int(np.argmin(values))
-        smallest = min(smallest, float(values[best]))
-        low, high, corners = float(orders[max(best - 1, 0)]), float(orders[min(best + 1, orders.size - 1)]), []
-    return smallest
+    orders = np.unique(np.concatenate([np.geomspace(_MIN_ORDER, _MAX_ORDER, _ORDERS), *corners]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return zoomed_minimum(lambda z: bound(z, cumulants(z)), orders, rounds=_ROUNDS, count=_ORDERS)[0]
 
 
 def _log_expm1(x: Array) -> Array:

@@ -27,6 +27,7 @@ from dpcalc.losses.moments import (
     widest_span,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.numerics.roots import zoomed_minimum
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
 MOMENT_ROUNDING = 1e-12  # relative error that sums over quadrature nodes and atoms stay below
@@ -368,14 +369,16 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     while high < _LARGEST_REAL_ORDER and not _bound_rises(counts, high, delta):
         low, high = high, 2 * high
     moments = composed_moments(counts, max_order=max(math.ceil(high), 1))
-    for _ in range(_REAL_ROUNDS):
-        orders = np.geomspace(low, high, _REAL_ORDERS)
-        best = int(np.argmin(_classical_epsilon(moments, orders, delta)))
-        low, high = float(orders[max(best - 1, 0)]), float(orders[min(best + 1, _REAL_ORDERS - 1)])
+    _, order, (low, high) = zoomed_minimum(
+        lambda z: _classical_epsilon(moments, z, delta),
+        np.geomspace(low, high, _REAL_ORDERS),
+        rounds=_REAL_ROUNDS,
+        count=_REAL_ORDERS,
+    )
     # The grid misses the minimum by up to 5e-8; a secant step on the derivative's sign leaves about the square of that.
     # Whole orders are tried as well, because the bound promises to be at most that of `moments`.
     whole = [float(z) for z in {math.floor(low), math.ceil(low), math.floor(high), math.ceil(high)} if z >= 1]
-    orders = np.array([*orders, _secant_order(moments, low, high, delta), *whole])
+    orders = np.array([order, _secant_order(moments, low, high, delta), *whole])
     epsilon = _classical_epsilon(moments, orders, delta)
     best = int(np.argmin(epsilon))
     return AccountantResult(

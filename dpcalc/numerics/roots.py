@@ -1,7 +1,11 @@
-"""Roots of functions of one real variable: certified brackets, and a quick approximate root of a smooth function."""
+"""Roots and minima of functions of one real variable: certified brackets, a quick approximate root, a minimum."""
 
 import math
 from collections.abc import Callable
+
+import numpy as np
+
+from dpcalc.arrays import Array
 
 # Longest extrapolations of `falling_root`; its variable is a logarithm, so at most half and eight times the value. Ten
 # times longer steps to the left end where moments are expensive; tests/numerics/test_roots.py bounds the evaluations.
@@ -126,3 +130,28 @@ def _divided_difference(first: float, last: float, low: float, high: float, slop
     if first != last:
         return (high - low) / (last - first)
     return 1 / slope if low == high else math.nan
+
+
+def zoomed_minimum(
+    f: Callable[[Array], Array], points: Array, *, rounds: int, count: int
+) -> tuple[float, float, tuple[float, float]]:
+    """Return (smallest value found, its place, ends of the last bracket around it) of a function of x > 0.
+
+    Each round evaluates some points at once and goes on between the two neighbours of the best one. For bounds that
+    hold at every order: whatever place is found, the value there is a bound.
+
+    Args:
+        f: from points of shape (n,) to values of that shape; NaN counts as infinite.
+        points: increasing, > 0, those of the first round.
+        rounds: number of rounds, >= 1.
+        count: points of each further round, in equal ratios.
+    """
+    smallest, place = math.inf, float(points[0])
+    for _ in range(rounds):
+        values = f(points)
+        best = int(np.argmin(np.where(np.isnan(values), math.inf, values)))
+        if values[best] < smallest:
+            smallest, place = float(values[best]), float(points[best])
+        low, high = float(points[max(best - 1, 0)]), float(points[min(best + 1, points.size - 1)])
+        points = np.geomspace(low, high, count)
+    return smallest, place, (low, high)

@@ -16,7 +16,7 @@ from dpcalc.arrays import Array
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
-from dpcalc.numerics.roots import bracket_root
+from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 
 UNIT = "teacher"
 MAX_QUERIES = 10**9
@@ -80,19 +80,18 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
     _sensible(votes.queries, delta)
     chances = other_wins_bound(aggregation, votes)
 
-    def moments(orders: Array) -> tuple[Array, Array]:
-        return aggregation.log_moments(chances, votes.top, orders)
+    def cumulants(orders: Array) -> tuple[Array, Array]:
+        """Return K(z) of all queries in both directions."""
+        ahead, back = aggregation.log_moments(chances, votes.top, orders)
+        return ahead.sum(axis=0), back.sum(axis=0)
 
-    orders = _WIDE
-    for _ in range(_ROUNDS):
-        ahead, back = (each.sum(axis=0) for each in moments(orders))
-        epsilon = epsilon_by_order(np.maximum(ahead, back), orders, delta=delta)
-        best = int(np.argmin(epsilon))
-        low, high = orders[max(best - 1, 0)], orders[min(best + 1, orders.size - 1)]
-        smallest, order = float(epsilon[best]), float(orders[best])
-        direction = "D||D'" if ahead[best] >= back[best] else "D'||D"
-        orders = np.geomspace(low, high, _ORDERS)
-    costs = np.maximum(*moments(np.array([order])))[:, 0] / order
+    smallest, order, _ = zoomed_minimum(
+        lambda z: epsilon_by_order(np.maximum(*cumulants(z)), z, delta=delta), _WIDE, rounds=_ROUNDS, count=_ORDERS
+    )
+    best = np.array([order])
+    ahead, back = cumulants(best)
+    direction = "D||D'" if ahead >= back else "D'||D"
+    costs = np.maximum(*aggregation.log_moments(chances, votes.top, best))[:, 0] / order
     whatever = data_independent_guarantee(aggregation, votes.queries, delta=delta)
     if whatever.epsilon < smallest:
         guarantee = whatever

@@ -16,7 +16,7 @@ from dpcalc.accountants.rdp import best_epsilon, composed_moments, log_peak, sum
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
 from dpcalc.losses.moments import Curve, total_infinity_mass
-from dpcalc.numerics.roots import bracket_root
+from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 
 Known = tuple[Array, Array]
 Runs = tuple[dict[Curve, int], ...]
@@ -209,20 +209,28 @@ def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Arr
     """
     high, best = 32.0, math.inf
     while True:
-        cumulants = [renyi.cumulants(counts, high) for counts in runs]
-        wide = np.geomspace(_MIN_ORDER, high, _WIDE)
-        known = wide, np.max([of_run(wide) for of_run in cumulants], axis=0)
-        orders, largest = known
-        top = int(np.argmin(bound(wide, largest, known))) == _WIDE - 1
-        for _ in range(_ROUNDS):
-            values = bound(orders, largest, known)
-            at = int(np.argmin(values))
-            best = min(best, float(values[at]))
-            orders = np.geomspace(orders[max(at - 1, 0)], orders[min(at + 1, orders.size - 1)], _ORDERS)
-            largest = np.max([of_run(orders) for of_run in cumulants], axis=0)
-        if not top or high >= _MAX_ORDER:
+        value, is_at_top = _min_up_to(high, runs, renyi, bound)
+        best = min(best, value)
+        if not is_at_top or high >= _MAX_ORDER:
             return best
         high *= 16
+
+
+def _min_up_to(
+    max_order: float, runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]
+) -> tuple[float, bool]:
+    """Return (smallest value of a bound over orders z up to the largest, True if its order is next to the largest)."""
+    cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
+
+    def largest(orders: Array) -> Array:
+        return np.asarray(np.max([of_run(orders) for of_run in cumulants], axis=0))
+
+    wide = np.geomspace(_MIN_ORDER, max_order, _WIDE)
+    known = wide, largest(wide)
+    value, order, _ = zoomed_minimum(
+        lambda z: bound(z, known[1] if z is wide else largest(z), known), wide, rounds=_ROUNDS, count=_ORDERS
+    )
+    return value, order >= wide[-2]
 
 
 def _sensible_mean(mean: float) -> None:

@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dpcalc.numerics.roots import bracket_root, falling_root
+from dpcalc.numerics.roots import bracket_root, falling_root, zoomed_minimum
 
 ENDS = (-20.0, 20.0)
 FUNCTIONS = {
@@ -80,3 +81,36 @@ def test_a_bracket_keeps_the_signs_of_its_ends():
     low, high = bracket_root(lambda x: x * x - 2, 0.0, 2.0, tolerance=1e-12)
     assert low * low <= 2 <= high * high
     assert high - low <= 1e-12 * high
+
+
+@pytest.mark.parametrize("place", [1e-3, 0.7, 25.0, 1e5])
+def test_a_minimum_is_found_next_to_its_place(place):
+    with np.errstate(invalid="ignore"):
+        value, found, (low, high) = zoomed_minimum(
+            lambda x: np.where(x > 1e7, np.nan, (np.log(x) - math.log(place)) ** 2 - 2),
+            np.geomspace(1e-5, 1e9, 64),
+            rounds=6,
+            count=8,
+        )
+    assert -2 <= value < -2 + 1e-6
+    assert low <= found <= high
+    assert found == pytest.approx(place, rel=1e-3)
+    assert low <= place <= high
+
+
+def test_a_minimum_at_an_end_is_found():
+    value, found, _ = zoomed_minimum(lambda x: x, np.geomspace(1.0, 10.0, 5), rounds=3, count=5)
+    assert (value, found) == (1.0, 1.0)
+
+
+def test_the_smallest_value_of_all_rounds_is_kept():
+    """A later grid need not have the best point of an earlier one."""
+    points = np.geomspace(1.0, 100.0, 5)
+    best = float(points[2])
+    value, found, _ = zoomed_minimum(lambda x: np.where(x == best, -1.0, abs(x - best)), points, rounds=3, count=4)
+    assert (value, found) == (-1.0, best)
+
+
+def test_infinite_everywhere_has_no_better_place():
+    value, found, _ = zoomed_minimum(lambda x: np.full(x.shape, np.nan), np.geomspace(1, 8, 4), rounds=2, count=4)
+    assert (value, found) == (math.inf, 1.0)
