@@ -1,12 +1,13 @@
 """The part that solvers share: search with the estimate, then decide with the certified bound."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.gaussian import closed_form_epsilon
@@ -40,37 +41,42 @@ class Estimate:
     change: float = math.nan
 
 
-class Goal(Protocol):
-    """A measure of plans, which falls with more noise, and its limit."""
+@dataclass(frozen=True, kw_only=True)
+class Goal(ABC):
+    """A measure of plans, which falls with more noise, and its limit.
+
+    Attributes:
+        limit: largest allowed value of the measure.
+        is_estimate_certified: True if the estimate is the certified bound itself.
+    """
+
+    limit: float
+    is_estimate_certified: ClassVar[bool] = True
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Name of the measure, in words."""
-        ...
 
-    @property
-    def limit(self) -> float:
-        """Largest allowed value of the measure."""
-        ...
-
-    @property
-    def is_estimate_certified(self) -> bool:
-        """True if the estimate is the certified bound itself."""
-        ...
-
+    @abstractmethod
     def certified(self, plan: Plan | Composition) -> float:
         """Return a certified upper bound on the measure of a plan."""
-        ...
 
-    def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return an estimate of the measure, as cheaply as possible.
+    def estimate(
+        self,
+        plan: Plan | Composition,
+        *,
+        direction: str = "",  # noqa: ARG002  of use where an estimate is cheaper than the bound
+        nearby: Composition | None = None,  # noqa: ARG002  likewise
+    ) -> Estimate:
+        """Return an estimate of the measure, as cheaply as possible: here the certified bound in both directions.
 
         Args:
             plan: a training run.
             direction: the only one to look at, where that can be told; "" looks at all.
-            nearby: a plan that differs a little.
+            nearby: a plan that differs a little, for the first-order change.
         """
-        ...
+        return Estimate(self.certified(plan))
 
 
 class NoSolution(DpcalcError):  # noqa: N818  it is an answer, not a fault
@@ -201,53 +207,35 @@ def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: f
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonGoal:
-    """Goal of an epsilon at the plan's delta, by the plan's accountant.
+class EpsilonGoal(Goal):
+    """Goal of an epsilon at the plan's delta, by the plan's accountant; the limit is finite and > 0."""
 
-    Attributes:
-        limit: finite, > 0.
-    """
-
-    limit: float
-    is_estimate_certified: ClassVar[bool] = False
+    name = "epsilon"
+    is_estimate_certified = False
 
     def __post_init__(self) -> None:
         """Refuse what is no epsilon."""
         if not 0 < self.limit < math.inf:
             raise InputError(f"target epsilon: expected a finite number > 0, got {self.limit!r}")
 
-    @property
-    def name(self) -> str:
-        """Name of the measure."""
-        return "epsilon"
-
     def certified(self, plan: Plan | Composition) -> float:
         """Return a certified upper bound on epsilon."""
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return an estimate of epsilon by inversion.
-
-        Args:
-            plan: a training run.
-            direction: the only direction to look at; "" looks at all.
-            nearby: a plan that differs a little, for the first-order change.
-        """
+        """Return an estimate of epsilon by inversion; the arguments are those of `estimate_epsilon`."""
         return estimate_epsilon(plan, direction=direction, nearby=nearby)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectionGoal:
+class DetectionGoal(Goal):
     """Goal of a true positive rate of the best attacker that has a given false positive rate.
 
     Attributes:
-        limit: between the false positive rate, which guessing reaches, and 1.
-        false_positive_rate: in (0, 1).
+        false_positive_rate: in (0, 1); the limit lies between it, which guessing reaches, and 1.
     """
 
-    limit: float
     false_positive_rate: float
-    is_estimate_certified: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse rates that are none, and those that guessing exceeds."""
@@ -268,63 +256,21 @@ class DetectionGoal:
         rates = true_positive_rates(require_pld_method(plan), (self.false_positive_rate,))
         return max(float(detected[0]) for detected in rates)
 
-    def estimate(
-        self,
-        plan: Plan | Composition,
-        *,
-        direction: str = "",  # noqa: ARG002
-        nearby: Composition | None = None,  # noqa: ARG002
-    ) -> Estimate:
-        """Return the certified bound on the rate in both directions: it costs little.
-
-        Args:
-            plan: a training run.
-            direction: ignored.
-            nearby: ignored.
-        """
-        return Estimate(self.certified(plan))
-
 
 @dataclass(frozen=True, kw_only=True)
-class AdvantageGoal:
-    """Goal of a largest difference of true and false positive rate of any attacker.
+class AdvantageGoal(Goal):
+    """Goal of a largest difference, in (0, 1), of true and false positive rate of any attacker."""
 
-    Attributes:
-        limit: in (0, 1).
-    """
-
-    limit: float
-    is_estimate_certified: ClassVar[bool] = True
+    name = "advantage"
 
     def __post_init__(self) -> None:
         """Refuse what is no difference of rates."""
         if not 0 < self.limit < 1:
             raise InputError(f"target advantage: expected a number between 0 and 1, both excluded, got {self.limit!r}")
 
-    @property
-    def name(self) -> str:
-        """Name of the measure."""
-        return "advantage"
-
     def certified(self, plan: Plan | Composition) -> float:
         """Return an upper bound on the advantage."""
         return advantage(require_pld_method(plan))
-
-    def estimate(
-        self,
-        plan: Plan | Composition,
-        *,
-        direction: str = "",  # noqa: ARG002
-        nearby: Composition | None = None,  # noqa: ARG002
-    ) -> Estimate:
-        """Return the certified bound on the advantage in both directions: it costs little.
-
-        Args:
-            plan: a training run.
-            direction: ignored.
-            nearby: ignored.
-        """
-        return Estimate(self.certified(plan))
 
 
 def require_pld_method(plan: Plan | Composition) -> Composition:
