@@ -17,7 +17,7 @@ def compare(
     Each row states its claim, and why it does not apply or is not valid here.
     """
     from dpcalc.planner.compare import compare as rows_of
-    from dpcalc.report.comparison import comparison_output, comparisons_output
+    from dpcalc.report.evaluation import comparison_output, comparisons_output
 
     files = loaded_plans(context, configs)
     comparisons = []

@@ -63,9 +63,8 @@ def scan(  # noqa: PLR0913  one parameter an option
 
     Every file of a folder, or every row of a file, is a record. Prints the `data:` section for the config.
     """
-    from dpcalc.scan.count import SKIPPED, ScanRequest, is_folder
+    from dpcalc.scan.count import SKIPPED, TREE_SUFFIX, ScanRequest, check_level_names, is_folder
     from dpcalc.scan.count import scan as counted
-    from dpcalc.scan.tree_file import TREE_SUFFIX, check_level_names
 
     level_names = tuple(name.strip() for name in levels.split(",")) if levels else ()
     check_level_names([name for name in level_names[:-1] if name != SKIPPED] + list(level_names[-1:]))
@@ -89,7 +88,7 @@ def scan(  # noqa: PLR0913  one parameter an option
 
 def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
     """Write the tree to `output`, if not None, and return the `data:` section for the config as text or JSON."""
-    from dpcalc.scan.tree_file import data_section, tree_text
+    from dpcalc.scan.count import data_section, tree_text
 
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
     changed: tuple[str, ...] = ()
@@ -100,7 +99,7 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
     file = DEFAULT if output in {None, STDOUT} else _name_from_here(str(output))
     section = data_section(counts.names, [(size.min_units, size.max_units) for size in counts.sizes], file=file)
     if as_json:
-        from dpcalc.scan.tree_file import scan_output
+        from dpcalc.scan.count import scan_output
 
         return CommandResult(
             text=scan_output(counts, output=output, section=section).json_text(), asides=asides, changed=changed

@@ -149,9 +149,8 @@ def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], ou
     """Write the picture and return the remark on it."""
     from dpcalc.charts.plot import chart_picture
     from dpcalc.cli.files import write_picture
-    from dpcalc.sweep.heat import heat_picture
     from dpcalc.sweep.points import subtitle
-    from dpcalc.sweep.view import sweep_chart
+    from dpcalc.sweep.view import heat_picture, sweep_chart
 
     facts = subtitle(base, axes, outcomes)
     if len(axes) == 1:
@@ -162,9 +161,8 @@ def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], ou
 def _drawn(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
     """Return a map or a chart for a terminal, with the table if it is short; otherwise the table alone."""
     from dpcalc.charts.text import chart_text
-    from dpcalc.sweep.heat import heat_text
     from dpcalc.sweep.points import subtitle
-    from dpcalc.sweep.view import sweep_chart, sweep_lines
+    from dpcalc.sweep.view import heat_text, sweep_chart, sweep_lines
 
     table = sweep_lines(axes, outcomes)
     if not on_terminal() or len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):

@@ -27,7 +27,7 @@ def validate(
         raise InputError("no config: expected one or more config files, got none")
 
     from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.gate.validate import validate as results_of
+    from dpcalc.gate.check import validate as results_of
 
     chosen_reports = reports(report or (), as_json=as_json)
     return gate_answer(

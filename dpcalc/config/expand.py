@@ -295,7 +295,8 @@ def ineffective_errors(
     for item in ineffective:
         rival = next((other for other in assignments if other is not item and _state_same_thing(item, other)), None)
         if rival is not None:
-            message = f"{_option_text(item)} and {_option_text(rival)} both set {_subject_text(item)}"
+            subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
+            message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
             yield error("DPC107", item.marks[0], message, "keep one of them")
             continue
         message = f"setting `{item.path}` has no effect: something else overrides it"
@@ -323,11 +324,6 @@ def _subject(item: Assignment) -> tuple[str | int, ...]:
     """Return the keys that say what an assignment is about: its phase and, where it is named, its level."""
     above = item.keys[:-1]
     return tuple(key for key in above if key not in RUN_KEYS)
-
-
-def _subject_text(item: Assignment) -> str:
-    """Return the words for what an exclusive key states: the length, or how many are drawn."""
-    return "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
 
 
 def _option_text(item: Assignment) -> str:

@@ -94,7 +94,7 @@ class Folder:
         written = Path(os.path.normpath(base / name))
         real = _real(base / name)
         if not written.is_relative_to(self.root) and not real.is_relative_to(self.root):
-            raise Refusal("DPC110", "lies outside the repository", f"references end at {_folder_text(self.root)}")
+            raise Refusal("DPC110", "lies outside the repository", f"references end at {visible(str(self.root))}")
         if not real.is_relative_to(self.root):
             raise Refusal("DPC110", "is a symbolic link that leaves the repository", "refer to a file inside it")
         if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.root).parts:
@@ -208,11 +208,6 @@ def _real(path: Path) -> Path:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):
         return path
-
-
-def _folder_text(path: Path) -> str:
-    """A directory as the reader knows it."""
-    return visible(str(path))
 
 
 # Writing files: each function writes all of a file or nothing.

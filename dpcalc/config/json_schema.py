@@ -52,7 +52,8 @@ def json_schema() -> Schema:
         Sampling: {
             "additionalProperties": {"$ref": "#/$defs/Draw"},
             **_scheme_conditions(),
-            **_episodes_condition(),
+            "if": {"required": ["episodes"]},  # tasks are constructed: no draws by level
+            "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}},
         },
         Training: _not_both("steps", "epochs"),
     }
@@ -108,11 +109,6 @@ def _scheme_conditions() -> Schema:
         sizes: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         rules.append({"if": scheme, "then": {"not": {"anyOf": others}, **sizes}})
     return {"allOf": rules}
-
-
-def _episodes_condition() -> Schema:
-    """Return, as JSON Schema, that `episodes` excludes draws by level."""
-    return {"if": {"required": ["episodes"]}, "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}}}
 
 
 def _not_both(first: str, second: str) -> Schema:

@@ -23,7 +23,6 @@ from dpcalc.sampling.trees import Tree
 
 if TYPE_CHECKING:
     from dpcalc.mechanisms.kinds import Mechanism
-    from dpcalc.planner.tuning import Repetitions
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
@@ -231,7 +230,13 @@ def fingerprint(plan: Plan) -> str:
         a lock file outlives an update.
     """
     budget = plan.budget
-    limits = budget and {"epsilon": budget.epsilon.hex(), "max_increase_pct": _hex_or_none(budget.max_increase_pct)}
+    rise = None if budget is None else budget.max_increase_pct
+    limits = budget and {"epsilon": budget.epsilon.hex(), "max_increase_pct": None if rise is None else rise.hex()}
+    tuning = plan.tuning and {
+        "distribution": plan.tuning.distribution,
+        "mean": plan.tuning.mean.hex(),
+        "shape": plan.tuning.shape.hex(),
+    }
     content = {
         "phases": [_phase_content(phase) for phase in plan.phases],
         "unit": plan.unit,
@@ -239,16 +244,11 @@ def fingerprint(plan: Plan) -> str:
         "adjacency": plan.adjacency.value,
         "delta": plan.delta.hex(),
         "method": plan.method,
-        **({"tuning": _tuning_content(plan.tuning)} if plan.tuning else {}),
+        **({"tuning": tuning} if tuning else {}),
         "budget": limits,
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _tuning_content(repeated: "Repetitions") -> dict[str, str]:
-    """Return the hashed content of the number of tuning runs."""
-    return {"distribution": repeated.distribution, "mean": repeated.mean.hex(), "shape": repeated.shape.hex()}
 
 
 def _phase_content(phase: Phase) -> dict[str, object]:
@@ -293,11 +293,6 @@ def _level_content(level: Level) -> dict[str, object]:
     limited = {"at_most": True} if isinstance(scheme, Fixed) and scheme.at_most else {}
     drawn = {"scheme": scheme.name, "amount": amount, **limited, **period, **dropped}
     return {"name": level.name, "count": level.count, **fewest, **drawn}
-
-
-def _hex_or_none(number: float | None) -> str | None:
-    """Return a float without rounding, None for None."""
-    return None if number is None else float(number).hex()
 
 
 # The terms in which a config states sizes and lengths, so that a solver answers in the same terms.

@@ -4,7 +4,7 @@ The C scanner crashes the interpreter on deep nesting, so it is never used. Noth
 and `<<` are expanded here, which ends cycles and exponential expansion.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 import yaml
@@ -246,7 +246,7 @@ def _too_many_parts_error(mark: Mark) -> ConfigError:
 
 def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
     """Return PyYAML's complaint as a diagnostic in our words."""
-    text = " ".join(_complaint_texts(cause))
+    text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
     message, hint = text, ""
     for part, sentence, advice in _SENTENCES:
         if part in text:
@@ -268,10 +268,3 @@ def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
     if "${" in line:
         return 'inside braces a reference needs quotes: `"${...}"`'
     return "write the value: `???` stands for one still to be given" if "???" in line else ""
-
-
-def _complaint_texts(cause: yaml.MarkedYAMLError) -> Iterator[str]:
-    """Yield the problem and the context of PyYAML's complaint, where it states them."""
-    for part in (cause.problem, cause.context):
-        if part:
-            yield str(part)

@@ -1,4 +1,4 @@
-"""Verdicts on config files: `check` compares costs with budgets and a base, `diff` with a base alone."""
+"""Verdicts on config files: `check` compares costs with budgets and a base, `diff` with a base; `validate` reads."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -240,3 +240,28 @@ def _suggestions(questions: Sequence[Fit], costs: Costs) -> Fits:
         return Fits(noise_factor=noise)
     steps = int(others[0]) if others and others[0] else None
     return Fits(noise_multiplier=noise, steps=steps)
+
+
+# Validation, which computes nothing.
+
+
+def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
+    """Return one result for each file in order: passed, invalid or undecided; a bad file never hides another.
+
+    Args:
+        paths: config files; "-" is standard input.
+        reader: reads the files.
+
+    Returns:
+        Results with the verdict `passed`, `invalid` or `undecided`.
+    """
+    return tuple(_validation_result(path, reader) for path in paths)
+
+
+def _validation_result(path: str, reader: ConfigReader) -> Result:
+    """Return `passed` with the config's findings, or the error result of whatever reading it raised."""
+    try:
+        loaded = reader.load(path)
+    except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
+        return error_result(path, error)
+    return Result(path=loaded.path, verdict=Verdict.PASSED, diagnostics=loaded.diagnostics)

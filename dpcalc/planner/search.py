@@ -223,7 +223,13 @@ class EpsilonGoal(Goal):
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return an estimate of epsilon by inversion; the arguments are those of `estimate_epsilon`."""
+        """Return an estimate of epsilon by inversion.
+
+        Args:
+            plan: a training run.
+            direction: the only one to look at; "" looks at all.
+            nearby: a plan that differs a little.
+        """
         return estimate_epsilon(plan, direction=direction, nearby=nearby)
 
 

@@ -119,7 +119,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     reached, name = rounded_up_within(solution.reached, goal.limit), measure(goal)
     fails = _failing_value(solution)
     is_epsilon = name == EPSILON
-    others = _unchanged_noise_text(solution.name, plan)
+    others, lower = _unchanged_noise_text(solution.name, plan), guarantee.epsilon_lower
     fields = (
         Field("name", solution.name, section=Section.RUN),
         Field("value", _number(solution.value)),
@@ -139,7 +139,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         terminal_only("delta", as_given(guarantee.delta), Section.UNIT),
         terminal_only("held", others, Section.TRAINING),
         terminal_only("accountant", method_name(guarantee.method)),
-        terminal_only("lower bound", _lower_bound_text(guarantee)),
+        terminal_only("lower bound", "" if lower is None else f"epsilon >= {rounded_down(lower)}"),
         terminal_only("guarantee", "" if is_epsilon else f"epsilon <= {rounded_up(guarantee.epsilon)}"),
         terminal_only("target", f"{'' if is_epsilon else f'{goal.name} <= '}{as_given(goal.limit)}", Section.BUDGET),
     )
@@ -294,11 +294,6 @@ def _failing_value(solution: Solution) -> str:
     if isinstance(fails, Fraction):
         return as_given(float(rounded_up(fails, digits=BARE_DIGITS)))
     return str(fails) if isinstance(fails, int) else as_given(float(rounded_down(fails, digits=BARE_DIGITS)))
-
-
-def _lower_bound_text(guarantee: Guarantee) -> str:
-    """Return the certified lower bound on epsilon, "" where there is none."""
-    return "" if guarantee.epsilon_lower is None else f"epsilon >= {rounded_down(guarantee.epsilon_lower)}"
 
 
 def _unchanged_noise_text(name: str, plan: Plan) -> str:

@@ -6,7 +6,7 @@ from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.gate import cases as reader
 from dpcalc.gate.cases import ConfigReader
-from dpcalc.gate.validate import validate
+from dpcalc.gate.check import validate
 from dpcalc.gate.verdict import Verdict
 
 

@@ -8,8 +8,13 @@ import pytest
 
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.estimates import CrossCheck
-from dpcalc.report.comparison import comparison_output, comparisons_output
-from dpcalc.report.evaluation import costs_output, evaluation_output, units_output
+from dpcalc.report.evaluation import (
+    comparison_output,
+    comparisons_output,
+    costs_output,
+    evaluation_output,
+    units_output,
+)
 from dpcalc.report.fields import Field, Output, Section, json_only, plain_lines, plain_only, terminal_only
 from dpcalc.report.ledger import ledger_output
 from dpcalc.report.risk import risk_output

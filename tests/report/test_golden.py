@@ -7,8 +7,7 @@ import pytest
 
 from dpcalc.config.source import Severity
 from dpcalc.gate.verdict import Result, Verdict
-from dpcalc.report.comparison import comparison_output
-from dpcalc.report.evaluation import evaluation_output
+from dpcalc.report.evaluation import comparison_output, evaluation_output
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import gate_view
 from dpcalc.report.risk import risk_output

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from dpcalc.config.source import Diagnostic, Severity
-from dpcalc.report.comparison import comparison_output
-from dpcalc.report.evaluation import evaluation_output
+from dpcalc.report.evaluation import comparison_output, evaluation_output
 from dpcalc.report.fields import Field, document
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN, ROWS
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpcalc.planner.search import EpsilonGoal
-from dpcalc.report.comparison import comparison_output
+from dpcalc.report.evaluation import comparison_output
 from dpcalc.report.fields import plain_lines
 from dpcalc.report.rounding import rounded_down, rounded_up, rounded_up_within
 from dpcalc.report.solution import delta_output, no_solution_output, solution_output, with_safe_decimal

@@ -10,9 +10,17 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from dpcalc.guarantee import Kind
-from dpcalc.sweep.heat import _budget_edges, heat_picture, heat_text
 from dpcalc.sweep.points import GridAxis, Outcome
-from dpcalc.sweep.view import summary, sweep_chart, sweep_csv, sweep_lines, sweep_output
+from dpcalc.sweep.view import (
+    _budget_edges,
+    heat_picture,
+    heat_text,
+    summary,
+    sweep_chart,
+    sweep_csv,
+    sweep_lines,
+    sweep_output,
+)
 
 SIGMA = GridAxis(key="mechanism.noise_multiplier", values=("0.5", "1"))
 STEPS = GridAxis(key="training.steps", values=("10", "20", "30"))
