@@ -25,6 +25,8 @@ def random_scheme(rng, count, kinds):
     if kind == "poisson":
         return Poisson(probability=Fraction(repr(log_uniform(rng, 1e-5, 0.1))))
     size = max(1, int(log_uniform(rng, 1e-5, 0.1) * count))
+    if kind == "shuffle":  # whose passes keep their steps when one unit is removed: no bound covers others
+        size = next(larger for larger in range(size, count) if (count - 1) % larger)
     return {"fixed": Fixed, "shuffle": Shuffle, "with-replacement": WithReplacement}[kind](size=size)
 
 
