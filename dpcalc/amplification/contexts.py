@@ -23,7 +23,7 @@ from dpcalc.sampling.counts import (
     mixture,
     round_to_many_bits,
 )
-from dpcalc.sampling.schemes import Fixed, Poisson, Scheme, WithReplacement
+from dpcalc.sampling.schemes import Fixed, FixedAtRate, Poisson, Scheme, WithReplacement
 from dpcalc.work import TURN, fraction_units, spend
 
 Placement = int | tuple["Placement", ...]
@@ -212,6 +212,8 @@ def _units_drawn_by_kind(
     """
     ranges = [range(number + 1) for number in occupied]
     match scheme:
+        case FixedAtRate(probability=rate):  # of single units alone
+            yield from (((1,), rate), ((0,), 1 - rate))
         case Fixed(size=size):
             for drawn in product(*ranges):
                 spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
@@ -247,6 +249,8 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
     for members, copies in context:
         frame = max(count, members)
         match scheme:
+            case FixedAtRate(probability=rate):
+                drawn = binomial(members * copies, rate)
             case Fixed(size=size):
                 drawn = convolve_power_upper(hypergeometric(frame, members, size), copies)
             case Poisson(probability=rate):

@@ -16,11 +16,12 @@ from math import comb
 
 import numpy as np
 
+from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
-from dpcalc.sampling.co_sampled import CoSampled
+from dpcalc.sampling.co_sampled import CoSampled, capped_distribution
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
@@ -30,10 +31,11 @@ from dpcalc.sampling.counts import (
     hypergeometric,
     hypergeometric_lower,
     nonzero_probability,
+    overflow,
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.work import ELEMENT, TURN, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
@@ -120,8 +122,53 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
         case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
             others = _capped_compound(_capped_binomial(count - 1, rate), each)
             return _mix(rate, convolve(others, inner), others)
+        case CappedPoisson() as scheme:
+            return _cut_sum(scheme, count, each, inner)
         case _:
             return _mix(rate, inner, {0: Fraction(1)})
+
+
+def _cut_sum(scheme: CappedPoisson, count: int, each: Mixture, inner: Mixture | None) -> Mixture:
+    """Return the distribution of the sum of a draw that is cut to a maximum; raise WorkExceededError if unknown.
+
+    Args:
+        scheme: of the frame.
+        count: units in it, that on the path included.
+        each: contribution of every other drawn unit; it counts as 0 if they are more than `_MAX_INDEPENDENT`.
+        inner: contribution of the unit on the path; None if it was removed.
+    """
+    chance, inclusion = _full_batch(scheme, count)
+    if count > _MAX_INDEPENDENT:
+        each = {0: Fraction(1)}
+    rate, most = scheme.probability, scheme.max_batch_size
+    of_others = binomial(count - 1, rate) if each.keys() != {0} else {0: Fraction(1)}
+    parts = [(share, others, rate) for others, share in of_others.items() if others < most]
+    room = sum((share for share, _, _ in parts), start=Fraction(0))
+    parts = [(share * (1 - chance) / room, others, rate) for share, others, rate in parts]
+    total: Mixture = {}
+    for share, others, hit in [*parts, (chance, most, inclusion)]:
+        missed = convolve_power(each, others)
+        if inner is not None and share:
+            fewer = others - 1 if others == most else others
+            missed = _mix(hit, convolve(convolve_power(each, fewer), inner), missed)
+        for center, weight in missed.items():
+            total[center] = total.get(center, Fraction(0)) + share * weight
+    return {center: weight for center, weight in total.items() if weight}
+
+
+def _full_batch(scheme: CappedPoisson, count: int) -> tuple[Fraction, Fraction]:
+    """Return (Pr[the others fill the batch], Pr[the unit is in it, given that]); WorkExceededError if unknown."""
+    known = overflow(count - 1, scheme.probability, scheme.max_batch_size)
+    if known is None:
+        raise WorkExceededError("batch: expected fewer likely sizes, got too many")
+    return known
+
+
+def _cut_empty(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
+    """Return Pr[no record is drawn] from a frame whose other units hold records, the one on the path perhaps none."""
+    chance, inclusion = _full_batch(scheme, count)
+    nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - own_empty))
+    return nobody + (chance * inclusion * own_empty if scheme.max_batch_size == 1 else 0)
 
 
 def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
@@ -141,6 +188,14 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, memb
             others = {0: Fraction(1)}
             if contributes:
                 others = _capped_compound(_capped_binomial(count - members, rate), each)
+        case CappedPoisson() as scheme:  # of single units alone
+            replaced: Mixture | None = {0: Fraction(1)}
+            match adjacency:
+                case Adjacency.ADD_REMOVE:
+                    replaced = None
+                case Adjacency.REPLACE_ONE:
+                    replaced = own
+            return _cut_sum(scheme, count, each, _scale(own, -1)), _cut_sum(scheme, count, each, replaced)
         case _:
             law, others = {members: Fraction(1)}, {0: Fraction(1)}
     in_d, in_d_prime = counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
@@ -288,6 +343,9 @@ def _records_drawn(
                 rate = path.rate(j)
                 unseen = 1 - rate + rate * unseen
                 empty = power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
+            case CappedPoisson():
+                unseen = 1 - path.rate(j) + path.rate(j) * unseen
+                empty = _cut_empty(scheme, count, empty)
             case _:
                 rate = path.rate(j)
                 unseen = 1 - rate + rate * unseen
@@ -311,6 +369,10 @@ def _records_drawn_in_frame(
             return power(1 - rate * own_nonempty, size), power(
                 rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty), size
             )
+        case CappedPoisson() if members:
+            return 1 - scheme.rate(count) * own_nonempty, _cut_empty(scheme, count, 1 - own_nonempty)
+        case CappedPoisson(probability=rate):
+            return Fraction(1), power(1 - rate, count)
         case _:
             rate = scheme.rate(count) if count else Fraction(0)
             unseen = power(1 - rate * own_nonempty, members)
@@ -333,6 +395,12 @@ def _own_contributions(co_sampled: CoSampled) -> Mixture:
         match level.scheme:
             case Poisson(probability=rate):
                 counts = _capped_compound(_capped_binomial(fewest, rate), counts)
+            case CappedPoisson() as capped if fewest <= _MAX_INDEPENDENT:
+                drawn_children = capped_distribution(binomial(fewest, capped.probability), capped.max_batch_size)
+                counts = _capped_compound(drawn_children, counts)
+            case CappedPoisson() as capped:  # all children but one contribute nothing
+                _full_batch(capped, fewest)
+                counts = _mix(capped.rate(fewest), counts, {0: Fraction(1)})
             case Fixed() | All() | Shuffle(drop_last=True):
                 counts = _capped_power(counts, level.scheme.max_drawn(fewest))
     return counts

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 
+from dpcalc.amplification.capped import average_over_cuts
 from dpcalc.amplification.contexts import Placement, contexts
 from dpcalc.amplification.counts import Bound, Member, hidden_group_bound, revealed_count_distributions
 from dpcalc.amplification.groups import Group
@@ -101,6 +102,7 @@ def _path_down_to(path: Path, unit: int) -> Path:
     return Path(
         place=path.place[:unit],
         counts=path.counts[:unit],
+        max_counts=path.max_counts[:unit],
         schemes=path.schemes[:unit],
         contributions=path.contributions[:unit],
         siblings=path.siblings[:unit],
@@ -152,7 +154,7 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
     periods = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
     revealed = [(_chance_of_any_member(path, group, [*levels]), period) for period, levels in periods]
     return PhaseBound(
-        bound=bound(_with_whole_draws(pass_as_draw(path, group), {*slow})),
+        bound=average_over_cuts(_with_whole_draws(pass_as_draw(path, group), {*slow}), bound),
         hold=hold,
         revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
     )

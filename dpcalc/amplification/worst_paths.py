@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, PathTable, path_table, whole_batches
-from dpcalc.sampling.schemes import All, Fixed, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Shuffle, WithReplacement
 
 MAX_PATHS = 128  # paths composed one by one; beyond, merged ones stand for neighbours, which is looser
 _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smaller than any other value
@@ -93,6 +93,10 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
             stand_in = np.where(sampled, siblings[:, at], 0)
             if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:  # fewer units may be left out more often
                 yield np.where(sampled, table.counts[:, at], _IRRELEVANT)
+        elif isinstance(level.scheme, CappedPoisson):  # neither more units nor fewer always cost less
+            yield -table.counts[:, at]
+            yield table.max_counts[:, at]
+            stand_in = np.where(table.max_counts[:, at] > level.scheme.max_batch_size, siblings[:, at], 0)
         if at == table.unit - 1:
             yield stand_in
             continue
@@ -130,7 +134,13 @@ def _merge_neighbours(table: PathTable) -> PathTable:
         for at, level in enumerate(hierarchy.levels[: table.unit])
         if isinstance(level.scheme, Fixed)
     ]
-    order = np.lexsort((*own.T, *full))
+    capped = {
+        at: table.counts[:, at]
+        for hierarchy in table.hierarchies
+        for at, level in enumerate(hierarchy.levels[: table.unit])
+        if isinstance(level.scheme, CappedPoisson)
+    }
+    order = np.lexsort((*own.T, *capped.values(), *full))
     ends = np.arange(len(order)) * MAX_PATHS // len(order)
     changes = np.diff(ends, prepend=-1) > 0
     for column in full:
@@ -145,6 +155,7 @@ def _merge_neighbours(table: PathTable) -> PathTable:
         table,
         rows=-highest(-table.rows),
         counts=-highest(-table.counts),
+        max_counts=highest(table.max_counts),
         contributions=tuple(highest(c[:, -1:]) + highest(c - c[:, -1:]) for c in table.contributions),
         siblings=tuple(highest(siblings) for siblings in table.siblings),
         is_merged=True,

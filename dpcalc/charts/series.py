@@ -30,7 +30,7 @@ from dpcalc.planner.published import (
 from dpcalc.planner.vary import is_refused, largest_group, noise_scaler, noise_setter, refusal, with_level
 from dpcalc.planner.words import differing_facts
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.work import SECOND, allowance
 
 LOWER = "lower"
@@ -198,8 +198,8 @@ def _over_noise(request: CurveRequest) -> Chart:
 def _over_rate(request: CurveRequest) -> Chart:
     """Return epsilon over the sampling rate, or batch size, of the outermost sampled level; the steps stay."""
     level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
-    if isinstance(level.scheme, Poisson):
-        name, middle, limit = "rate", float(level.rate), 1.0
+    if isinstance(level.scheme, Poisson | CappedPoisson):
+        name, middle, limit = "rate", float(level.scheme.probability), 1.0
     else:
         name, middle, limit = "size", float(getattr(level.scheme, "size", 1)), float(_max_size(level))
     ends = middle / _RATE_FACTOR, min(middle * _RATE_FACTOR, limit)
@@ -227,6 +227,9 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
         match level.scheme:
             case Fixed() | WithReplacement() | Shuffle() as scheme:
                 return with_level(plan, phase, place, replace(level, scheme=replace(scheme, size=int(value))))
+            case CappedPoisson() as scheme:
+                cut = replace(scheme, probability=Fraction(repr(value)))
+                return with_level(plan, phase, place, replace(level, scheme=cut))
             case _:
                 poisson = Poisson(probability=Fraction(repr(value)))
                 return with_level(plan, phase, place, replace(level, scheme=poisson))
@@ -379,7 +382,9 @@ def _sampled_level(phase: Phase) -> int:
 def _pass_share(phase: Phase) -> Fraction:
     """Return the part of an epoch that one step of a phase is, at its outermost sampled level."""
     level = phase.hierarchy.levels[_sampled_level(phase)]
-    if isinstance(level.scheme, (Poisson, All)):
+    if isinstance(level.scheme, Poisson | CappedPoisson):
+        return level.scheme.probability
+    if isinstance(level.scheme, All):
         return level.rate
     if isinstance(level.scheme, Shuffle):
         return Fraction(1, level.scheme.steps_of_a_pass(level.count))

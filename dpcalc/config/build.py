@@ -18,7 +18,7 @@ from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
@@ -203,8 +203,9 @@ def _scheme(draw: Draw, count: int) -> Scheme:
             return WithReplacement(size=size)
         case Draw(scheme="shuffle", size=int(size), drop_last=drop_last):
             return Shuffle(size=size, drop_last=drop_last)
-        case Draw(scheme="poisson", rate=rate, expected=expected):
-            return Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
+        case Draw(scheme="poisson", rate=rate, expected=expected, max_batch_size=most):
+            drawn = Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
+            return drawn if most is None else CappedPoisson(probability=drawn.probability, max_batch_size=most)
         case _:
             return All()
 

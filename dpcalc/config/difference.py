@@ -17,8 +17,8 @@ _INDEPENDENT_SECTIONS = frozenset(
     {"privacy", "sampling", "mechanism", "accounting", "budget"}
 )  # their keys stand for themselves
 _LABELS = frozenset({"version", "requires", "name"})
-_DRAW_KEYS = ("scheme", "redraw_every", "drop_last", EPISODES)
-_ASSUMPTION_KEYS = frozenset({"clip", "also", "odd_moments", "scheme", "redraw_every", "drop_last"})
+_DRAW_KEYS = ("scheme", "max_batch_size", "redraw_every", "drop_last", EPISODES)
+_ASSUMPTION_KEYS = frozenset({"clip", "also", "odd_moments", "scheme", "max_batch_size", "redraw_every", "drop_last"})
 _RANGE_KEYS = ("min", "max")  # of a count, which the long form lifts out of it
 _MAX_SHOWN_LENGTH = 60  # characters of a value
 _FILE_CHANGED = " (its content changed)"

@@ -21,7 +21,7 @@ from dpcalc.config.yaml_text import parse_with_flaws
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Poisson
+from dpcalc.sampling.schemes import All, CappedPoisson, Poisson
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 
@@ -353,9 +353,9 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
     """Return ("size" or "rate", its number) of a level's draw."""
-    if not isinstance(level.scheme, Poisson):
-        return "size", Fraction(level.max_drawn)
-    return "rate", level.rate
+    if isinstance(level.scheme, Poisson | CappedPoisson):
+        return "rate", level.scheme.probability
+    return "size", Fraction(level.max_drawn)
 
 
 def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:

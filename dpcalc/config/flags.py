@@ -46,7 +46,9 @@ class _GivenKeys:
 
     @property
     def needs_no_size(self) -> bool:
-        """True if the result does not depend on the number of examples: drawn at a rate, or all of them."""
+        """True if the result does not depend on the number of examples: drawn at a rate and not cut, or all of them."""
+        if self.has("sampling.max_batch_size"):
+            return False
         rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
         return self.scheme == "all" or (self.scheme == "poisson" and rated)
 

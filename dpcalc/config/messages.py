@@ -149,6 +149,8 @@ def _extra_key_hint(key: str, scheme: str) -> str:
     """Return what to write instead of a key that does not go with a scheme."""
     if key == "redraw_every":
         return "fixed, poisson and all draws can be held; others are made in every step"
+    if key == "max_batch_size":
+        return "only Poisson batches are cut to a maximum: take it out, or say `scheme: poisson` if the loader cuts"
     if key == "drop_last" and scheme == "poisson":
         return (
             "Poisson batches have no last one to drop: take it out; Opacus with drop_last=True draws at `rate: 1/N`, N "

@@ -18,7 +18,7 @@ from dpcalc.config.values import EPISODES
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import Tree
 
 if TYPE_CHECKING:
@@ -171,6 +171,9 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:
             return amount, f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
         case Poisson(probability=rate):
             return _rate_and_remark(level, rate)
+        case CappedPoisson(probability=rate, max_batch_size=most):
+            amount, remark = _rate_and_remark(level, rate)
+            return f"{amount}, max_batch_size: {most}", remark
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
@@ -285,13 +288,14 @@ def _level_content(level: Level) -> dict[str, object]:
     amount: int | str | None = None
     if isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
         amount = scheme.size
-    elif isinstance(scheme, Poisson):
+    elif isinstance(scheme, (Poisson, CappedPoisson)):
         amount = str(Fraction(scheme.probability))
     fewest = {} if level.is_equal else {"least": level.min_count}
     period = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
     dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
     limited = {"at_most": True} if isinstance(scheme, Fixed) and scheme.at_most else {}
-    drawn = {"scheme": scheme.name, "amount": amount, **limited, **period, **dropped}
+    capped = {"max_batch_size": scheme.max_batch_size} if isinstance(scheme, CappedPoisson) else {}
+    drawn = {"scheme": scheme.name, "amount": amount, **limited, **capped, **period, **dropped}
     return {"name": level.name, "count": level.count, **fewest, **drawn}
 
 
@@ -325,7 +329,8 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
     level = next((level for level in hierarchy.levels if not isinstance(level.scheme, All)), None)
     node = entry(entry(sections.entries.get("sampling"), level.name), "expected") if level else None
     stated = _stated_number(node)
-    if level is None or not isinstance(level.scheme, Poisson) or not isinstance(node, Scalar) or stated is None:
+    drawn = level.scheme if level is not None else All()
+    if not isinstance(drawn, (Poisson, CappedPoisson)) or not isinstance(node, Scalar) or stated is None:
         return StatedTerms(amount="", epochs=epochs)
     return StatedTerms(amount=node.path.rpartition(".")[2] if stated.denominator == 1 else "", epochs=epochs)
 

@@ -135,10 +135,16 @@ class Draw:
     expected: Fraction | None = key(
         _EXPECTED, "Average number of units drawn, for scheme poisson; the rate is expected / count.", default=None
     )
+    max_batch_size: int | None = key(
+        COUNT,
+        "Largest number of units that stay in a draw of scheme poisson: of more, as many are left out at random. Left "
+        "out, all stay.",
+        default=None,
+    )
     redraw_every: int = key(
         COUNT,
         "Steps for which one draw is held, an episode; for each level a multiple of that of the next. Not "
-        "for schemes with-replacement and shuffle.",
+        "for schemes with-replacement and shuffle, and not with max_batch_size.",
         default=1,
     )
     drop_last: bool = key(

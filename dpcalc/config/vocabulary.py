@@ -26,6 +26,7 @@ _SYNONYMS = {
     "num_participants",
     "sampling.size": "meta_batch_size tasks_per_batch number sample_size",
     "sampling.scheme": "sampler sampling_method method_of_sampling poisson_sampling with_replacement",
+    "sampling.max_batch_size": "truncated_batch_size batch_size_cap max_cohort_size",
     "sampling.redraw_every": "hold hold_for held_for redraw_interval resample_every",
     "sampling.episodes": "constructed_tasks episodic task_construction",
     "sampling.episodes.ways": "way n_way n_ways num_ways nway",
@@ -54,7 +55,6 @@ _SYNONYMS = {
 # Settings of other tools that dpcalc has no bound for. The nearest key of ours would mean something else, so that a
 # spelling hint would lead to a wrong number.
 _NOT_COVERED = {
-    "truncated_batch_size": "Poisson batches that are cut at a size are not covered",
     "cycle_length": "cyclic sampling is not covered",
     "min_separation": "noise that is correlated over steps is not covered",
     "max_participations": "noise that is correlated over steps is not covered",

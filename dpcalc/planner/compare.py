@@ -23,7 +23,7 @@ from dpcalc.planner.optional_parts import optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import flat_pair, flat_poisson_row, group_rows, strong_composition_row, theorem_3_row
 from dpcalc.planner.vary import refusal
-from dpcalc.sampling.schemes import Fixed, Shuffle
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle
 from dpcalc.work import SECOND, allowance
 
 OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
@@ -91,6 +91,8 @@ def _differences(composition: Composition) -> Iterator[str]:
     stood_in_for = any(isinstance(scheme, Fixed | Shuffle) for scheme in schemes)  # another unit comes: also distance 2
     if fixed:
         yield "Poisson draws, not batches of a fixed size"
+    elif any(isinstance(scheme, CappedPoisson) for scheme in schemes):
+        yield "Poisson batches that are never cut"
     elif plan.group_size == 1 and not composition.is_plain:
         yield "one Poisson draw, made afresh in every step"
     if plan.group_size > 1:

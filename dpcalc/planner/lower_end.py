@@ -40,7 +40,7 @@ from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.counts import drop_rare_tail
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.work import SECOND, allowance
 
 Pair = tuple[Mixture, Mixture]
@@ -224,7 +224,7 @@ def _phase_data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _Phas
     if not {*periods[min(clip, plan.unit - 1) : _lowest_random(hierarchy, co_sampled)]} <= {phase_bound.hold}:
         return _single_steps(plan, phase, co_sampled, path, phase_bound)
     if _max_units_together(co_sampled.path, path, plan.adjacency) < plan.group_size or _is_irregular(
-        hierarchy, plan.unit
+        hierarchy, plan.unit, clip
     ):
         return None
     if is_shuffled(path):
@@ -252,18 +252,26 @@ def _is_enumerable(path: Path, lowest: int) -> bool:
 def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
     """Return the number of the lowest level whose draw changes the unit's contribution, at least the unit's own."""
     unit = len(co_sampled.path.counts)
-    chances = (level.scheme.probability if isinstance(level.scheme, Poisson) else 1 for level in hierarchy.levels)
+    drawn = (level.scheme for level in hierarchy.levels)
+    chances = (scheme.probability if isinstance(scheme, (Poisson, CappedPoisson)) else 1 for scheme in drawn)
     lowest = max((number for number, chance in enumerate(chances, start=1) if chance < 1), default=0)
     return max(lowest, unit + 1 if co_sampled.child_contributions else unit)
 
 
-def _is_irregular(hierarchy: Hierarchy, unit: int) -> bool:
+def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
     """Return True if the contributions of units are random in a way that differs among the units.
 
     Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw of
-    at most a number, of which smaller units have fewer.
+    at most a number, of which smaller units have fewer; or below or beside a draw that is cut to a maximum.
     """
     schemes = [level.scheme for level in hierarchy.levels]
+    for at, scheme in enumerate(schemes):
+        if not isinstance(scheme, CappedPoisson):
+            continue
+        is_random_below = any(isinstance(inner, Poisson | CappedPoisson) for inner in schemes[at + 1 :])
+        is_unequal = at >= min(clip, unit) and not hierarchy.levels[at].is_equal
+        if is_unequal or (at >= clip and is_random_below) or any(isinstance(each, Shuffle) for each in schemes):
+            return True
     limited = next(
         (at for at, scheme in enumerate(schemes) if isinstance(scheme, Fixed) and scheme.at_most), len(schemes)
     )
@@ -372,7 +380,7 @@ def _single_steps(
     if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
         return None
     if _max_units_together(co_sampled.path, path, plan.adjacency) < plan.group_size or _is_irregular(
-        phase.hierarchy, plan.unit
+        phase.hierarchy, plan.unit, phase.clip
     ):
         return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if not level.is_whole), default=1)

@@ -32,7 +32,7 @@ from dpcalc.planner.vary import (
     with_level,
 )
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
@@ -243,8 +243,9 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
     """Return the largest rate (Poisson) or size (otherwise) of the outermost sampled level that meets a goal."""
     plan = base.plan
     chosen, place = _sampled_level(plan, phase)
-    if isinstance(chosen.hierarchy.levels[place].scheme, Poisson):
-        solution = _solve_probability(goal, _scheme_setter(plan, chosen, place, epochs))
+    drawn = chosen.hierarchy.levels[place].scheme
+    if isinstance(drawn, Poisson | CappedPoisson):
+        solution = _solve_probability(goal, drawn, _scheme_setter(plan, chosen, place, epochs))
         return replace(solution, phase=plan.phases.index(chosen), level=place)
     return _solve_size(chosen.hierarchy.levels[place], goal, _scheme_setter(plan, chosen, place, epochs))
 
@@ -255,7 +256,8 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
     with_scheme = _scheme_setter(plan, chosen, place, epochs)
-    if not isinstance(level.scheme, Poisson):
+    drawn = level.scheme
+    if not isinstance(drawn, Poisson | CappedPoisson):
         return _solve_size(level, goal, with_scheme)
     if not level.is_equal:
         raise InputError(
@@ -264,7 +266,7 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
     _refuse_assumed(level, "batch")
 
     def put_expected(value: int) -> Plan:
-        return with_scheme(Poisson(probability=Fraction(value, level.count)))
+        return with_scheme(replace(drawn, probability=Fraction(value, level.count)))
 
     value, fails_at = largest_whole(put_expected, (1, level.count), goal, "batch size")
     return _solution(put_expected(value), (value, fails_at), ("rate", "expected"), goal)
@@ -295,7 +297,7 @@ def _solve_size(level: Level, goal: Goal, draw: Callable[[Scheme], Plan]) -> Sol
     """Return the largest size below the count that meets a goal; sizes that no bound covers are passed over."""
 
     def with_value(value: int) -> Plan:
-        return draw(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson have a size
+        return draw(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
 
     def accepted(start: int, end: int) -> int | None:
         return next((size for size in range(start, end + 1) if not is_refused(with_value(size))), None)
@@ -343,11 +345,11 @@ def _size_ranges(level: Level) -> list[tuple[int, int]]:
     return [*ranges, *([(1, largest)] if largest else [])]
 
 
-def _solve_probability(goal: Goal, draw: Callable[[Scheme], Plan]) -> Solution:
+def _solve_probability(goal: Goal, drawn: Poisson | CappedPoisson, draw: Callable[[Scheme], Plan]) -> Solution:
     """Return the largest Poisson rate that meets a goal."""
 
     def with_value(value: Fraction) -> Plan:
-        return draw(Poisson(probability=value))
+        return draw(replace(drawn, probability=value))
 
     if goal.certified(with_value(Fraction(1))) <= goal.limit:
         return _solution(with_value(Fraction(1)), (Fraction(1), None), ("rate", "rate"), goal)

@@ -13,7 +13,7 @@ from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 _COUNT = re.compile(r"(?<![\w.,/:+-])(?<!et al\. )\d{4,}(?![\w.,/:-]\d|\w)")  # no part of a number, no year
 
@@ -72,10 +72,11 @@ def _level_text(level: Level) -> str:
     match level.scheme:
         case Fixed(size=size, at_most=at_most):
             return f"{'up to ' if at_most else ''}{size} of {_count_text(level)} ({level.name}), fixed size"
-        case Poisson(probability=rate) if level.is_equal:
-            return f"{_number(rate * level.count)} of {level.count} ({level.name}) expected, Poisson"
-        case Poisson(probability=rate):
-            return f"each of {_count_text(level)} ({level.name}) with probability {_number(rate)}, Poisson"
+        case Poisson(probability=rate) | CappedPoisson(probability=rate) as scheme:
+            cut = f", cut at random to {scheme.max_batch_size}" if isinstance(scheme, CappedPoisson) else ""
+            if level.is_equal:
+                return f"{_number(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
+            return f"each of {_count_text(level)} ({level.name}) with probability {_number(rate)}, Poisson{cut}"
         case WithReplacement(size=size):
             return f"{size} of {_count_text(level)} ({level.name}), with replacement"
         case Shuffle(size=size, drop_last=drop_last):
@@ -115,6 +116,10 @@ def _other_uses_text(plan: Plan) -> str:
 
 FIXED = "noise, sampling, clipping and lengths are fixed before the first output, not chosen after seeing any output"
 """Assumption of composition without adaptively chosen settings: docs/theory.md, Theorem 13.1."""
+_CAPPED = (
+    "the rate and the largest size of cut batches are constants, the same for both data sets: neither is computed from "
+    "the data or their number; the counts of units that are cut are exact"
+)
 _EMPTY = "a drawn unit of which no record is drawn contributes exactly zero"
 _ALSO = (
     "other sums are over the same sample, and the owner of one clipped vector adds to each at most the norm that its "
@@ -143,11 +148,11 @@ def _may_be_empty(plan: Plan, phase: Phase) -> bool:
     """Return True if a phase adds noise to a sum in which a drawn unit may have no drawn record."""
     if not isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.hierarchy.episodes is not None:
         return False
-    nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, Poisson | All)
+    nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, Poisson | CappedPoisson | All)
     if phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in:
         return True
     below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
-    return any(isinstance(level.scheme, Poisson) for level in below)
+    return any(isinstance(level.scheme, Poisson | CappedPoisson) for level in below)
 
 
 def _may_lack_units(plan: Plan, phase: Phase) -> bool:
@@ -187,8 +192,10 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         lines.insert(1, _EMPTY)
     if any(_may_lack_units(plan, phase) for phase in plan.phases):
         lines.insert(1, "where fewer units are left than a draw takes, it takes all that are left")
-    if any(isinstance(level.scheme, Fixed) for level in levels):
+    if any(isinstance(level.scheme, Fixed | CappedPoisson) for level in levels):
         lines.insert(1, "counts are those of the larger of the two data sets")
+    if any(isinstance(level.scheme, CappedPoisson) for level in levels):
+        lines.insert(1, _CAPPED)
     if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
         lines.insert(1, _EXACT_COUNTS)
     for phase in plan.phases:

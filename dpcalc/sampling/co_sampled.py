@@ -18,7 +18,7 @@ from dpcalc.arrays import IntArray
 from dpcalc.sampling.counts import CountDistribution, binomial, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.paths import Path, Rows, level_rows
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 _MAX_BITS = 1024  # of a probability's denominator that is kept exact; longer ones make distributions of counts slow
 _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
@@ -26,6 +26,8 @@ _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
     """Return the probability that a drawn unit holds a drawn record; a long fraction is rounded up by < 2^-256.
+
+    An upper bound for a capped Poisson draw of units that may be empty: its cut is left out.
 
     Args:
         levels: (scheme, units under one parent) of the levels below the unit, outermost first.
@@ -35,7 +37,7 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
     chance = Fraction(1)
     for scheme, count in reversed([*levels]):
         match scheme:
-            case Poisson(probability=rate):
+            case Poisson(probability=rate) | CappedPoisson(probability=rate):
                 empty = power(1 - rate * chance, count)
             case Fixed():
                 empty = power(1 - chance, scheme.max_drawn(count))
@@ -92,6 +94,9 @@ def contribution_distribution(
         nonempty = Fraction(1)
     else:
         last, nonempty = clip, max_nonempty_probability(hierarchy, clip, hold=hold)
+    scheme = hierarchy.level(clip).scheme
+    if unit + 1 == last == clip and nonempty == 1 and isinstance(scheme, CappedPoisson):
+        return capped_distribution(binomial(hierarchy.level(clip).count, scheme.probability), scheme.max_batch_size)
     drawn = [number for number in range(unit + 1, last + 1) if isinstance(hierarchy.level(number).scheme, Poisson)]
     each, levels = 1, hierarchy.levels[drawn[-1] : clip] if drawn else ()
     for level in levels:
@@ -105,6 +110,14 @@ def contribution_distribution(
     if rate * some > nonempty:  # of two upper bounds the one with the smaller mean
         return binomial(max_contributions, nonempty)
     return {each * number: chance for number, chance in binomial(max_contributions // each, rate * some).items()}
+
+
+def capped_distribution(law: CountDistribution, cap: int) -> CountDistribution:
+    """Return the distribution of min(count, cap)."""
+    capped: CountDistribution = {}
+    for count, chance in law.items():
+        capped[min(count, cap)] = capped.get(min(count, cap), Fraction(0)) + chance
+    return capped
 
 
 # The certain contributions of the units of one path and of their siblings: enough to write down an actual data set
@@ -218,12 +231,12 @@ def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], 
         levels_of = hierarchy.levels[: len(path.counts)]
         counts = tuple(max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True))
         drawn = (drawn_from(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
-        return replace(path, counts=counts, schemes=tuple(drawn))
+        return replace(path, counts=counts, max_counts=(), schemes=tuple(drawn))
     counts = tuple(
         int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
     )
     schemes = (drawn_from(level.scheme, count) for level, count in zip(hierarchy.levels, counts, strict=False))
-    return replace(path, counts=counts, schemes=tuple(schemes))
+    return replace(path, counts=counts, max_counts=(), schemes=tuple(schemes))
 
 
 def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:

@@ -1,12 +1,13 @@
 """Exact distributions of counts, and bounds on them in stochastic order: the number of marked units in a draw."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import comb
 from typing import TypeVar
 
-from dpcalc.work import TURN, fraction_units, spend
+from dpcalc.errors import WorkExceededError
+from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Key = TypeVar("Key")
 CountDistribution = dict[int, Fraction]
@@ -62,6 +63,63 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
         weight = weight * (trials - count) * a // ((count + 1) * (b - a))
     counts[count + 1] = left_over
     return {count: Fraction(chance, unit) for count, chance in counts.items() if chance}
+
+
+_OVERFLOW_BITS = 1300  # of a weight relative to the likeliest one: what is cut off is below 2^-_VANISHING
+_MAX_TERMS = 200_000  # counts with such weights: half a second; they are that many from a mean batch of 5e6
+
+
+def overflow(others: int, rate: Fraction, cap: int) -> tuple[Fraction, Fraction] | None:
+    """Return (Pr[T >= cap], E[rate cap / (T + 1) | T >= cap]) for binomial T, to 2^-1200; None for too much work.
+
+    The second is the probability with which one further unit, drawn at the same rate, stays in a batch that is cut to
+    `cap`, given that the others fill it. Without others that can fill it the pair is (0, 0).
+
+    Args:
+        others: trials of T, >= 0.
+        rate: exact, in [0, 1].
+        cap: >= 1.
+    """
+    if others < cap or not rate:
+        return Fraction(0), Fraction(0)
+    if rate == 1:
+        return Fraction(1), Fraction(cap, others + 1)
+    # Weights vanish sqrt(2 * 1300 * log 2) = 42.5 deviations from the mean, later only where few are expected.
+    terms = 85 * math.sqrt(others * float(rate) * float(1 - rate)) + 600
+    try:
+        return _overflow(others, rate, cap, terms) if terms <= _MAX_TERMS else None
+    except WorkExceededError:
+        return None
+
+
+@cached_with_cost(1024)
+def _overflow(others: int, rate: Fraction, cap: int, terms: float) -> tuple[Fraction, Fraction]:
+    """Return `overflow` by about so many terms, 0 < rate < 1; raise WorkExceededError for too much work."""
+    spend(terms * 4 * TURN)
+    total = full = kept = 0
+    for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):
+        total += weight
+        if count >= cap:
+            full += weight
+            kept += weight // (count + 1)
+    if not full:
+        return Fraction(0), Fraction(0)
+    # Of weights of a few bits `kept` has lost much; no T >= cap makes the inclusion larger than T = cap.
+    return Fraction(full, total), min(rate * cap * Fraction(kept, full), rate * Fraction(cap, cap + 1))
+
+
+def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
+    """Yield (count, weight relative to the likeliest count's 2^1300, rounded down) at the rate a / b, 0 < a < b."""
+    likeliest = (trials + 1) * a // b
+    count, weight = likeliest, 1 << _OVERFLOW_BITS
+    while weight:  # 0 beyond the last trial
+        yield count, weight
+        weight = weight * (trials - count) * a // ((count + 1) * (b - a))
+        count += 1
+    count, weight = likeliest, 1 << _OVERFLOW_BITS
+    while weight := weight * count * (b - a) // ((trials - count + 1) * a):
+        count -= 1
+        yield count, weight
 
 
 def power(base: Fraction, exponent: int) -> Fraction:

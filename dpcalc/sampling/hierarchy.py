@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import ceil, prod
 
 from dpcalc.errors import InputError, KeyedInputError
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
 TASK = "task"  # name of a constructed unit in messages
@@ -140,8 +140,11 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
         count: units of one parent, >= 1.
 
     Returns:
-        The scheme of that one parent. A shuffle with drop_last stays a shuffle: with one unit fewer it has no batch.
+        The scheme of that one parent. A shuffle with drop_last stays a shuffle: with one unit fewer it has no batch. A
+        capped Poisson draw of so few units that it is never cut is a Poisson draw.
     """
+    if isinstance(scheme, CappedPoisson) and scheme.max_batch_size >= count:
+        return Poisson(probability=scheme.probability)
     whole = isinstance(scheme, Fixed) or (isinstance(scheme, Shuffle) and not scheme.drop_last)
     if whole and scheme.max_drawn(count) == count:
         return All()
@@ -183,9 +186,19 @@ def draw_faults(levels: Sequence["Level"]) -> Iterator[KeyedInputError]:
                 f"a pass goes over all units: draw `{sampled.name}` with scheme all, or state another scheme here",
                 code="DPC107",
             )
-        if level.redraw_every > 1 and isinstance(level.scheme, (WithReplacement, Shuffle)):
+        capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
+        if level.redraw_every > 1 and (capped or isinstance(level.scheme, (WithReplacement, Shuffle))):
             problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
-            yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}", code="DPC107")
+            yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
+        repeated = next((x for x in levels[:number] if isinstance(x.scheme, WithReplacement)), None)
+        if capped and repeated is not None:
+            yield KeyedInputError(
+                f"{level.name}.max_batch_size",
+                f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
+                f"a {repeated.name} drawn twice makes two draws, each cut by itself, for which no bound is proved: draw it "
+                "in another way, or leave max_batch_size out",
+                code="DPC107",
+            )
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
@@ -325,8 +338,8 @@ class Hierarchy:
                     return Fraction(sum(map(fixed.max_drawn, self.tree.sizes[number - 1])), self.units(number))
                 case Fixed(size=size) | WithReplacement(size=size):
                     return Fraction(size * self.units(number - 1), self.units(number))
-                case Poisson(probability=rate):
-                    return rate
+                case Poisson(probability=rate) | CappedPoisson(probability=rate):
+                    return rate  # loaders count passes by it, whatever a cap leaves
                 case Shuffle() as shuffle:
                     return Fraction(1, shuffle.steps_of_a_pass(level.count))
                 case All():

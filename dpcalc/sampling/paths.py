@@ -3,7 +3,8 @@
 Units of a tree that are alike: those with the same tree under them, up to the order of siblings.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
-from dpcalc.sampling.hierarchy import Hierarchy, drawn_from
-from dpcalc.sampling.schemes import All, Fixed, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Scheme, Shuffle, WithReplacement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,9 @@ class Alike:
     parent: IntArray
     number: IntArray
     unit: IntArray
+
+
+_FEW_SIZES = 16  # of a capped draw, each of which has a path of its own; of more, nine ranges of sizes have
 
 
 @lru_cache(maxsize=4)
@@ -95,7 +99,8 @@ class Path:
 
     Attributes:
         place: index of each unit on the way in its parent, from 0; () where nobody knows.
-        counts: units in the frame each is drawn from.
+        counts: units in the frame each is drawn from; where a path stands for several, the fewest.
+        max_counts: the most; the same as `counts` but where a path with a `CappedPoisson` draw stands for several.
         schemes: how they are drawn; a fixed draw of all there are is `all`.
         contributions: most clipped contributions that one step can draw under each (theory: m_j).
         siblings: the most of that under any other unit in the same frame, 0 if there is none.
@@ -106,6 +111,12 @@ class Path:
     schemes: tuple[Scheme, ...]
     contributions: tuple[int, ...]
     siblings: tuple[int, ...]
+    max_counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Put `counts` in the place of absent `max_counts`."""
+        if not self.max_counts:
+            object.__setattr__(self, "max_counts", self.counts)
 
     def rate(self, number: int) -> Fraction:
         """Return the exact probability that the unit at level `number` >= 1 is drawn, given that its parent is."""
@@ -183,7 +194,8 @@ class PathTable:
     Attributes:
         hierarchies: the phases' levels, over the same data.
         rows: where the data have each path, `Rows.unit` of its last unit.
-        counts: units in the frame, shape (paths, levels).
+        counts: units in the frame, shape (paths, levels); the fewest where a row stands for several paths.
+        max_counts: the most, likewise; they matter for `CappedPoisson` draws alone.
         contributions: for each phase the contributions of `Path`, shape (paths, levels).
         siblings: likewise.
         is_merged: whether a row stands for several paths, none of which it is below.
@@ -192,6 +204,7 @@ class PathTable:
     hierarchies: tuple[Hierarchy, ...]
     rows: IntArray
     counts: IntArray
+    max_counts: IntArray
     contributions: tuple[IntArray, ...]
     siblings: tuple[IntArray, ...]
     is_merged: bool = False
@@ -204,6 +217,7 @@ class PathTable:
     def paths(self, at: int) -> tuple[Path, ...]:
         """Return the path in row `at` (from 0), one `Path` for each phase; place () if merged or sizes unknown."""
         counts = tuple(self.counts[at].tolist())
+        most = tuple(self.max_counts[at].tolist())
         place = self._place(int(self.rows[at]))
         path_by_phase = []
         for number, hierarchy in enumerate(self.hierarchies):
@@ -213,10 +227,15 @@ class PathTable:
                 whole_batches(level.scheme, count) if is_bounded else count
                 for level, count, is_bounded in zip(levels, counts, bounded, strict=True)
             )
+            capped = [isinstance(level.scheme, CappedPoisson) for level in levels]
+            max_counts = tuple(
+                top if is_capped else count for count, top, is_capped in zip(own_counts, most, capped, strict=True)
+            )
             path = Path(
                 place=place,
                 counts=own_counts,
-                schemes=tuple(drawn_from(level.scheme, count) for level, count in zip(levels, own_counts, strict=True)),
+                max_counts=max_counts,
+                schemes=tuple(drawn_from(level.scheme, count) for level, count in zip(levels, max_counts, strict=True)),
                 contributions=tuple(self.contributions[number][at].tolist()),
                 siblings=tuple(self.siblings[number][at].tolist()),
             )
@@ -277,15 +296,18 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         One row for each kind of units of a tree, in order of the first of each. Of sizes
         only known to lie between two ends every larger one means a smaller rate, so that the smallest size, which a
         fixed draw may exhaust, and the next one stand for all; where a draw is of at most some number, the first size
-        of which it leaves something out does too. What the units contribute is at its maximum.
+        of which it leaves something out does too. A capped Poisson draw may cost more for a larger size: there a row
+        stands for a range of sizes. What the units contribute is at its maximum.
     """
     hierarchy = draws[0][0]
     levels = level_rows(hierarchy)
     up = _ancestor_rows(levels, unit)
     rows = levels[unit - 1].unit
     counts = np.stack([r.sums(np.ones_like(r.number))[r.parent[at]] for r, at in zip(levels, up, strict=False)], axis=1)
+    max_counts = counts
     if hierarchy.tree is None:
-        counts = np.array(list(product(*_representative_sizes([phase for phase, _ in draws], unit))), dtype=np.int64)
+        ranges = np.array(list(product(*_size_ranges([phase for phase, _ in draws], unit))), dtype=np.int64)
+        counts, max_counts = ranges[:, :, 0], ranges[:, :, 1]
         rows = np.zeros(len(counts), dtype=np.int64)
         up = [rows] * unit
     values = [contributions(levels, *draw)[:unit] for draw in draws]
@@ -294,20 +316,41 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         hierarchies=tuple(phase for phase, _ in draws),
         rows=rows,
         counts=counts,
+        max_counts=max_counts,
         contributions=tuple(_values_along_paths(up, each) for each in values),
         siblings=tuple(_values_along_paths(up, each) for each in siblings),
     )
 
 
-def _representative_sizes(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[int]]:
-    """Return, for each level, min_count, min_count + 1 and each larger fixed size + 1, ascending and distinct."""
-    sizes_of_levels = []
+def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
+    """Return, for each level, ranges (fewest, most) of sizes, of which the fewest stands for all but in capped draws.
+
+    They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
+    """
+    ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
-        first = levels[0]
-        sizes = {first.min_count, min(first.min_count + 1, first.count)}
+        fewest, most = levels[0].min_count, levels[0].count
+        sizes = {fewest, min(fewest + 1, most)}
         sizes |= {x.scheme.size + 1 for x in levels if isinstance(x.scheme, Fixed) and x.scheme.size > x.min_count}
-        sizes_of_levels.append(sorted(sizes))
-    return sizes_of_levels
+        for level in levels:
+            sizes |= set(_sizes_more_often_cut(level))
+        ends = [*(size - 1 for size in sorted(sizes)[1:]), most]
+        ranges_of_levels.append(list(zip(sorted(sizes), ends, strict=True)))
+    return ranges_of_levels
+
+
+def _sizes_more_often_cut(level: Level) -> Iterator[int]:
+    """Yield sizes between which a capped draw of the level is cut about equally often; none for other schemes."""
+    if not isinstance(level.scheme, CappedPoisson):
+        return
+    if level.count - level.min_count < _FEW_SIZES:
+        yield from range(level.min_count, level.count + 1)
+        return
+    cap = level.scheme.max_batch_size
+    for deviations in range(-4, 5):  # of the number drawn: at -4 it is hardly ever above the cap, at 4 nearly always
+        size = int((cap + deviations * math.sqrt(cap)) / level.scheme.probability)
+        if level.min_count < size <= level.count:
+            yield size
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
@@ -333,7 +376,7 @@ def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> li
         below, scheme = levels[number], hierarchy.level(number + 1).scheme
         values = largest[number]
         match scheme:
-            case Fixed(size=size) | Shuffle(size=size):
+            case Fixed(size=size) | Shuffle(size=size) | CappedPoisson(max_batch_size=size):
                 largest[number - 1] = below.sums_of_largest(values, size)
             case WithReplacement(size=size):
                 largest[number - 1] = size * np.maximum.reduceat(values, below.first)

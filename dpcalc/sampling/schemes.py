@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from dpcalc.errors import InputError
-from dpcalc.sampling.counts import power
+from dpcalc.sampling.counts import overflow, power
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Poisson:
     """
 
     name: ClassVar[str] = "poisson"
-    keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "redraw_every")
+    keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "max_batch_size", "redraw_every")
     probability: Fraction
 
     def __post_init__(self) -> None:
@@ -61,6 +61,63 @@ class Poisson:
     def max_drawn(self, count: int) -> int:
         """Return `count`: a draw can take all children."""
         return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class CappedPoisson:
+    """Each child independently with one probability; of more than `max_batch_size` drawn ones a uniform subset stays.
+
+    It is no `Poisson`: what holds for independent draws does not hold for it. A draw that can take no more children
+    than it may keep is one, and becomes one (`hierarchy.drawn_from`).
+
+    Attributes:
+        probability: of each child before the cut, exact, in [0, 1].
+        max_batch_size: most children that stay, a whole number >= 1.
+    """
+
+    name: ClassVar[str] = Poisson.name
+    keys: ClassVar[tuple[str, ...]] = Poisson.keys
+    probability: Fraction
+    max_batch_size: int
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a probability outside [0, 1] or max_batch_size < 1."""
+        Poisson(probability=self.probability)
+        if self.max_batch_size < 1:
+            raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
+
+    def rate(self, count: int) -> Fraction:
+        """Return the probability that a child is drawn and stays; it falls with the count.
+
+        Exact to 2^-1200; an upper bound where the number of drawn children has too many likely values.
+        """
+        full = overflow(count - 1, self.probability, self.max_batch_size)
+        if full is None:
+            return min(self.probability, Fraction(self.max_batch_size, count))
+        chance, inclusion = full
+        return (1 - chance) * self.probability + chance * inclusion
+
+    def max_drawn(self, count: int) -> int:
+        """Return min(max_batch_size, count)."""
+        return min(self.max_batch_size, count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedAtRate(Fixed):
+    """A draw of a fixed size from a frame that is itself random, so that a child's probability is not size / count.
+
+    Bounds take a full batch of a `CappedPoisson` draw for it (docs/theory.md, Theorem 4.9); no config states it.
+
+    Attributes:
+        probability: that the child on the path is drawn, exact, in (0, 1].
+    """
+
+    probability: Fraction
+
+    def rate(self, count: int) -> Fraction:
+        """Return `probability`, whatever the count."""
+        del count
+        return self.probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +222,6 @@ def _refuse_size_below_1(size: int) -> None:
         raise InputError(f"size: expected a whole number >= 1, got {size}; a draw of nothing trains nothing")
 
 
-Scheme = Fixed | Poisson | WithReplacement | Shuffle | All
+Scheme = Fixed | Poisson | CappedPoisson | WithReplacement | Shuffle | All
 SCHEMES: dict[str, type[Scheme]] = {x.name: x for x in (Poisson, Fixed, WithReplacement, Shuffle, All)}
 """Sampling schemes by name. `keys` are those that a draw in a config takes beside `scheme`; `size` is then required."""

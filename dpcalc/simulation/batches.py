@@ -17,7 +17,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.simulation.checks import MISS_PROBABILITY, Check, Ends, RandomSource, mean_interval
 from dpcalc.simulation.sampler import (
     DrawCounts,
@@ -271,19 +271,25 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of one level: the drawn share for Poisson sampling, else the number drawn from a frame."""
+    """Return the check of one level: the drawn share for uncut Poisson draws, else the number drawn from a frame."""
     if isinstance(scheme, Poisson) and count.offered:
         rate, observed = float(scheme.probability), count.drawn / count.offered
         interval = mean_interval(observed, count.offered, miss_probability=MISS_PROBABILITY)
         return phase.check(f"share of {name} drawn", (rate, rate), observed, interval, count.offered)
     parents = max(count.parents, 1)
     frame_size = count.offered / parents
-    expected = count.nominal / parents if isinstance(scheme, Fixed) else expected_draws(scheme, frame_size)
+    of_frames = isinstance(scheme, Fixed | CappedPoisson)
+    expected = count.nominal / parents if of_frames else expected_draws(scheme, frame_size)
     if isinstance(scheme, Shuffle):
         expected *= scheme.steps_of_a_pass(int(frame_size))
     observed = count.drawn / parents
+    interval = observed, observed
+    if isinstance(scheme, CappedPoisson):
+        most = scheme.max_batch_size
+        low, high = mean_interval(observed / most, parents, miss_probability=MISS_PROBABILITY)
+        interval = low * most, high * most
     when = "in a pass" if isinstance(scheme, Shuffle) else "at a time"
-    return phase.check(f"{name} drawn {when}", (expected, expected), observed, (observed, observed), count.parents)
+    return phase.check(f"{name} drawn {when}", (expected, expected), observed, interval, count.parents)
 
 
 def _batch_size_check(phase: _Phase, depth: int) -> Check:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 # One draw from each of many frames.
 
@@ -42,8 +42,13 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
     match scheme:
         case Fixed():
             return _draw_fixed(scheme, sizes, rng)
-        case Poisson():
-            return _draw_poisson(scheme, sizes, rng)
+        case Poisson(probability=rate):
+            return _draw_poisson(float(rate), sizes, rng)
+        case CappedPoisson(probability=rate):
+            frames, units = _draw_poisson(float(rate), sizes, rng)
+            order = np.lexsort((rng.random(frames.size), frames))  # a random order within each frame, cut at the cap
+            kept = order[index_in_frame(frames, np.bincount(frames, minlength=sizes.size)) < scheme.max_batch_size]
+            return frames[kept], units[kept]
         case WithReplacement():
             frames = np.repeat(np.arange(sizes.size), scheme.size)
             return frames, rng.integers(0, sizes[frames])
@@ -95,10 +100,10 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
     return frames, np.concatenate(pieces)
 
 
-def _draw_poisson(scheme: Poisson, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return a draw of each unit of each frame, independently, with the probability of the scheme."""
+def _draw_poisson(rate: float, sizes: IntArray, rng: Generator) -> UnitIndices:
+    """Return a draw of each unit of each frame, independently, with the probability `rate`."""
     # All frames stand in one line, along which the distances between drawn units are geometric.
-    total, rate = int(sizes.sum()), float(scheme.probability)
+    total = int(sizes.sum())
     if not total or not rate:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     pieces, last = [], -1
@@ -142,7 +147,7 @@ class LevelCount:
         parents: draws from units of the level above, each counted as often as it was drawn from.
         offered: units under these parents.
         drawn: units that were drawn, repetitions included.
-        nominal: units that draws of a fixed size take by their definition; 0 for other schemes.
+        nominal: units that fixed-size draws, or cut ones on average, take by their definition; 0 for other schemes.
         batches: mean number of units in a step, shape (rounds,).
         min_batch: smallest number of units in one step.
         max_batch: largest number of units in one step.
@@ -151,7 +156,7 @@ class LevelCount:
     parents: int
     offered: int
     drawn: int
-    nominal: int
+    nominal: float
     batches: NDArray[np.float64]
     min_batch: int
     max_batch: int
@@ -271,6 +276,8 @@ def round_cost(hierarchy: Hierarchy) -> float:
         count = hierarchy.units(level) / hierarchy.units(level - 1)
         drawn = expected_draws(scheme, count)
         looked_at = drawn
+        if isinstance(scheme, CappedPoisson):
+            looked_at = count * float(scheme.probability)
         if isinstance(scheme, Fixed):
             looked_at = count if is_dense(scheme, hierarchy.level(level).count) else drawn + _PICKING_COST
         total += parents * (looked_at + _SKIPPING_COST * count)
@@ -297,6 +304,8 @@ def expected_draws(scheme: Scheme, count: float) -> float:
             return size
         case Poisson(probability=rate):
             return count * float(rate)
+        case CappedPoisson():
+            return count * float(scheme.rate(round(count)))
         case Shuffle():
             return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
         case All():
@@ -344,7 +353,7 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
                 parents=sizes.size,
                 offered=int(sizes.sum()),
                 drawn=units.size,
-                nominal=int(np.minimum(scheme.size, sizes).sum()) if isinstance(scheme, Fixed) else 0,
+                nominal=_nominal_draws(scheme, sizes),
                 batches=batches.mean(axis=1),
                 min_batch=int(batches.min()),
                 max_batch=int(batches.max()),
@@ -354,6 +363,14 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
             hits = steps[np.isin(units, watched.units)]
             members = np.repeat(_count_by_round(hits // span, rounds, length // span), span, axis=1)
     return DrawCounts(levels=tuple(levels), members=members)
+
+
+def _nominal_draws(scheme: Scheme, sizes: IntArray) -> float:
+    """Return the expected number of units in a draw from each frame, fixed-size or cut; 0 for other schemes."""
+    if not isinstance(scheme, Fixed | CappedPoisson):
+        return 0.0
+    values, numbers = np.unique(sizes, return_counts=True)
+    return float(numbers @ np.array([expected_draws(scheme, size) for size in values.tolist()]))
 
 
 def _count_by_round(times: IntArray, rounds: int, times_per_round: int) -> IntArray:

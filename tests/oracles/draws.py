@@ -24,12 +24,16 @@ from tests.oracles.brute_force import ADD_REMOVE, ZERO_OUT, clipping_units, with
 
 @dataclass(frozen=True)
 class Draw:
-    """How one drawn unit's children are drawn, held for `every` steps: fixed, again, poisson, shuffle or all."""
+    """How one drawn unit's children are drawn, held for `every` steps: fixed, again, poisson, capped, shuffle or all.
+
+    A capped draw is a poisson one of which `cap` at most stay, any as likely as any others.
+    """
 
     count: int
     kind: str = "all"
     amount: int | Fraction = 0
     every: int = 1
+    cap: int = 0
 
     @property
     def rate(self):
@@ -40,7 +44,7 @@ class Draw:
     @property
     def most(self):
         """Most children, copies included, that one step can hold."""
-        return self.amount if self.kind in {"fixed", "again", "shuffle"} else self.count
+        return self.amount if self.kind in {"fixed", "again", "shuffle"} else self.cap or self.count
 
     @property
     def steps_of_a_pass(self):
@@ -54,12 +58,14 @@ class Draw:
         if self.kind == "fixed":
             sets = list(itertools.combinations(children, min(self.amount, len(children))))
             return [(Fraction(1, len(sets)), drawn) for drawn in sets]
-        if self.kind == "poisson":
-            return [
-                (self.amount**n * (1 - self.amount) ** (len(children) - n), drawn)
+        if self.kind in {"poisson", "capped"}:
+            most = self.cap or self.count
+            return merged(
+                (self.amount**n * (1 - self.amount) ** (len(children) - n) / math.comb(n, min(n, most)), kept)
                 for n in range(len(children) + 1)
                 for drawn in itertools.combinations(children, n)
-            ]
+                for kept in itertools.combinations(drawn, min(n, most))
+            )
         if not children:
             return [(Fraction(1), ())]
         ways = Counter(tuple(sorted(drawn)) for drawn in itertools.product(children, repeat=self.amount))

@@ -15,7 +15,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS
 from tests.oracles.draws import Draw, episode_run, group_run
@@ -97,6 +97,8 @@ class Problem:
 def scheme_of(draw):
     if draw.kind == "poisson":
         return Poisson(probability=draw.amount)
+    if draw.kind == "capped":
+        return CappedPoisson(probability=draw.amount, max_batch_size=draw.cap)
     return SCHEMES[draw.kind](size=draw.amount) if draw.kind in SCHEMES else All()
 
 
@@ -132,6 +134,8 @@ def outcome_count(tree, steps):
             one = (draw.count * under) ** draw.amount
         case "poisson":
             one = (1 + under) ** draw.count
+        case "capped":
+            one = sum(math.comb(draw.count, n) * under**n for n in range(draw.cap + 1))
         case "shuffle":
             one = math.factorial(draw.count) * under**draw.count
         case _:
@@ -223,6 +227,27 @@ def emptied(rng):
         return None
     tree = (*(random_draw(rng, count, count - 1) for count in above), Draw(last, kind, taken))
     return Problem(tree, members, clip, ADD_REMOVE, random_sigma(rng))
+
+
+def capped(rng):
+    """One unit under nested draws of which some are cut to a maximum; sizes may differ, a level above may be held."""
+    depth = int(rng.choice([1, 2, 2, 3]))
+    unit, clip, relation = random_question(rng, depth)
+    counts = [int(rng.integers(1, {1: 7, 2: 5, 3: 4}[depth])) for _ in range(depth)]
+    sizes = [int(rng.integers(1, 4)) for _ in range(counts[0])] if depth == 2 and rng.random() < 0.4 else None
+    if sizes is not None:
+        counts[1] = max(sizes)
+    tree = []
+    for level, count in enumerate(counts, start=1):
+        if rng.random() < 0.6:
+            tree.append(Draw(count, "capped", RATES[rng.integers(len(RATES))], cap=int(rng.integers(1, count + 1))))
+        else:
+            fewest = min(sizes) if sizes is not None and level == 2 else count
+            lost = int(level == unit and relation == ADD_REMOVE)
+            tree.append(random_draw(rng, count, fewest - lost, kinds=("fixed", "poisson", "all")))
+    first = units(sizes, unit) if sizes is not None else list(itertools.product(*map(range, counts[:unit])))
+    member = first[int(rng.integers(len(first)))]
+    return Problem(tuple(tree), (member,), clip, relation, random_sigma(rng), sizes=sizes)
 
 
 def sparse(rng):

@@ -14,6 +14,7 @@ from tests.oracles.joint import Adaptive
 from tests.oracles.multistage import (
     Problem,
     bound,
+    capped,
     constructed,
     cut_short,
     data_sets,
@@ -30,7 +31,7 @@ from tests.thinning import thinned
 
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations
 ROUND_OFF = 1e-13
-FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, sparse, emptied]
+FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, sparse, emptied, capped]
 HALF = Fraction(1, 2)
 
 
@@ -170,12 +171,15 @@ def test_what_a_user_is_told_is_the_larger_of_the_two_directions():
 
 
 TWO_OF_SIX = Problem((Draw(6, "fixed", 2),), ((0,), (1,)), 1, ADD_REMOVE, 2.0)
+CUT_TO_ONE = Problem((Draw(4, "capped", HALF, cap=1),), ((0,),), 1, ADD_REMOVE, 2.0)
 MISREAD = [  # a problem, and another whose bound somebody could take for its own
     (TWO_OF_SIX, {"tree": (Draw(6, "poisson", Fraction(1, 3)),)}),
     (TWO_OF_SIX, {"members": ((0,),)}),
     (Problem((Draw(6, "fixed", 2, every=2),), ((0,),), 1, ADD_REMOVE, 2.0, steps=2), {"steps": 1}),
     (Problem((Draw(4, "again", 3),), ((0,),), 1, ADD_REMOVE, 2.0), {"tree": (Draw(4, "fixed", 3),)}),
     (Problem((Draw(4, "shuffle", 2),), ((0,),), 1, REPLACE_ONE, 1.0, steps=2), {"relation": ZERO_OUT}),
+    (CUT_TO_ONE, {"tree": (Draw(4, "poisson", HALF),)}),
+    (CUT_TO_ONE, {"tree": (Draw(4, "poisson", Fraction(15, 64)),)}),  # at the rate with which a unit stays
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from dpcalc.planner.lower_end import delta_lower
 from tests.oracles.brute_force import ADD_REMOVE
 from tests.oracles.draws import Draw
-from tests.oracles.multistage import Problem, constructed, group, held, random_problem, shuffled, truth_of
+from tests.oracles.multistage import Problem, capped, constructed, group, held, random_problem, shuffled, truth_of
 from tests.thinning import thinned
 
 
@@ -37,7 +37,7 @@ def alone(flavour):
     return problem
 
 
-@pytest.mark.parametrize("flavour", [group, held, shuffled, constructed], ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("flavour", [group, held, shuffled, constructed, capped], ids=lambda flavour: flavour.__name__)
 def test_some_data_set_costs_as_much_as_the_lower_end_says(flavour):
     rng, said = np.random.default_rng(5), 0
     for _ in range(8):
