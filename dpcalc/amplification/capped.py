@@ -11,7 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpcalc.amplification.counts import Average, Bound, Part
-from dpcalc.sampling.counts import overflow
+from dpcalc.errors import WorkExceededError
+from dpcalc.sampling.counts import CountDistribution, binomial, convolve, convolve_power, mixture, overflow, power
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import CappedPoisson, FixedAtRate, Poisson, Scheme
 
@@ -65,3 +66,63 @@ def _cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tu
     yield 1 - many[0], Poisson(probability=rate)
     yield few[0], FixedAtRate(size=cap, probability=few[1] or rate)
     yield many[0] - few[0], FixedAtRate(size=cap, probability=rate)
+
+
+# Cut draws of an actual data set (docs/theory.md, Theorem 10.1)
+
+
+_MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the path contribute nothing
+
+
+def cut_sum(
+    scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
+) -> CountDistribution:
+    """Return the distribution of the sum over a cut draw, exact to 2^-200; raise WorkExceededError if it is unknown.
+
+    Args:
+        scheme: of the frame.
+        count: units in it, that on the path included.
+        each: contribution of every other drawn unit; it counts as 0 if they are more than `_MAX_INDEPENDENT`.
+        inner: contribution of the unit on the path; None if it was removed.
+
+    Raises:
+        WorkExceededError: the probability of a full batch needs too much work.
+    """
+    (chance, inclusion), rate, cap = _full_batch(scheme, count), scheme.probability, scheme.max_batch_size
+    each = each if count <= _MAX_INDEPENDENT else {0: Fraction(1)}
+    of_others = binomial(count - 1, rate) if each.keys() != {0} else {0: Fraction(1)}
+    room = {others: share for others, share in of_others.items() if others < cap}
+    factor = (1 - chance) / sum(room.values()) if room else Fraction(0)
+    cases = [(share * factor, others, others, rate) for others, share in room.items()]
+    parts = []
+    for share, others, others_with_unit, hit in [*cases, (chance, cap, cap - 1, inclusion)]:
+        missed = convolve_power(each, others)
+        parts.append((share * (1 - hit), missed))
+        parts.append(
+            (share * hit, missed if inner is None else convolve(convolve_power(each, others_with_unit), inner))
+        )
+    return mixture(parts)
+
+
+def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
+    """Return the probability that a cut draw holds no record, though all units but the one on the path hold some.
+
+    Args:
+        scheme: of the frame.
+        count: units in it, that on the path included.
+        own_empty: probability that the unit on the path holds no record if it is drawn.
+
+    Raises:
+        WorkExceededError: the probability of a full batch needs too much work.
+    """
+    chance, inclusion = _full_batch(scheme, count)
+    nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - own_empty))
+    return nobody + (chance * inclusion * own_empty if scheme.max_batch_size == 1 else 0)
+
+
+def _full_batch(scheme: CappedPoisson, count: int) -> tuple[Fraction, Fraction]:
+    """Return (Pr[the others fill the batch], Pr[the unit is in it, given that]); WorkExceededError if unknown."""
+    known = overflow(count - 1, scheme.probability, scheme.max_batch_size)
+    if known is None:
+        raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")
+    return known

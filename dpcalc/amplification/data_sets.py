@@ -16,7 +16,7 @@ from math import comb
 
 import numpy as np
 
-from dpcalc.errors import WorkExceededError
+from dpcalc.amplification.capped import cut_empty_probability, cut_sum
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms
 from dpcalc.mechanisms.kinds import AdditiveNoise
@@ -31,7 +31,6 @@ from dpcalc.sampling.counts import (
     hypergeometric,
     hypergeometric_lower,
     nonzero_probability,
-    overflow,
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -123,52 +122,9 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
             others = _capped_compound(_capped_binomial(count - 1, rate), each)
             return _mix(rate, convolve(others, inner), others)
         case CappedPoisson() as scheme:
-            return _cut_sum(scheme, count, each, inner)
+            return cut_sum(scheme, count, each, inner)
         case _:
             return _mix(rate, inner, {0: Fraction(1)})
-
-
-def _cut_sum(scheme: CappedPoisson, count: int, each: Mixture, inner: Mixture | None) -> Mixture:
-    """Return the distribution of the sum of a draw that is cut to a maximum; raise WorkExceededError if unknown.
-
-    Args:
-        scheme: of the frame.
-        count: units in it, that on the path included.
-        each: contribution of every other drawn unit; it counts as 0 if they are more than `_MAX_INDEPENDENT`.
-        inner: contribution of the unit on the path; None if it was removed.
-    """
-    chance, inclusion = _full_batch(scheme, count)
-    if count > _MAX_INDEPENDENT:
-        each = {0: Fraction(1)}
-    rate, most = scheme.probability, scheme.max_batch_size
-    of_others = binomial(count - 1, rate) if each.keys() != {0} else {0: Fraction(1)}
-    parts = [(share, others, rate) for others, share in of_others.items() if others < most]
-    room = sum((share for share, _, _ in parts), start=Fraction(0))
-    parts = [(share * (1 - chance) / room, others, rate) for share, others, rate in parts]
-    total: Mixture = {}
-    for share, others, hit in [*parts, (chance, most, inclusion)]:
-        missed = convolve_power(each, others)
-        if inner is not None and share:
-            fewer = others - 1 if others == most else others
-            missed = _mix(hit, convolve(convolve_power(each, fewer), inner), missed)
-        for center, weight in missed.items():
-            total[center] = total.get(center, Fraction(0)) + share * weight
-    return {center: weight for center, weight in total.items() if weight}
-
-
-def _full_batch(scheme: CappedPoisson, count: int) -> tuple[Fraction, Fraction]:
-    """Return (Pr[the others fill the batch], Pr[the unit is in it, given that]); WorkExceededError if unknown."""
-    known = overflow(count - 1, scheme.probability, scheme.max_batch_size)
-    if known is None:
-        raise WorkExceededError("batch: expected fewer likely sizes, got too many")
-    return known
-
-
-def _cut_empty(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return Pr[no record is drawn] from a frame whose other units hold records, the one on the path perhaps none."""
-    chance, inclusion = _full_batch(scheme, count)
-    nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - own_empty))
-    return nobody + (chance * inclusion * own_empty if scheme.max_batch_size == 1 else 0)
 
 
 def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
@@ -195,7 +151,7 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, memb
                     replaced = None
                 case Adjacency.REPLACE_ONE:
                     replaced = own
-            return _cut_sum(scheme, count, each, _scale(own, -1)), _cut_sum(scheme, count, each, replaced)
+            return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, replaced)
         case _:
             law, others = {members: Fraction(1)}, {0: Fraction(1)}
     in_d, in_d_prime = counted_pair(law, own, {0: Fraction(1)}, adjacency, drawn=(0, 0))
@@ -345,7 +301,7 @@ def _records_drawn(
                 empty = power(1 - nonempty, size - 1) * (rate * empty + (1 - rate) * (1 - nonempty))
             case CappedPoisson():
                 unseen = 1 - path.rate(j) + path.rate(j) * unseen
-                empty = _cut_empty(scheme, count, empty)
+                empty = cut_empty_probability(scheme, count, empty)
             case _:
                 rate = path.rate(j)
                 unseen = 1 - rate + rate * unseen
@@ -370,7 +326,7 @@ def _records_drawn_in_frame(
                 rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty), size
             )
         case CappedPoisson() if members:
-            return 1 - scheme.rate(count) * own_nonempty, _cut_empty(scheme, count, 1 - own_nonempty)
+            return 1 - scheme.rate(count) * own_nonempty, cut_empty_probability(scheme, count, 1 - own_nonempty)
         case CappedPoisson(probability=rate):
             return Fraction(1), power(1 - rate, count)
         case _:
@@ -399,8 +355,7 @@ def _own_contributions(co_sampled: CoSampled) -> Mixture:
                 drawn_children = capped_distribution(binomial(fewest, capped.probability), capped.max_batch_size)
                 counts = _capped_compound(drawn_children, counts)
             case CappedPoisson() as capped:  # all children but one contribute nothing
-                _full_batch(capped, fewest)
-                counts = _mix(capped.rate(fewest), counts, {0: Fraction(1)})
+                counts = cut_sum(capped, fewest, {0: Fraction(1)}, counts)
             case Fixed() | All() | Shuffle(drop_last=True):
                 counts = _capped_power(counts, level.scheme.max_drawn(fewest))
     return counts

@@ -203,9 +203,9 @@ def _scheme(draw: Draw, count: int) -> Scheme:
             return WithReplacement(size=size)
         case Draw(scheme="shuffle", size=int(size), drop_last=drop_last):
             return Shuffle(size=size, drop_last=drop_last)
-        case Draw(scheme="poisson", rate=rate, expected=expected, max_batch_size=most):
+        case Draw(scheme="poisson", rate=rate, expected=expected, max_batch_size=cap):
             drawn = Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
-            return drawn if most is None else CappedPoisson(probability=drawn.probability, max_batch_size=most)
+            return drawn if cap is None else CappedPoisson(probability=drawn.probability, max_batch_size=cap)
         case _:
             return All()
 

@@ -171,9 +171,9 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:
             return amount, f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
         case Poisson(probability=rate):
             return _rate_and_remark(level, rate)
-        case CappedPoisson(probability=rate, max_batch_size=most):
+        case CappedPoisson(probability=rate, max_batch_size=cap):
             amount, remark = _rate_and_remark(level, rate)
-            return f"{amount}, max_batch_size: {most}", remark
+            return f"{amount}, max_batch_size: {cap}", remark
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:

@@ -113,7 +113,12 @@ def contribution_distribution(
 
 
 def capped_distribution(law: CountDistribution, cap: int) -> CountDistribution:
-    """Return the distribution of min(count, cap)."""
+    """Return the distribution of min(count, cap).
+
+    Args:
+        law: distribution of the count.
+        cap: >= 0.
+    """
     capped: CountDistribution = {}
     for count, chance in law.items():
         capped[min(count, cap)] = capped.get(min(count, cap), Fraction(0)) + chance

@@ -195,8 +195,8 @@ def draw_faults(levels: Sequence["Level"]) -> Iterator[KeyedInputError]:
             yield KeyedInputError(
                 f"{level.name}.max_batch_size",
                 f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
-                f"a {repeated.name} drawn twice makes two draws, each cut by itself, for which no bound is proved: draw it "
-                "in another way, or leave max_batch_size out",
+                f"a {repeated.name} drawn twice makes two draws, each cut by itself; no bound is proved for it: draw "
+                "it in another way, or leave max_batch_size out",
                 code="DPC107",
             )
 

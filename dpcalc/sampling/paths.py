@@ -217,7 +217,7 @@ class PathTable:
     def paths(self, at: int) -> tuple[Path, ...]:
         """Return the path in row `at` (from 0), one `Path` for each phase; place () if merged or sizes unknown."""
         counts = tuple(self.counts[at].tolist())
-        most = tuple(self.max_counts[at].tolist())
+        largest_counts = tuple(self.max_counts[at].tolist())
         place = self._place(int(self.rows[at]))
         path_by_phase = []
         for number, hierarchy in enumerate(self.hierarchies):
@@ -229,7 +229,8 @@ class PathTable:
             )
             capped = [isinstance(level.scheme, CappedPoisson) for level in levels]
             max_counts = tuple(
-                top if is_capped else count for count, top, is_capped in zip(own_counts, most, capped, strict=True)
+                top if is_capped else count
+                for count, top, is_capped in zip(own_counts, largest_counts, capped, strict=True)
             )
             path = Path(
                 place=place,
@@ -329,12 +330,12 @@ def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple
     """
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
-        fewest, most = levels[0].min_count, levels[0].count
-        sizes = {fewest, min(fewest + 1, most)}
+        fewest, largest = levels[0].min_count, levels[0].count
+        sizes = {fewest, min(fewest + 1, largest)}
         sizes |= {x.scheme.size + 1 for x in levels if isinstance(x.scheme, Fixed) and x.scheme.size > x.min_count}
         for level in levels:
             sizes |= set(_sizes_more_often_cut(level))
-        ends = [*(size - 1 for size in sorted(sizes)[1:]), most]
+        ends = [*(size - 1 for size in sorted(sizes)[1:]), largest]
         ranges_of_levels.append(list(zip(sorted(sizes), ends, strict=True)))
     return ranges_of_levels
 

@@ -285,9 +285,9 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
     observed = count.drawn / parents
     interval = observed, observed
     if isinstance(scheme, CappedPoisson):
-        most = scheme.max_batch_size
-        low, high = mean_interval(observed / most, parents, miss_probability=MISS_PROBABILITY)
-        interval = low * most, high * most
+        cap = scheme.max_batch_size
+        low, high = mean_interval(observed / cap, parents, miss_probability=MISS_PROBABILITY)
+        interval = low * cap, high * cap
     when = "in a pass" if isinstance(scheme, Shuffle) else "at a time"
     return phase.check(f"{name} drawn {when}", (expected, expected), observed, interval, count.parents)
 

@@ -83,6 +83,7 @@ DIFFERENT = [
     flat({"privacy": "{delta: 1e-6, group_size: 3}"}),
     flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 10}"}),
     flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 5}"}),
+    *(flat({"sampling": f"{{scheme: poisson, expected: 256, max_batch_size: {most}}}"}) for most in (300, 301, 59_999)),
     flat({"sampling": "{scheme: with-replacement, size: 256}"}),
     flat({"sampling": "{scheme: with-replacement, size: 257}"}),
     flat({"sampling": "{scheme: shuffle, size: 256}"}),

@@ -82,6 +82,8 @@ TEXTS = [
         {"sampling": "{task: {scheme: poisson, rate: 0.1, redraw_every: 10}, example: {scheme: all, redraw_every: 5}}"}
     ),
     flat({"sampling": "{scheme: with-replacement, size: 70_000}", "privacy": "{delta: 1e-6, group_size: 12}"}),
+    flat({"sampling": "{scheme: poisson, rate: 0.1, max_batch_size: 300}", "training": "{epochs: 3}"}),
+    nested({"sampling": "{task: {scheme: poisson, expected: 1, max_batch_size: 2}, example: {scheme: all}}"}),
     flat({"sampling": "{scheme: shuffle, size: 256}", "training": "{epochs: 3}"}),
     flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}", "training": "{epochs: 3}"}),
     nested(

@@ -1,10 +1,12 @@
 """Draws, groups and constructed tasks: what short forms, phases and `--set` make of them, and how long they train."""
 
+from fractions import Fraction
+
 import pytest
 
 from dpcalc.config.load import load_text
 from dpcalc.sampling.hierarchy import Episodes
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from tests.config.texts import classes, errors, flat, nested, plan
 
 
@@ -161,6 +163,19 @@ def test_the_last_batch_is_dropped_by_shuffles_alone():
     assert levels(flat({}), ["sampling.scheme=shuffle", "sampling.size=3", "sampling.drop_last=true"]) == [
         [(Shuffle(size=3, drop_last=True), 1)]
     ]
+
+
+def test_poisson_batches_alone_are_cut():
+    rate = Fraction(1, 4)
+    cut = flat({"sampling": "{scheme: poisson, rate: 0.25, max_batch_size: 300}"})
+    assert levels(cut) == [[(CappedPoisson(probability=rate, max_batch_size=300), 1)]]
+    assert levels(cut, ["sampling.max_batch_size=299"]) == [[(CappedPoisson(probability=rate, max_batch_size=299), 1)]]
+    assert levels(cut, ["sampling.scheme=all"]) == [[(All(), 1)]]
+    plain = flat({"sampling": "{scheme: poisson, rate: 0.25}"})
+    assert levels(plain, ["sampling.max_batch_size=300"]) == levels(cut)
+    never = flat({"sampling": "{scheme: poisson, rate: 0.25, max_batch_size: 60_000}"})
+    assert levels(never) == [[(Poisson(probability=rate), 1)]]
+    assert load_text(never, path="f").config_hash == load_text(plain, path="f").config_hash
 
 
 def test_a_lock_does_not_see_a_default():

@@ -135,6 +135,7 @@ ONLY_DPCALC = {
     "one part names or bounds another": {
         "size above some counts",
         "group under a limit",
+        "a group whose batches are cut",
         "no outer level",
         "answers below chance",
         "answer of nobody",
@@ -304,6 +305,10 @@ EFFECTS = {
     "sampling.size": ({"sampling": "{scheme: fixed, size: 9}"}, {"sampling": "{scheme: fixed, size: -9}"}),
     "sampling.rate": ({"sampling": "{scheme: poisson, rate: 0.5}"}, {"sampling": "{scheme: poisson, rate: 5}"}),
     "sampling.expected": ({"sampling": "{scheme: poisson, expected: 2}"}, {"sampling": "{scheme: all, expected: 2}"}),
+    "sampling.max_batch_size": (
+        {"sampling": "{scheme: poisson, rate: 0.1, max_batch_size: 9}"},
+        {"sampling": "{scheme: poisson, rate: 0.1, max_batch_size: 0}"},
+    ),
     "sampling.redraw_every": (
         {"sampling": "{scheme: all, redraw_every: 2}"},
         {"sampling": "{scheme: all, redraw_every: 0}"},

@@ -100,7 +100,7 @@ def test_peers_print_no_less(draw, noise, published):
 
 
 def test_steps_over_different_data_cost_no_more_than_the_published_number():
-    """17.904330 is dp_accounting's: three steps over 4 units and two over 3, rate 1/2, at most 2, sigma 1, delta 1e-6."""
+    """17.904330 is dp_accounting's: 3 steps over 4 units, 2 over 3, rate 1/2, at most 2, sigma 1, delta 1e-6."""
     for adjacency in ("add-remove", "zero-out", "replace-one"):
         parts = [composed(flat_plan(n, HALF, 2, steps=k, adjacency=adjacency)).steps for n, k in ((4, 3), (3, 2))]
         for direction in parts[0]:
