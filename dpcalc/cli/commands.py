@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, Collection[str]]] = {
     "curve": (EXPLORE, CURVE),
     "sweep": (EXPLORE, ONE),
     "simulate": (EXPLORE, ONE),
+    "audit-sampler": (EXPLORE, SEVERAL),
     "check": (JUDGE, GATE),
     "diff": (JUDGE, GATE),
     "lock": (JUDGE, SECTION),
@@ -41,8 +42,8 @@ COMMANDS: dict[str, tuple[str, Collection[str]]] = {
 }
 """By name: the section of the help, and the names of the options that the command shares with others.
 
-`solve-sigma` is the function `solve_sigma` of the module `dpcalc.cli.solve`, its example is SIGMA_EXAMPLE; the others
-have a module each. `ledger` is a group of commands with an `application` of its own.
+`solve-sigma` is the function `solve_sigma` of the module `dpcalc.cli.solve`, its example is SIGMA_EXAMPLE, and so
+`audit-sampler`; the others have a module each. `ledger` is a group of commands with an `application` of its own.
 """
 
 

@@ -15,6 +15,7 @@ CHECKED = (  # packages, and modules of the top level, that keep the rules
     "_version",
     "api",
     "amplification",
+    "audit",
     "charts",
     "cli",
     "config",

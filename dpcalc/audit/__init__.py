@@ -1,0 +1,1 @@
+"""Audit of a sampler: logged batches against the sampling that a config declares (`dpcalc audit-sampler`)."""

@@ -1,0 +1,314 @@
+"""Audit a log of batches: build the declared levels of each phase, count, and test."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from math import ceil
+
+import numpy as np
+
+from dpcalc.arrays import IntArray
+from dpcalc.audit.diagnosis import diagnosis
+from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LevelCounts, add_entries
+from dpcalc.audit.laws import LoggedLevel, statistics_of
+from dpcalc.audit.log import Block, LogForm, read_blocks
+from dpcalc.audit.tails import OF_NUMBERS, Statistic
+from dpcalc.config.source import STDIN
+from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import TASK, Hierarchy
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedTest:
+    """A test with its phase.
+
+    Attributes:
+        phase: name of the phase, "" if it is the only one.
+        level: name of the level.
+        test: the test.
+        contradicts: True if the log contradicts the declared law in it.
+    """
+
+    phase: str
+    level: str
+    test: Statistic
+    contradicts: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """The result of an audit.
+
+    Attributes:
+        steps: number of steps of the log.
+        entries: number of entries in all batches.
+        tests: all tests, phase after phase, level after level.
+        findings: for each phase that is contradicted, what the loader does instead; () for a consistent log.
+        notes: sentences about what was not tested.
+    """
+
+    steps: int
+    entries: int
+    tests: tuple[AuditedTest, ...]
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """True if no test contradicts the declared law."""
+        return not any(each.contradicts for each in self.tests)
+
+
+class _PhaseAudit:
+    """Levels of one phase and their counts, from block to block."""
+
+    def __init__(self, phase: Phase, first: int) -> None:
+        """Prepare the counts of a phase that begins at step `first` of the log."""
+        hierarchy = phase.hierarchy
+        self.phase, self.first = phase, first
+        # A constructed task is a draw of its own: step s of t tasks becomes the steps s t to s t + t - 1.
+        self.tasks = hierarchy.episodes.tasks if hierarchy.episodes else 1
+        self.has_tasks = hierarchy.episodes is not None
+        self.steps = phase.steps * self.tasks
+        self.levels = [LevelCounts(level=level) for level in _declared_levels(hierarchy, self.steps)]
+        self.entries = 0
+        self._waiting = np.zeros((2, 0), dtype=np.int64)
+
+    def add(self, block: Block, log: str) -> None:
+        """Count the steps of a block that belong to this phase."""
+        begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
+        entries = slice(int(begin), int(end))
+        steps, paths = (block.steps[entries] - self.first) * self.tasks, block.paths[entries]
+        if self.has_tasks:
+            self._check(paths[:, 0], np.full(len(paths), self.tasks), TASK, log, block.lines[entries])
+            steps, paths = steps + paths[:, 0], paths[:, 1:]
+        units = np.zeros(len(paths), dtype=np.int64)
+        for column, counts in enumerate(self.levels):
+            level, index = counts.level, paths[:, column]
+            self._check(index, level.frame_sizes(units), level.name, log, block.lines[entries])
+            units = level.first_units(units) + index
+        self.entries += units.size
+        self._count(steps, units, min(max(block.end - self.first, 0) * self.tasks, self.steps))
+
+    def _count(self, steps: IntArray, units: IntArray, end: int) -> None:
+        """Count all whole redraw periods before `end`; keep later entries for the next block."""
+        if self.has_tasks:  # not in order, and never held
+            add_entries(self.levels, steps, units, end=end)
+            return
+        steps, units = np.concatenate([self._waiting, [steps, units]], axis=1)
+        period = self.levels[0].level.period
+        whole = end if end == self.steps else end - end % period
+        split = int(np.searchsorted(steps, whole))
+        self._waiting = np.array([steps[split:], units[split:]])
+        add_entries(self.levels, steps[:split], units[:split], end=whole)
+
+    def _check(self, index: IntArray, size: IntArray, name: str, log: str, lines: IntArray) -> None:
+        """Raise InputError for the first index that is not below the size of its frame."""
+        if np.any(index >= size):
+            place = int(np.argmax(index >= size))
+            raise InputError(
+                f"{log}:{lines[place]}: expected an index of {name} from 0 to {size[place] - 1}, got {index[place]}"
+            )
+
+    def logged(self) -> list[LoggedLevel]:
+        """Return the levels with all their draws."""
+        return [
+            LoggedLevel(
+                level=counts.level,
+                counts=counts,
+                draws=counts.draws(),
+                place=partial(self._place, number),
+                first_step=self.first,
+            )
+            for number, counts in enumerate(self.levels, start=1)
+        ]
+
+    def _place(self, number: int, step: int, unit: int) -> str:
+        """Return words for a unit of level `number`, after those for the step of the log unless it is negative."""
+        words: list[str] = []
+        for counts in reversed(self.levels[:number]):
+            level = counts.level
+            parent = int(level.parents_of(np.array([unit]))[0])
+            words.append(f"{level.name} {unit - int(level.first_units(np.array([parent]))[0])}")
+            unit = parent
+        if self.has_tasks and step >= 0:
+            words.append(f"{TASK} {step % self.tasks}")
+        when = f"step {self.first + step // self.tasks}: " if step >= 0 else ""
+        return when + ", ".join(reversed(words))
+
+
+def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
+    """Statistic a log of batches against the sampling that a plan declares.
+
+    Args:
+        plan: a training run; its phases follow each other in the log.
+        path: the log, "-" for standard input.
+        on_progress: called with the share of the log that is read, in [0, 1].
+
+    Returns:
+        All tests; an honest log contradicts any of them with probability at most FALSE_ALARM.
+
+    Raises:
+        InputError: the log cannot be used; the message names the line.
+        UnsupportedError: draws that cannot be audited.
+    """
+    form = _log_form(plan)
+    audits = []
+    first = 0
+    for phase in plan.phases:
+        if phase.steps:
+            audits.append(_PhaseAudit(phase, first))
+        first += phase.steps
+    for block in read_blocks(path, form, on_progress=on_progress):
+        for each in audits:
+            if block.first < each.first + each.phase.steps and block.end > each.first:
+                each.add(block, STDIN if path == "-" else path)
+    return _judged(plan, audits)
+
+
+def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
+    """Return the tests of all phases, which share the false alarm equally."""
+    logged = [(each, level) for each in audits for level in each.logged()]
+    by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
+    number = max(1, sum(len(tests) for *_, tests in by_level))
+    results = []
+    findings: list[str] = []
+    is_explained = False
+    for audit, level, tests in reversed(by_level):
+        name = audit.phase.name if len(plan.phases) > 1 else ""
+        contradicted = [test for test in tests if test.contradicts(number)]
+        results += [
+            AuditedTest(phase=name, level=level.level.name, test=test, contradicts=test in contradicted)
+            for test in reversed(tests)
+        ]
+        # Where draws below leave units without entries, other draws below change how many units are seen.
+        is_explained = is_explained and not level.level.is_last and not level.level.is_shown
+        if contradicted and not (is_explained and {test.kind for test in contradicted} <= OF_NUMBERS):
+            findings.insert(0, f"{f'{name}: ' if name else ''}{diagnosis(level, contradicted)}")
+        is_explained = bool(contradicted)
+    return Audit(
+        steps=plan.steps,
+        entries=sum(each.entries for each in audits),
+        tests=tuple(reversed(results)),
+        findings=tuple(findings),
+        notes=tuple(dict.fromkeys(note for _, level in logged for note in _notes(level.level))),
+    )
+
+
+def _notes(level: DeclaredLevel) -> list[str]:
+    """Return the notes on what is not tested at a level."""
+    if not level.has_sizes:
+        return [f"{level.name}: how many there are is not declared, so that only sizes and repeats are tested"]
+    if level.is_mixed:
+        return [f"{level.name}: is not tested, because a draw with replacement above it mixes several draws"]
+    if level.shown is None:
+        note = (
+            "some draws leave no entry in the log, not all with the same probability, so that only repeats are tested"
+        )
+        return [f"{level.name}: {note}"]
+    return []
+
+
+def _log_form(plan: Plan) -> LogForm:
+    """Return the form of the log; raise InputError for a plan without a log of one form."""
+    names = set()
+    for phase in plan.phases:
+        levels = phase.hierarchy.levels
+        names.add((*((TASK,) if phase.hierarchy.episodes else ()), *(level.name for level in levels)))
+    if len(names) > 1:
+        raise UnsupportedError(
+            "audit-sampler: expected tasks in every phase or in none, got both; audit them one by one"
+        )
+    if not plan.steps:
+        raise InputError("audit-sampler: expected a run of at least one step, got none")
+    return LogForm(names=names.pop(), steps=plan.steps)
+
+
+def _declared_levels(hierarchy: Hierarchy, steps: int) -> list[DeclaredLevel]:
+    """Return the levels of a phase of so many draws from the whole data set, outermost first."""
+    episodes = hierarchy.episodes
+    schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
+    if episodes is not None:
+        schemes = [Fixed(size=episodes.ways), Fixed(size=episodes.records)]
+    shuffled = [level for level, scheme in zip(hierarchy.levels, schemes, strict=True) if isinstance(scheme, Shuffle)]
+    if len(shuffled) > 1 or not all(level.is_equal for level in shuffled):
+        raise UnsupportedError("audit-sampler: expected at most one shuffle, of frames of one size, got others")
+    declared: list[DeclaredLevel] = []
+    parents, is_every = 1, True
+    shown = _shown(hierarchy, schemes)
+    for number, (level, scheme) in enumerate(zip(hierarchy.levels, schemes, strict=True), start=1):
+        sizes: IntArray | int = level.count
+        if hierarchy.tree is not None:
+            sizes = np.array(hierarchy.tree.sizes[number - 1], dtype=np.int64)
+        has_sizes = hierarchy.tree is not None or level.is_equal
+        probability = shown[number - 1]
+        is_hidden = probability is None or probability < CERTAIN
+        declared.append(
+            DeclaredLevel(
+                number=number,
+                name=level.name,
+                scheme=scheme,
+                period=level.redraw_every,
+                times=steps // level.redraw_every if is_hidden else ceil(Fraction(steps, level.redraw_every)),
+                is_every=is_every,
+                sizes=sizes,
+                parents=parents,
+                has_sizes=has_sizes,
+                shown=probability,
+                is_mixed=any(isinstance(each, WithReplacement) for each in schemes[: number - 1]),
+                window=_window(scheme, level.count),
+                lag=1,
+                is_last=number == hierarchy.depth,
+            )
+        )
+        parents = declared[-1].units
+        is_every = is_every and has_sizes and scheme == All()
+    return declared
+
+
+def _window(scheme: Scheme, count: int) -> int:
+    """Return the draws of a pass: in so many, a loader that goes through `count` units takes each of them once."""
+    match scheme:
+        case Fixed(size=size) | WithReplacement(size=size):
+            return ceil(Fraction(count, min(size, count)))
+        case Poisson(probability=rate):
+            return ceil(1 / rate) if rate else count
+        case Shuffle() as shuffle:
+            return shuffle.steps_of_a_pass(count)
+        case _:
+            return 1
+
+
+def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
+    """Return for each level the probability that a drawn unit has an entry within its period; None if it varies.
+
+    Below a level whose units can be drawn twice at once, two draws are mixed: None too.
+    """
+    shown: list[float | None] = [1.0]
+    for above, level, scheme in reversed(list(zip(hierarchy.levels, hierarchy.levels[1:], schemes[1:], strict=False))):
+        probability = shown[0]
+        if probability is None:
+            shown.insert(0, None)
+            continue
+        ends = {_nonempty(scheme, size, probability) for size in (level.min_count, level.count)}
+        draws = above.redraw_every // level.redraw_every
+        value = ends.pop()
+        shown.insert(0, None if ends or value is None else 1 - (1 - value) ** draws)
+    for number, scheme in enumerate(schemes[:-1], start=1):
+        if isinstance(scheme, WithReplacement):
+            shown[number:] = [None for _ in shown[number:]]
+    return shown
+
+
+def _nonempty(scheme: Scheme, size: int, shown: float) -> float | None:
+    """Return the probability that a draw from a frame shows a unit, each of the drawn with probability `shown`."""
+    match scheme:
+        case Poisson(probability=rate):
+            return float(1 - (1 - float(rate) * shown) ** size)
+        case Fixed() | All():
+            return float(1 - (1 - shown) ** scheme.max_drawn(size))
+        case _:
+            return 1.0 if shown >= CERTAIN else None

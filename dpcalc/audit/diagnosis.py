@@ -1,0 +1,194 @@
+"""Diagnosis of a loader: the sentence that says what it does in place of the declared scheme."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dpcalc.arrays import IntArray
+from dpcalc.audit.laws import LoggedLevel, all_draws, window_counts
+from dpcalc.audit.tails import Kind, Statistic
+from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
+
+_ENOUGH = 20  # expected events whose absence is a pattern: e^-20 by chance
+_SURPRISE = 5.0  # standard deviations from which a mean is another one
+_RARE = 0.05  # share of the expected events below which they are exceptions, as a shuffle buffer has them
+_MOST = 0.5  # share of draws from which a pattern is that of the loader
+
+Contradicted = Mapping[Kind, Statistic]
+
+
+def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
+    """Return one sentence on what the loader does at a level that the log contradicts.
+
+    Args:
+        logged: the level.
+        contradicted: the tests that the log contradicts, at least one.
+
+    Returns:
+        The first pattern that fits, in the order of how much it explains; else the most surprising test.
+    """
+    by_kind = {test.kind: test for test in contradicted}
+    for pattern in _PATTERNS:
+        sentence = pattern(logged, by_kind)
+        if sentence:
+            return sentence
+    test = min(contradicted, key=lambda test: test.log_p_value)
+    return test.sentence or f"{test.quantity}: expected about {test.expected:,.6g}, got {test.observed:,.6g}"
+
+
+def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for batches that hold all their units the same number of times, at least twice."""
+    counts, name = logged.counts, logged.level.name
+    if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats:
+        return ""
+    times = counts.most_entries
+    return f"each {name} of a batch stands {times} times in it: do {times} workers draw with the same seed?"
+
+
+def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for units that stand several times in a step where the scheme excludes it."""
+    counts, level = logged.counts, logged.level
+    first = counts.first_repeat
+    if Kind.REPEATS not in by_kind or first is None or isinstance(level.scheme, WithReplacement):
+        return ""
+    draws = logged.draws
+    by_chance = float((draws.sizes * (draws.sizes - 1) / (2 * draws.frames)).sum())
+    scheme = f"`{level.scheme.name}`"
+    name = f"this is `with-replacement`, not {scheme}" if counts.repeats > by_chance / 4 else f"{scheme} excludes that"
+    where = f"(first {logged.place(first.step, first.unit)})"
+    return f"{counts.repeats:,} times one {level.name} stands several times in a batch {where}: {name}"
+
+
+def _passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for a loader that goes through all units, "" if that is declared or not so."""
+    level, sizes = logged.level, logged.draws.sizes
+    counts = window_counts(logged)
+    # A window of a pass meets at most two passes, wherever it begins: no unit is in it three times.
+    if (
+        not counts
+        or counts[-1].observed
+        or counts[-1].expected < _ENOUGH
+        or not by_kind.keys() & {Kind.PASSES, Kind.SIZES}
+    ):
+        return ""
+    if isinstance(level.scheme, Shuffle):
+        is_full = bool(np.all(sizes == level.scheme.size))
+        if is_full and not level.scheme.drop_last:
+            return "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`"
+        if not is_full and level.scheme.drop_last:
+            return "some batches are smaller: the loader keeps the end of a pass, `drop_last: false`"
+        return ""
+    if Kind.PASSES not in by_kind:
+        return ""
+    name = "shuffle" if _usual_share(sizes) > _MOST else "balls-in-bins"
+    return (
+        f"each {level.name} once per pass of about {level.window} batches: this is `{name}`, not `{level.scheme.name}`"
+    )
+
+
+def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for a declared pass in which units repeat."""
+    level = logged.level
+    if not isinstance(level.scheme, Shuffle) or Kind.PASSES not in by_kind:
+        return ""
+    repeats = (
+        f"{logged.counts.by_occurrence[2]:,} times one {level.name} repeats within a pass of {level.window} batches"
+    )
+    name = "fixed" if _usual_share(logged.draws.sizes) > _MOST else "poisson"
+    return f"{repeats}: this is `{name}`, not `shuffle`"
+
+
+def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for draws that are kept for several steps, or that are not kept as declared."""
+    level, draws = logged.level, logged.draws
+    if Kind.HELD in by_kind and logged.counts.unheld is not None:
+        return (
+            f"{logged.place(*logged.counts.unheld)} is not in all steps of its redraw period: the loader draws again "
+            f"within `redraw_every: {level.period}`"
+        )
+    has_previous = draws.previous > 0
+    same = has_previous & (draws.repeated == draws.sizes) & (draws.sizes == draws.previous)
+    share = float(same.sum() / max(int(has_previous.sum()), 1))
+    if Kind.OVERLAP not in by_kind or share < _MOST:
+        return ""
+    held = "for the whole run" if share == 1 else f"for about {level.period / (1 - share):.0f} steps"
+    return (
+        f"{100 * share:.3g} % of draws take the same units of level {level.name} as the draw before: the loader holds "
+        f"a draw {held}, see `redraw_every`"
+    )
+
+
+def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for batches of one size where they should vary, or of several where they should not."""
+    level, sizes = logged.level, logged.draws.sizes
+    if not by_kind.keys() & {Kind.SIZES, Kind.TOTAL} or not sizes.size:
+        return ""
+    low, high = int(sizes.min()), int(sizes.max())
+    if isinstance(level.scheme, Poisson) and low == high:
+        return f"every batch holds exactly {high} units of level {level.name}: this is `fixed`, not `poisson`"
+    if isinstance(level.scheme, Fixed) and _usual_share(sizes) < _MOST:
+        return f"batches hold {low} to {high} units of level {level.name}: this is `poisson`, not `fixed`"
+    if isinstance(level.scheme, Fixed) and low == high:
+        return f"every batch holds {high} units of level {level.name}, not the declared {level.scheme.size}"
+    top = int((sizes == high).sum())
+    if isinstance(level.scheme, Poisson) and top >= _ENOUGH and top > 4 * int((sizes == high - 1).sum()):
+        return f"{top:,} batches hold {high} units of level {level.name} and none holds more: they are cut to a maximum"
+    return ""
+
+
+def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for draws of another rate than declared, "" if the mean size is as expected."""
+    level, draws = logged.level, logged.draws
+    if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
+        return ""
+    rate = float(level.scheme.probability) * (level.shown or 1.0)
+    frames, number, sizes = all_draws(logged)
+    total = float((sizes * number).sum())
+    expected = float((frames * number).sum()) * rate
+    if not level.is_every:  # only draws of at least one unit are seen
+        expected = float((frames * rate / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate) * number).sum())
+    if abs(total - expected) < _SURPRISE * np.sqrt(expected):
+        return ""
+    mean, declared = total / number.sum(), expected / number.sum()
+    return (
+        f"a batch holds {mean:.5g} units of level {level.name} on average, and {declared:.5g} are declared "
+        f"({100 * (mean / declared - 1):+.3g} %)"
+    )
+
+
+def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for units that are never drawn, "" if chance can have left them out."""
+    level, counts = logged.level, logged.counts.counts
+    never = np.flatnonzero(counts == 0)
+    mean = float(counts.mean()) if counts.size else 0.0
+    if not by_kind.keys() & {Kind.SPREAD, Kind.RAREST} or never.size <= _ENOUGH + 2 * counts.size * np.exp(-mean):
+        return ""
+    return f"{never.size:,} units of level {level.name} are never drawn, first {logged.place(-1, int(never[0]))}"
+
+
+def _joint(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for units that come together more often than by chance."""
+    units = f"units of level {logged.level.name}"
+    if Kind.NEIGHBOURS in by_kind:
+        return f"neighbouring {units} come together more or less often than by chance: are batches cut from blocks?"
+    if Kind.JOINT in by_kind and by_kind[Kind.JOINT].observed > by_kind[Kind.JOINT].expected:
+        return f"the same {units} come together again and again: do several workers draw with the same seed?"
+    return ""
+
+
+def _usual_share(sizes: IntArray) -> float:
+    """Return the share of draws that have the commonest size."""
+    return float(np.bincount(sizes).max() / sizes.size) if sizes.size else 1.0
+
+
+_PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
+    _every_entry_repeated,
+    _held_draws,
+    _passes,
+    _no_passes,
+    _repeated_entries,
+    _never_drawn,
+    _joint,
+    _sizes,
+    _rate,
+)

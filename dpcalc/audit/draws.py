@@ -1,0 +1,335 @@
+"""Counts of logged draws, level by level: one pass over the log, whose memory grows with units and draws only.
+
+A frame is what one parent holds; a draw is what the log shows of one frame at one time, where a time is a redraw period
+of the level (one step, if it is drawn in every step). Draws of one parent are numbered from 0. At a level whose parents
+are drawn whole the number of a draw is its time, and a time without entries is an empty draw; at other levels a draw
+exists only where the log shows it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.arrays import IntArray
+from dpcalc.errors import InputError
+from dpcalc.sampling.schemes import Scheme
+
+MAX_UNITS = 20_000_000
+"""Units of a level, 9 bytes each: ten times more would not fit into 500 MB."""
+OCCURRENCES = 3
+"""Repeats within a pass are counted up to so many; a loader that goes through the data has none of 3 in any window."""
+CERTAIN = 1 - 1e-16
+"""A probability above it counts as 1: of 10^7 events one fails with probability 1e-9."""
+_NEVER = np.iinfo(np.int32).min  # number of a draw before all others, in no window with any
+_MANY = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredLevel:
+    """One level of one phase, as declared.
+
+    Attributes:
+        number: of the level, from 1.
+        name: of its units.
+        scheme: how a draw takes units from a frame.
+        period: steps for which a draw is held.
+        times: periods in the phase; later entries of an unfinished one are not counted.
+        is_every: True if all levels above are drawn whole, so that every parent draws at every time.
+        sizes: units in each frame, shape (parents,), or one number for all; the largest where they are unknown.
+        parents: number of units of the level above.
+        has_sizes: False if the sizes are only known to lie between two ends.
+        shown: probability that a drawn unit has an entry in the log; None if it is not the same for all units.
+        is_mixed: True if a parent can be drawn twice at once, so that its entries are those of several draws.
+        window: draws in which a loader that goes through all units takes each of them once.
+        lag: draws from one to the other of two that are compared.
+        is_last: True for the records.
+    """
+
+    number: int
+    name: str
+    scheme: Scheme
+    period: int
+    times: int
+    is_every: bool
+    sizes: IntArray | int
+    parents: int
+    has_sizes: bool
+    shown: float | None
+    is_mixed: bool
+    window: int
+    lag: int
+    is_last: bool
+
+    @property
+    def is_shown(self) -> bool:
+        """True if every drawn unit has an entry in the log."""
+        return self.shown is not None and self.shown >= CERTAIN
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Number of the first unit of each frame, and of all units at the end, shape (parents + 1,)."""
+        return np.concatenate([[0], np.cumsum(np.broadcast_to(self.sizes, (self.parents,)))]).astype(np.int64)
+
+    @property
+    def units(self) -> int:
+        """Return the number of units of the level."""
+        return self.parents * self.sizes if isinstance(self.sizes, int) else int(self.sizes.sum())
+
+    def frame_sizes(self, parents: IntArray) -> IntArray:
+        """Return the number of units in the frame of each of these parents."""
+        return np.full(parents.size, self.sizes) if isinstance(self.sizes, int) else self.sizes[parents]
+
+    def first_units(self, parents: IntArray) -> IntArray:
+        """Return the number of the first unit in the frame of each of these parents."""
+        return parents * self.sizes if isinstance(self.sizes, int) else self.starts[parents]
+
+    def parents_of(self, units: IntArray) -> IntArray:
+        """Return the parent of each of these units."""
+        if isinstance(self.sizes, int):
+            return units // self.sizes
+        return np.searchsorted(self.starts, units, side="right") - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """All draws that the log shows of one level, in the order of parents, then of numbers.
+
+    Attributes:
+        parents: shape (draws,), as all others.
+        numbers: of the draws of each parent, from 0.
+        times: period of each draw, from 0.
+        frames: units in the frame.
+        sizes: different units drawn, >= 1.
+        repeated: units that the previous draw, `lag` draws before, holds too.
+        previous: size of that previous draw, 0 if there is none.
+        pairs: pairs of neighbouring units (0 and 1, 2 and 3, ...) that are both drawn.
+    """
+
+    parents: IntArray
+    numbers: IntArray
+    times: IntArray
+    frames: IntArray
+    sizes: IntArray
+    repeated: IntArray
+    previous: IntArray
+    pairs: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstRepeat:
+    """A unit that stands several times in one step.
+
+    Attributes:
+        step: of the phase, from 0.
+        unit: its number.
+        entries: how often it stands there.
+    """
+
+    step: int
+    unit: int
+    entries: int
+
+
+@dataclass(kw_only=True)
+class LevelCounts:
+    """Running counts of one level.
+
+    Attributes:
+        level: as declared.
+        counts: draws of each unit, shape (units,).
+        by_occurrence: number of times that a draw was the first, second, third of its unit in a window.
+        moved: draws of a unit whose place in the window is not that of its previous one.
+        first_moved: (step, unit) of the first of them, or None.
+        entries: entries of the log; repetitions count at the last level only.
+        repeats: pairs (step, unit) with several entries.
+        fewest_entries, most_entries: of one unit in one step.
+        first_repeat: the first of the repeats, or None.
+        unheld: (step, unit) of the first draw that is not the same in all steps of its period, or None.
+    """
+
+    level: DeclaredLevel
+    counts: IntArray = field(init=False)
+    by_occurrence: list[int] = field(default_factory=lambda: [0] * (OCCURRENCES + 1))
+    moved: int = 0
+    first_moved: tuple[int, int] | None = None
+    entries: int = 0
+    repeats: int = 0
+    fewest_entries: int = _MANY
+    most_entries: int = 0
+    first_repeat: FirstRepeat | None = None
+    unheld: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        """Allocate the counts of units and parents; refuse more than MAX_UNITS."""
+        units = self.level.units
+        if units > MAX_UNITS:
+            raise InputError(
+                f"audit-sampler: expected at most {MAX_UNITS:,} units of level {self.level.name}, got {units:,}; "
+                "audit a run on fewer of them"
+            )
+        self.counts = np.zeros(units, dtype=np.int32)
+        self._last = np.full(units, _NEVER, dtype=np.int32)
+        self._occurrences = np.zeros(units, dtype=np.uint8)
+        self._draws_of_parent = np.zeros(0 if self.level.is_every else self.level.parents, dtype=np.int32)
+        self._parts: list[tuple[IntArray, ...]] = []
+
+    def add(self, steps: IntArray, units: IntArray, *, end: int) -> None:
+        """Count the entries of some whole periods.
+
+        Args:
+            steps: of each entry, from 0, shape (entries,).
+            units: of each entry, in ascending order of (step, unit), repeated where an entry is.
+            end: the step after the last one, at which the last period may be cut short.
+        """
+        if not units.size:
+            return
+        if self.level.is_last:
+            self._count_repeats(steps, units)
+        is_new = np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)])
+        steps, units = steps[is_new], units[is_new]
+        times = steps // self.level.period
+        if self.level.period > 1:
+            counted = times < self.level.times
+            times, steps, units = times[counted], steps[counted], units[counted]
+            if not units.size:
+                return
+            times, units = self._of_periods(times, steps, units, end)
+        parents = self.level.parents_of(units)
+        begins = np.flatnonzero(np.concatenate([[True], (np.diff(parents) != 0) | (np.diff(times) != 0)]))
+        sizes = np.diff(begins, append=units.size)
+        draw_of_entry = np.repeat(np.arange(begins.size), sizes)
+        numbers = times[begins] if self.level.is_every else self._next_numbers(parents[begins])
+        repeated = self._count_units(units, numbers[draw_of_entry], times)
+        position = units - self.level.first_units(parents)
+        is_pair = (position[:-1] % 2 == 0) & (np.diff(units) == 1) & (np.diff(draw_of_entry) == 0)
+        self._parts.append(
+            tuple(
+                each.astype(np.int32)
+                for each in (
+                    parents[begins],
+                    numbers,
+                    times[begins],
+                    sizes,
+                    np.bincount(draw_of_entry[repeated], minlength=begins.size),
+                    np.bincount(draw_of_entry[:-1][is_pair], minlength=begins.size),
+                )
+            )
+        )
+
+    def draws(self) -> Draws:
+        """Return all draws that were added."""
+        empty = (np.zeros(0, dtype=np.int64),) * 6
+        columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
+        order = np.lexsort((columns[1], columns[0]))
+        parents, numbers, times, sizes, repeated, pairs = (column[order] for column in columns)
+        # A draw and the one that it is compared with, found by their places in the order (parent, number).
+        span = int(numbers.max(initial=0)) + 1 + self.level.lag
+        keys = parents * span + numbers
+        place = np.minimum(np.searchsorted(keys, keys - self.level.lag), max(keys.size - 1, 0))
+        has_previous = (keys[place] == keys - self.level.lag) & (numbers >= self.level.lag)
+        return Draws(
+            parents=parents,
+            numbers=numbers,
+            times=times,
+            frames=self.level.frame_sizes(parents),
+            sizes=sizes,
+            repeated=repeated,
+            previous=np.where(has_previous, sizes[place], 0),
+            pairs=pairs,
+        )
+
+    def _count_repeats(self, steps: IntArray, units: IntArray) -> None:
+        """Count units with several entries in one step."""
+        begins = np.flatnonzero(np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)]))
+        entries = np.diff(begins, append=units.size)
+        self.entries += units.size
+        self.repeats += int((entries > 1).sum())
+        self.fewest_entries = min(self.fewest_entries, int(entries.min()))
+        self.most_entries = max(self.most_entries, int(entries.max()))
+        if self.first_repeat is None and entries.max() > 1:
+            place = int(np.argmax(entries > 1))
+            begin = int(begins[place])
+            self.first_repeat = FirstRepeat(step=int(steps[begin]), unit=int(units[begin]), entries=int(entries[place]))
+
+    def _of_periods(self, times: IntArray, steps: IntArray, units: IntArray, end: int) -> tuple[IntArray, IntArray]:
+        """Return (period, unit) of each unit that some step of a period shows, and note the first that is not held."""
+        order = np.lexsort((units, times))
+        times, steps, units = times[order], steps[order], units[order]
+        begins = np.flatnonzero(np.concatenate([[True], (np.diff(units) != 0) | (np.diff(times) != 0)]))
+        shown = np.diff(begins, append=units.size)
+        times, units, first = times[begins], units[begins], steps[begins]
+        expected = np.minimum(self.level.period, end - times * self.level.period)
+        if self.unheld is None and np.any(shown != expected):
+            place = int(np.argmax(shown != expected))
+            self.unheld = int(first[place]), int(units[place])
+        return times, units
+
+    def _next_numbers(self, parents: IntArray) -> IntArray:
+        """Return the number of each draw among those of its parent, which are in the order of time."""
+        order = np.argsort(parents, kind="stable")
+        ordered = parents[order]
+        begins = np.flatnonzero(np.concatenate([[True], np.diff(ordered) != 0]))
+        lengths = np.diff(begins, append=ordered.size)
+        numbers = np.zeros(parents.size, dtype=np.int64)
+        numbers[order] = np.arange(ordered.size) - np.repeat(begins, lengths) + self._draws_of_parent[ordered]
+        self._draws_of_parent[ordered[begins]] += lengths.astype(np.int32)
+        return numbers
+
+    def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
+        """Count draws, occurrences in windows and moves of each unit; return the entries of repeated units.
+
+        Args:
+            units: of each entry, different within a draw, in the order of time.
+            numbers: of the draw of each entry.
+            times: period of each entry.
+        """
+        window = self.level.window
+        order = np.argsort(units, kind="stable")
+        unit, number = units[order], numbers[order]
+        is_first = np.concatenate([[True], np.diff(unit) != 0])
+        previous = np.concatenate([[0], number[:-1]])
+        previous[is_first] = self._last[unit[is_first]]
+        has_previous = previous != _NEVER
+        # The place of an entry among those of its unit in its window: from the begin of the run of entries, and from
+        # what was counted before for a run that goes on.
+        goes_on = has_previous & (previous // window == number // window)
+        begins = np.flatnonzero(is_first | ~goes_on)
+        lengths = np.diff(begins, append=unit.size)
+        before = np.where(goes_on[begins], self._occurrences[unit[begins]], 0).astype(np.int64)
+        occurrence = np.arange(unit.size) - np.repeat(begins - before, lengths) + 1
+        for place in range(1, OCCURRENCES + 1):
+            self.by_occurrence[place] += int((occurrence == place).sum())
+        moved = has_previous & ((number - previous) % window != 0)
+        if moved.any():
+            self.moved += int(moved.sum())
+            if self.first_moved is None:
+                entry = int(order[moved].min())
+                self.first_moved = int(times[entry]) * self.level.period, int(units[entry])
+        is_end = np.concatenate([is_first[1:], [True]])
+        self._last[unit[is_end]] = number[is_end]
+        self._occurrences[unit[is_end]] = np.minimum(occurrence[is_end], _MANY)
+        self.counts[unit[is_first]] += np.diff(np.flatnonzero(is_first), append=unit.size).astype(np.int32)
+        is_repeated: NDArray[np.bool_] = has_previous & (number - previous == self.level.lag)
+        return order[is_repeated]
+
+
+def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
+    """Count entries at all levels, from the records up.
+
+    Args:
+        levels: outermost first.
+        steps: of each entry, from 0, ascending, in whole periods of the outermost level.
+        units: number of the record of each entry.
+        end: the step after the last one, at which the last period may be cut short.
+    """
+    if not steps.size:
+        return
+    records = levels[-1].level.units
+    keys = np.sort((steps - steps[0]) * records + units)
+    steps, units = steps[0] + keys // records, keys % records
+    for counts in reversed(levels):
+        counts.add(steps, units, end=end)
+        units = counts.level.parents_of(units)

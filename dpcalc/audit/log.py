@@ -1,0 +1,299 @@
+"""Read a log of batches as blocks of whole steps: JSONL, one array of indices a step, or CSV, one row an index.
+
+The log is untrusted: every cell is checked, lines are bounded, and memory does not grow with the length of the log.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import BinaryIO
+
+import numpy as np
+
+from dpcalc.arrays import IntArray
+from dpcalc.config.source import STDIN, ConfigError, open_regular, visible
+from dpcalc.errors import InputError, system_message
+
+_CHUNK = 4 * 1024 * 1024  # bytes read at once
+MAX_LINE = 64 * 1024 * 1024
+"""Longest line, in bytes: a step of 8 million indices; as Python lists ten times more would fill the memory."""
+_BLOCK_ROWS = 500_000  # indices in a block, more only if one step has more
+_BLOCK_STEPS = 100_000  # steps in a block
+_DELIMITERS = ",;\t"
+_INDEX = re.compile(r"\s*[0-9]{1,18}\s*")
+_IS_PLAIN = np.isin(np.arange(256), [*b"0123456789,\n"])  # by byte
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogForm:
+    """Expected form of a log.
+
+    Attributes:
+        names: of the columns of a path, outermost first: one for each level.
+        steps: number of steps.
+    """
+
+    names: tuple[str, ...]
+    steps: int
+
+    @property
+    def entry(self) -> str:
+        """Return the words for one entry of a batch: "an index of example" or "a path [task, example]"."""
+        return f"an index of {self.names[0]}" if len(self.names) == 1 else f"a path [{', '.join(self.names)}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Some successive whole steps.
+
+    Attributes:
+        first: the first step, from 0.
+        end: the step after the last one.
+        steps: step of each entry, ascending, shape (entries,).
+        paths: indices of each entry, shape (entries, levels), each >= 0.
+        lines: line of each entry, from 1, shape (entries,).
+    """
+
+    first: int
+    end: int
+    steps: IntArray
+    paths: IntArray
+    lines: IntArray
+
+
+def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None]) -> Iterator[Block]:
+    """Yield all steps of a log, in blocks; the first character of the file tells JSONL ("[") from CSV.
+
+    Args:
+        path: file name, or "-" for standard input.
+        form: what the log must look like.
+        on_progress: called with the share of the steps that is read, in [0, 1].
+
+    Raises:
+        InputError: the log cannot be used; the message names the line.
+    """
+    name = STDIN if path == "-" else path
+    try:
+        with _opened(path) as stream:
+            pieces = _pieces(name, stream)
+            first = next(((at, text) for at, text in pieces if text.strip()), (1, ""))
+            is_csv = not first[1].lstrip().startswith(("[", "{")) and bool(first[1])
+            for block in (_csv_blocks if is_csv else _json_blocks)(name, chain([first], pieces), form):
+                yield block
+                on_progress(block.end / form.steps)
+    except ConfigError as error:
+        raise InputError(
+            f"{name}: {error.diagnostics[0].message}; give a regular file, or - for standard input"
+        ) from None
+    except InputError:
+        raise  # it is a ValueError too
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name or repr(name)}: cannot be read: {system_message(error)}") from error
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """Context manager: the bytes of a regular file, or of standard input for "-"."""
+    if path != "-":
+        with open_regular(path) as stream:
+            yield stream
+    elif sys.stdin is None:
+        raise InputError(f"{STDIN}: expected a log, got a closed standard input")
+    else:
+        yield sys.stdin.buffer
+
+
+def _pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
+    """Yield (number of the first line, text) of pieces of whole lines, without carriage returns."""
+    line, waiting, is_begin = 1, b"", True
+    while data := stream.read(_CHUNK):
+        head, newline, tail = data.rpartition(b"\n")
+        if len(waiting) + len(tail) > MAX_LINE:
+            raise InputError(f"{name}:{line}: expected at most {MAX_LINE} characters in a line, got more")
+        if not newline:
+            waiting += tail
+            continue
+        text = _decoded(name, line, waiting + head + newline, is_begin=is_begin)
+        yield line, text
+        line, waiting, is_begin = line + text.count("\n"), tail, False
+    if waiting:
+        yield line, _decoded(name, line, waiting, is_begin=is_begin)
+
+
+def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
+    """Decode UTF-8 bytes that begin at a line; a byte order mark at the begin of the file is removed."""
+    try:
+        return data.decode("utf-8-sig" if is_begin else "utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line += data[: error.start].count(b"\n")
+        raise InputError(f"{name}:{line}: expected UTF-8 text, got other bytes") from None
+
+
+def _count_error(place: str, form: LogForm, got: str) -> InputError:
+    """Return the error for a log of another number of steps than the config has."""
+    return InputError(
+        f"{place}: expected {form.steps} steps, as the config says, got {got}; "
+        "for a shorter run, state its length: --steps N"
+    )
+
+
+# JSONL
+
+
+def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
+    """Yield blocks of JSONL: each line that is not blank is a step."""
+    values: list[int] = []
+    sizes: list[int] = []
+    lines: list[int] = []
+    first = 0
+    for start, text in pieces:
+        for line, words in enumerate(text.split("\n"), start=start):
+            if not words.strip():
+                continue
+            if first + len(sizes) >= form.steps:
+                raise _count_error(f"{name}:{line}", form, "more")
+            entries = _json_entries(name, line, words, form)
+            values += entries
+            sizes.append(len(entries) // len(form.names))
+            lines.append(line)
+            if len(values) >= _BLOCK_ROWS * len(form.names) or len(sizes) >= _BLOCK_STEPS:
+                yield _json_block(values, sizes, lines, first, form)
+                first, values, sizes, lines = first + len(sizes), [], [], []
+    if sizes:
+        yield _json_block(values, sizes, lines, first, form)
+    if first + len(sizes) < form.steps:
+        raise _count_error(name, form, str(first + len(sizes)))
+
+
+def _json_block(values: list[int], sizes: list[int], lines: list[int], first: int, form: LogForm) -> Block:
+    """Return the block of steps of these sizes, on these lines, that begins at step `first`."""
+    return Block(
+        first=first,
+        end=first + len(sizes),
+        steps=np.repeat(np.arange(first, first + len(sizes)), sizes),
+        paths=np.array(values, dtype=np.int64).reshape(-1, len(form.names)),
+        lines=np.repeat(np.array(lines, dtype=np.int64), sizes),
+    )
+
+
+def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
+    """Return the indices of one line, path after path; refuse what is no array of indices or of paths."""
+    try:
+        batch = json.loads(words)
+    except (ValueError, RecursionError):
+        raise InputError(f"{name}:{line}: expected a JSON array, the batch of one step, got {_short(words)}") from None
+    if type(batch) is not list:
+        raise InputError(f"{name}:{line}: expected an array, the batch of one step, got {_short(batch)}")
+    depth = len(form.names)
+    indices = batch
+    if depth > 1:
+        for entry in batch:
+            if type(entry) is not list or len(entry) != depth:
+                raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {_short(entry)}")
+        indices = list(chain.from_iterable(batch))
+    # A bool is an int to Python, so that types are compared; -1 and numbers beyond 10^18 are no index anywhere.
+    if not set(map(type, indices)) <= {int} or (indices and not 0 <= min(indices) <= max(indices) < 10**18):
+        wrong = next(each for each in indices if type(each) is not int or not 0 <= each < 10**18)
+        expected = form.entry if depth == 1 and type(wrong) is list else "a whole number >= 0"
+        raise InputError(f"{name}:{line}: expected {expected} for each entry, got {_short(wrong)}")
+    return indices
+
+
+def _short(value: object) -> str:
+    """Return a value as JSON has it, cut to 40 characters."""
+    text = value.strip() if isinstance(value, str) else json.dumps(value)
+    return visible(text if len(text) <= 40 else f"{text[:40]}...")
+
+
+# CSV
+
+
+def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
+    """Yield blocks of CSV: a column for the step and one for each level; rows of a step stand together."""
+    number, text = next(pieces)
+    header, _, text = text.partition("\n")
+    delimiter = max(_DELIMITERS, key=header.count)
+    columns = [cell.strip().strip('"') for cell in header.split(delimiter)]
+    expected = ("step", *form.names)
+    if columns != [*expected] and (len(form.names) > 1 or columns != ["step", "index"]):
+        raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {_short(header)}")
+    first = 0
+    waiting = np.zeros((0, len(expected) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
+    marked = -1  # the last step that has a row
+    for start, rest in chain([(number + 1, text)], pieces):
+        rows = np.concatenate([waiting, _csv_rows(name, start, rest.replace(delimiter, ","), expected)])
+        steps, lines = rows[:, 0], rows[:, -1]
+        if not rows.size:
+            continue
+        falls = np.flatnonzero(np.diff(steps, prepend=max(marked, 0)) < 0)
+        if falls.size:
+            row = int(falls[0])
+            raise InputError(
+                f"{name}:{lines[row]}: expected the steps in ascending order, got {steps[row]} after {steps[row - 1]}"
+            )
+        marked = int(steps[-1])
+        if marked >= form.steps:
+            row = int(np.searchsorted(steps, form.steps))
+            raise _count_error(f"{name}:{lines[row]}", form, f"step {steps[row]}; steps count from 0")
+        split = int(np.searchsorted(steps, marked))
+        waiting = rows[split:]
+        if marked > first:
+            yield _csv_block(rows[:split], first, marked)
+            first = marked
+    if marked != form.steps - 1:
+        raise _count_error(
+            name,
+            form,
+            f"{marked + 1}; steps count from 0, and a row without indices (`{form.steps - 1},`) is an empty batch",
+        )
+    yield _csv_block(waiting, first, form.steps)
+
+
+def _csv_block(rows: IntArray, first: int, end: int) -> Block:
+    """Return the block of the steps from `first` up to `end`; rows hold step, path and line; path -1 is no entry."""
+    rows = rows[rows[:, 1] >= 0]
+    return Block(first=first, end=end, steps=rows[:, 0], paths=rows[:, 1:-1], lines=rows[:, -1])
+
+
+def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
+    """Return the rows of a piece that begins at line `start`: step, path and line; path -1 for an empty batch."""
+    data = np.frombuffer(text.encode(), dtype=np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    if not text.endswith("\n"):
+        ends = np.append(ends, data.size)
+    commas = np.searchsorted(np.flatnonzero(data == ord(",")), ends)
+    # Most pieces are digits and delimiters in rows of one length: JSON's parser reads them at once. All others are read
+    # row by row, also to find what is wrong and where.
+    if np.all(np.diff(commas, prepend=0) == len(columns) - 1) and _IS_PLAIN[data].all():
+        try:
+            numbers = text.removesuffix("\n").replace("\n", ",")
+            values = np.array(json.loads(f"[{numbers}]"), dtype=np.int64)
+        except (ValueError, OverflowError):  # an empty cell, a leading zero, too many digits
+            values = np.zeros(0, dtype=np.int64)
+        if values.size == len(columns) * ends.size and values.size and values.max() < 10**18:
+            lines = np.arange(start, start + ends.size)
+            return np.column_stack([values.reshape(-1, len(columns)), lines])
+    rows = [
+        _csv_row(name, line, words, columns)
+        for line, words in enumerate(text.split("\n"), start=start)
+        if words.strip()
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, len(columns) + 1)
+
+
+def _csv_row(name: str, line: int, words: str, columns: tuple[str, ...]) -> list[int]:
+    """Return step, path and line of a row; path -1 where all its cells are blank, which is an empty batch."""
+    cells = words.split(",")
+    if len(cells) != len(columns):
+        raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")
+    if not any(cell.strip() for cell in cells[1:]) and _INDEX.fullmatch(cells[0]):
+        return [int(cells[0]), *(-1 for _ in cells[1:]), line]
+    for column, cell in zip(columns, cells, strict=True):
+        if not _INDEX.fullmatch(cell):
+            got = _short(cell) or "nothing"
+            raise InputError(f"{name}:{line}: expected a whole number >= 0 in column `{column}`, got {got}")
+    return [*map(int, cells), line]

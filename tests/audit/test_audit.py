@@ -1,0 +1,257 @@
+"""`audit-sampler` catches loaders that draw otherwise than declared, and passes honest ones."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpcalc.audit.audit import audit_log
+from dpcalc.config.load import load_text
+from tests.audit import loaders
+from tests.audit.loaders import BATCH, STEPS, UNITS, flat_config, jsonl, nested, nested_config
+
+TREE = [3, 5, 9, 12, 4, 7] * 10
+
+
+def every(count):
+    return lambda _, *__: range(count)
+
+
+def some(count, size):
+    return lambda rng, *_: rng.choice(count, size, replace=False)
+
+
+def each(count, rate):
+    return lambda rng, *_: np.flatnonzero(rng.random(count) < rate)
+
+
+def again(count, size):
+    return lambda rng, *_: rng.integers(0, count, size)
+
+
+HONEST = {
+    "poisson": (flat_config("poisson"), loaders.poisson),
+    "fixed": (flat_config("fixed"), loaders.fixed),
+    "with-replacement": (flat_config("with-replacement"), loaders.with_replacement),
+    "shuffle": (flat_config("shuffle", batch=70), lambda rng: loaders.shuffled(rng, size=70)),
+    "shuffle, drop_last": (
+        flat_config("{scheme: shuffle, drop_last: true}", batch=70),
+        lambda rng: loaders.shuffled(rng, size=70, drop_last=True),
+    ),
+    "all": (flat_config("all", units=20, length=""), lambda _: [list(range(20))] * STEPS),
+    "poisson of half of the data": (
+        flat_config("poisson", units=30, batch=15),
+        lambda rng: loaders.poisson(rng, units=30, rate=0.5),
+    ),
+    "nearly empty batches": (
+        flat_config("poisson", units=3000, batch=1),
+        lambda rng: loaders.poisson(rng, rate=1 / 3000),
+    ),
+    "held": (
+        flat_config("{scheme: poisson, redraw_every: 7}"),
+        lambda rng: loaders.held(rng, period=7),
+    ),
+    "fixed, poisson": (
+        nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.1}"),
+        lambda rng: nested(rng, some(60, 6), each(12, 0.1)),
+    ),
+    "poisson, fixed": (
+        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
+        lambda rng: nested(rng, each(60, 0.1), some(12, 5)),
+    ),
+    "poisson held, poisson held": (
+        nested_config(
+            "{scheme: poisson, rate: 0.1, redraw_every: 10}", "{scheme: poisson, rate: 0.1, redraw_every: 5}"
+        ),
+        lambda rng: nested(rng, each(60, 0.1), each(12, 0.1), periods=(10, 5)),
+    ),
+    "all, with-replacement": (
+        nested_config("{scheme: all}", "{scheme: with-replacement, size: 2}", tasks=9),
+        lambda rng: nested(rng, every(9), again(12, 2)),
+    ),
+    "with-replacement, fixed": (
+        nested_config("{scheme: with-replacement, size: 5}", "{scheme: fixed, size: 2}"),
+        lambda rng: nested(rng, again(60, 5), some(12, 2)),
+    ),
+    "tree": (
+        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 2}", tree=TREE),
+        lambda rng: nested(rng, each(60, 0.1), lambda rng, task: rng.choice(TREE[task], 2, replace=False)),
+    ),
+    "tree, poisson": (
+        nested_config("{scheme: all}", "{scheme: poisson, rate: 0.05}", tree=TREE),
+        lambda rng: nested(rng, every(60), lambda rng, task: each(TREE[task], 0.05)(rng)),
+    ),
+}
+
+
+@pytest.fixture
+def audited(tmp_path):
+    """Audit batches against the text of a config."""
+
+    def run(config, batches):
+        path = tmp_path / "log.jsonl"
+        path.write_text(jsonl(batches), encoding="utf-8")
+        return audit_log(load_text(config, path="run.yaml").plan, str(path), on_progress=lambda _: None)
+
+    return run
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_logs_pass(audited, name):
+    config, loader = HONEST[name]
+    honest = audited(config, loader(np.random.default_rng(7)))
+    assert honest.agrees
+    assert honest.findings == ()
+    # Which statistics are tested must not depend on the log, else their shares of the false alarm would not add up.
+    empty = audited(config, [[]] * honest.steps)
+    assert [(each.level, each.test.kind) for each in empty.tests] == [
+        (each.level, each.test.kind) for each in honest.tests
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HONEST)
+def test_a_thousand_honest_logs_pass(audited, name):
+    """And at a false alarm that can be seen, 5 %, no more logs are contradicted than that."""
+    config, loader = HONEST[name]
+    alarms = 0
+    for seed in range(1000):
+        result = audited(config, loader(np.random.default_rng(seed)))
+        assert result.agrees, (seed, result.findings)
+        alarms += any(each.test.log_p_value <= math.log(0.05 / len(result.tests)) for each in result.tests)
+    assert binom.sf(alarms - 1, 1000, 0.05) > 1e-6
+
+
+SHUFFLE = "each example once per pass of about 60 batches: this is `shuffle`, not `poisson`"
+DISHONEST = {
+    "shuffled, declared poisson": ("poisson", loaders.shuffled, SHUFFLE),
+    "shuffled, declared fixed": ("fixed", loaders.shuffled, "this is `shuffle`, not `fixed`"),
+    "shuffled, declared with replacement": ("with-replacement", loaders.shuffled, "not `with-replacement`"),
+    "fixed, declared poisson": ("poisson", loaders.fixed, "exactly 50 units of level example: this is `fixed`"),
+    "poisson, declared fixed": ("fixed", loaders.poisson, "this is `poisson`, not `fixed`"),
+    "poisson, declared shuffle": ("shuffle", loaders.poisson, "this is `poisson`, not `shuffle`"),
+    "fixed, declared shuffle": ("shuffle", loaders.fixed, "this is `fixed`, not `shuffle`"),
+    "fixed, declared with replacement": ("with-replacement", loaders.fixed, "units repeated within a draw"),
+    "with replacement, declared fixed": ("fixed", loaders.with_replacement, "this is `with-replacement`"),
+    "a tenth more": (
+        "poisson",
+        lambda rng: loaders.poisson(rng, rate=1.1 * BATCH / UNITS),
+        "a batch holds 54.9",
+    ),
+    "a tenth fewer": (
+        "poisson",
+        lambda rng: loaders.poisson(rng, rate=0.9 * BATCH / UNITS),
+        "50 are declared (-1",
+    ),
+    "one fewer in each batch": ("fixed", lambda rng: loaders.fixed(rng, size=49), "every batch holds 49 units"),
+    "two workers with the same seed, each half of the data": (
+        "poisson",
+        loaders.duplicated_rank,
+        "do several workers draw with the same seed?",
+    ),
+    "two workers with the same seed, all data": (
+        "poisson",
+        lambda rng: [batch * 2 for batch in loaders.poisson(rng, rate=BATCH / UNITS / 2)],
+        "each example of a batch stands 2 times in it: do 2 workers draw with the same seed?",
+    ),
+    "two workers, fixed halves": (
+        "fixed",
+        lambda rng: [
+            half + [index + UNITS // 2 for index in half] for half in loaders.fixed(rng, units=UNITS // 2, size=25)
+        ],
+        "do several workers draw with the same seed?",
+    ),
+    "two workers, every other example": (
+        "fixed",
+        lambda rng: [
+            [2 * i for i in half] + [2 * i + 1 for i in half] for half in loaders.fixed(rng, units=UNITS // 2, size=25)
+        ],
+        "neighbouring units of level example come together",
+    ),
+    "the same seed in every pass": ("poisson", loaders.same_seed_in_every_pass, ""),
+    "blocks of neighbours": ("fixed", loaders.blocks, "are batches cut from blocks?"),
+    "a shuffle buffer": ("fixed", loaders.buffered, "stands several times in a batch"),
+    "held": (
+        "poisson",
+        lambda rng: loaders.held(rng, period=4),
+        "75 % of draws take the same units of level example as the draw before: the loader holds a draw for about 4",
+    ),
+    "cut to a maximum": ("poisson", lambda rng: loaders.capped(rng, most=56), "none holds more: they are cut"),
+    "a hundred examples never drawn": (
+        "poisson",
+        lambda rng: loaders.poisson(rng, units=UNITS - 100, rate=BATCH / (UNITS - 100)),
+        "100 units of level example are never drawn, first example 2900",
+    ),
+    "one example drawn twice as often": (
+        "poisson",
+        lambda rng: [sorted({*batch, *([7] if rng.random() < 0.1 else [])}) for batch in loaders.poisson(rng)],
+        "example 7 is drawn",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DISHONEST)
+def test_other_loaders_are_contradicted(audited, name):
+    scheme, loader, sentence = DISHONEST[name]
+    result = audited(flat_config(scheme), loader(np.random.default_rng(5)))
+    assert not result.agrees
+    (finding,) = result.findings
+    assert sentence in finding
+
+
+def test_passes_that_leave_out_the_last_batch(audited):
+    config = flat_config("poisson", batch=70)
+    result = audited(config, loaders.shuffled(np.random.default_rng(1), size=70, drop_last=True))
+    assert "each example once per pass of about 43 batches: this is `shuffle`" in result.findings[0]
+    config = flat_config("shuffle", batch=70)
+    result = audited(config, loaders.shuffled(np.random.default_rng(1), size=70, drop_last=True))
+    assert result.findings == (
+        "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`",
+    )
+    config = flat_config("{scheme: shuffle, drop_last: true}", batch=70)
+    result = audited(config, loaders.shuffled(np.random.default_rng(1), size=70))
+    assert "`drop_last: false`" in result.findings[0]
+
+
+NESTED = {
+    "held, declared fresh": (
+        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
+        lambda rng: nested(rng, each(60, 0.1), some(12, 5), periods=(10, 1)),
+        ("% of draws take the same units of level task", "about 10 steps"),
+    ),
+    "fresh, declared held": (
+        nested_config("{scheme: poisson, rate: 0.1, redraw_every: 10}", "{scheme: fixed, size: 5}"),
+        lambda rng: nested(rng, each(60, 0.1), some(12, 5)),
+        ("is not in all steps of its redraw period", "`redraw_every: 10`"),
+    ),
+    "the same examples of a task": (
+        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
+        lambda rng: nested(rng, each(60, 0.1), lambda _, task: [(task + k) % 12 for k in range(5)]),
+        ("100 % of draws take the same units of level example",),
+    ),
+    "first examples oftener": (
+        nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.25}"),
+        lambda rng: nested(rng, some(60, 6), lambda rng, _: np.flatnonzero(rng.random(12) < np.linspace(0.4, 0.1, 12))),
+        ("",),
+    ),
+    "inner rate a tenth too large": (
+        nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.1}", steps=STEPS),
+        lambda rng: nested(rng, some(60, 6), each(12, 0.11), steps=STEPS),
+        ("units of level example on average",),
+    ),
+    "one record fewer": (
+        nested_config("{scheme: fixed, size: 6}", "{scheme: fixed, size: 5}"),
+        lambda rng: nested(rng, some(60, 6), some(12, 4)),
+        ("every batch holds 4 units of level example, not the declared 5",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_other_nested_loaders_are_contradicted(audited, name):
+    config, loader, sentences = NESTED[name]
+    result = audited(config, loader(np.random.default_rng(5)))
+    assert not result.agrees
+    (finding,) = result.findings
+    assert all(sentence in finding for sentence in sentences), finding

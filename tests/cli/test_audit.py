@@ -1,0 +1,190 @@
+"""`dpcalc audit-sampler`: exit codes, forms of the answer, phases, levels and episodes."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.audit import loaders
+from tests.audit.loaders import flat_config, jsonl, nested, nested_config
+from tests.cli.running import environment
+
+PHASES = """\
+version: 1
+data: {examples: 3000}
+mechanism: {noise_multiplier: 2}
+privacy: {adjacency: add-remove, delta: 1e-6}
+phases:
+  - {name: warm-up, sampling: {scheme: fixed, size: 60}, training: {steps: 200}}
+  - {name: main, sampling: {scheme: poisson, expected: 50}, training: {steps: 600}}
+"""
+EPISODES = """\
+version: 1
+data: {levels: [{name: class, count: 20}, {name: image, count: 30}]}
+sampling: {episodes: {tasks: 4, ways: 5, shots: 1, queries: 2}}
+mechanism: {noise_multiplier: 20, clip: task}
+training: {steps: 200}
+privacy: {unit: image, adjacency: add-remove, delta: 1e-3}
+"""
+
+
+@pytest.fixture
+def audit(real, tmp_path):
+    """Run the command on the text of a config and on batches, or the text of a log."""
+
+    def run(config, batches, *options):
+        (tmp_path / "run.yaml").write_text(config, encoding="utf-8")
+        text = batches if isinstance(batches, str) else jsonl(batches)
+        (tmp_path / "log.jsonl").write_text(text, encoding="utf-8")
+        return real("audit-sampler", "run.yaml", "log.jsonl", *options)
+
+    return run
+
+
+def test_a_log_that_agrees(audit):
+    ended = audit(flat_config("poisson"), loaders.poisson(np.random.default_rng(1)))
+    assert (ended.code, ended.err) == (0, "")
+    first, *lines = ended.out.splitlines()
+    assert first == "agrees: yes"
+    assert lines[0] == "steps: 2000"
+    assert all(line.startswith("tests: example: ") for line in lines[3:])
+    assert "CONTRADICTED" not in ended.out
+
+
+def test_a_log_that_contradicts(audit):
+    config, batches = flat_config("poisson"), loaders.shuffled(np.random.default_rng(1))
+    ended = audit(config, batches, "--json")
+    assert ended.code == 1
+    answer = json.loads(ended.out)
+    assert (answer["command"], answer["agrees"], answer["false_alarm"]) == ("audit-sampler", False, 1e-6)
+    assert answer["findings"] == ["each example once per pass of about 60 batches: this is `shuffle`, not `poisson`"]
+    (passes,) = (test for test in answer["tests"] if test["test"] == "passes")
+    assert passes["level"] == "example"
+    assert (passes["observed"], passes["p_value"], passes["agrees"]) == (0, 0, False)
+    assert {*answer["tests"][0]} == {"phase", "level", "test", "quantity", "expected", "observed", "p_value", "agrees"}
+    ended = audit(config, batches)
+    assert ended.code == 1
+    assert ended.out.startswith("agrees: no\nfindings: each example once per pass")
+
+
+def test_phases_follow_each_other(audit):
+    rng = np.random.default_rng(2)
+    first, second = loaders.fixed(rng, size=60, steps=200), loaders.poisson(rng, steps=600)
+    assert audit(PHASES, first + second).code == 0
+    ended = audit(PHASES, first + loaders.fixed(rng, steps=600), "--json")
+    assert ended.code == 1
+    (finding,) = json.loads(ended.out)["findings"]
+    assert finding.startswith("main: every batch holds exactly 50 units")
+    ended = audit(PHASES, first[1:] + second[:1] + second, "--json")
+    assert json.loads(ended.out)["findings"][0].startswith("warm-up: ")
+
+
+def test_constructed_tasks(audit):
+    rng = np.random.default_rng(3)
+
+    def task(images=3):
+        return [(int(k), int(i)) for k in rng.permutation(20)[:5] for i in rng.permutation(30)[:images]]
+
+    honest = [[[number, *path] for number in range(4) for path in task()] for _ in range(200)]
+    ended = audit(EPISODES, honest)
+    assert (ended.code, ended.err) == (0, "")
+    same = [[[number, *path] for path in task() for number in range(4)] for _ in range(200)]
+    assert audit(EPISODES, same).code == 1
+    ended = audit(EPISODES, [[[4, 0, 0]]] * 200)
+    assert ended.code == 2
+    assert ended.err == "error: log.jsonl:1: expected an index of task from 0 to 3, got 4\n"
+
+
+def test_indices_beyond_the_data(audit):
+    ended = audit(flat_config("poisson", steps=3), "[0]\n\n[2999, 3000]\n[]\n")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "error: log.jsonl:3: expected an index of example from 0 to 2999, got 3000\n"
+    tree = nested_config("{scheme: all}", "{scheme: poisson, rate: 0.5}", tree=[3, 5], steps=2)
+    assert audit(tree, "[[0, 2], [1, 4]]\n[[0, 3]]\n").err == (
+        "error: log.jsonl:2: expected an index of example from 0 to 2, got 3\n"
+    )
+    assert json.loads(audit(tree, "[[2, 0]]\n[]\n", "--json").out)["error"]["message"] == (
+        "log.jsonl:1: expected an index of task from 0 to 1, got 2"
+    )
+
+
+def test_a_part_of_a_run(audit):
+    batches = loaders.poisson(np.random.default_rng(4), steps=300)
+    ended = audit(flat_config("poisson"), batches)
+    assert ended.code == 2
+    assert (
+        "expected 2000 steps, as the config says, got 300; for a shorter run, state its length: --steps N" in ended.err
+    )
+    assert audit(flat_config("poisson"), batches, "--steps", "300").code == 0
+
+
+def test_what_cannot_be_audited(audit, real):
+    ended = audit(flat_config("poisson", units=30_000_000, batch=10, steps=1), "[]\n")
+    assert ended.code == 2
+    assert "expected at most 20,000,000 units of level example, got 30,000,000" in ended.err
+    assert "got - for both" in real("audit-sampler", "-", "-").err
+
+
+def test_what_is_not_tested_is_said(audit):
+    config = nested_config("{scheme: with-replacement, size: 5}", "{scheme: fixed, size: 2}")
+    rng = np.random.default_rng(5)
+    log = nested(rng, lambda rng: rng.integers(0, 60, 5), lambda rng, _: rng.permutation(12)[:2])
+    ended = audit(config, log)
+    assert ended.code == 0
+    assert ended.err == "note: example: is not tested, because a draw with replacement above it mixes several draws\n"
+    between = config.replace("count: 12", "count: {min: 4, max: 12}").replace("with-replacement", "fixed")
+    log = nested(rng, lambda rng: rng.permutation(60)[:5], lambda rng, _: rng.permutation(12)[:2])
+    ended = audit(between, log)
+    assert ended.code == 0
+    assert "note: example: how many there are is not declared, so that only sizes and repeats are tested\n" in ended.err
+
+
+@pytest.mark.usefixtures("children_hear_ctrl_c")
+def test_ctrl_c_ends_it_quietly(tmp_path):
+    (tmp_path / "run.yaml").write_text(flat_config("poisson"), encoding="utf-8")
+    command = [sys.executable, "-m", "dpcalc", "audit-sampler", "run.yaml", "-"]
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    running.stdin.write(b"[1, 2]\n")
+    running.stdin.flush()
+    time.sleep(1.5)
+    running.send_signal(2)
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
+
+
+@pytest.mark.slow
+def test_ten_million_indices(tmp_path):
+    """In 20 s of processor time and 500 MB, in both formats."""
+    rng = np.random.default_rng(6)
+    steps = 39_063
+    (tmp_path / "run.yaml").write_text(flat_config("poisson", units=60_000, batch=256, steps=steps), encoding="utf-8")
+    with (tmp_path / "a").open("w", encoding="utf-8") as lines, (tmp_path / "b").open("w", encoding="utf-8") as rows:
+        rows.write("step,index\n")
+        for step in range(steps):
+            batch = rng.choice(60_000, rng.binomial(60_000, 256 / 60_000), replace=False).tolist()
+            lines.write(f"{json.dumps(batch)}\n")
+            rows.write("".join(f"{step},{index}\n" for index in batch))
+    program = (
+        "import resource, sys; from dpcalc.cli.app import run; code = run(sys.argv[1:]);"
+        "used = resource.getrusage(resource.RUSAGE_SELF); print(code, used.ru_utime + used.ru_stime, used.ru_maxrss)"
+    )
+    for log in ("a", "b"):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, "audit-sampler", "run.yaml", log],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+        code, seconds, kilobytes = ended.stdout.splitlines()[-1].split()
+        assert code == "0"
+        assert float(seconds) < 20
+        assert int(kilobytes) < 500_000
