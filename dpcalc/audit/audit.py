@@ -78,7 +78,12 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count the steps of a block that belong to this phase."""
+        """Count the steps of a block that belong to this phase.
+
+        Args:
+            block: some steps of the log.
+            log: its name, for messages.
+        """
         begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
         entries = slice(int(begin), int(end))
         steps, paths = (block.steps[entries] - self.first) * self.tasks, block.paths[entries]

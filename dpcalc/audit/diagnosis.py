@@ -111,10 +111,10 @@ def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
     share = float(same.sum() / max(int(has_previous.sum()), 1))
     if Kind.OVERLAP not in by_kind or share < _MOST:
         return ""
-    held = "for the whole run" if share == 1 else f"for about {level.period / (1 - share):.0f} steps"
+    duration = "for the whole run" if share == 1 else f"for about {level.period / (1 - share):.0f} steps"
     return (
         f"{100 * share:.3g} % of draws take the same units of level {level.name} as the draw before: the loader holds "
-        f"a draw {held}, see `redraw_every`"
+        f"a draw {duration}, see `redraw_every`"
     )
 
 

@@ -224,8 +224,8 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
     first = 0
     waiting = np.zeros((0, len(expected) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
     marked = -1  # the last step that has a row
-    for start, rest in chain([(number + 1, text)], pieces):
-        rows = np.concatenate([waiting, _csv_rows(name, start, rest.replace(delimiter, ","), expected)])
+    for start, piece in chain([(number + 1, text)], pieces):
+        rows = np.concatenate([waiting, _csv_rows(name, start, piece.replace(delimiter, ","), expected)])
         steps, lines = rows[:, 0], rows[:, -1]
         if not rows.size:
             continue

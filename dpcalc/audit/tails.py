@@ -1,6 +1,6 @@
 """Tests of counts with a rigorous p-value: Chernoff's bound for negatively associated events.
 
-Source: docs/theory.md, Theorem 16.1.
+Source: docs/theory.md, Theorem 17.1.
 """
 
 import math
@@ -86,7 +86,7 @@ def log_tail(count: Count) -> float:
         count: the number of events; the bound is on the tail, upper or lower, on whose side the observed number lies.
 
     Returns:
-        - trials * KL(observed / trials || expected / trials), Theorem 16.1 of docs/theory.md; -inf for an impossible
+        - trials * KL(observed / trials || expected / trials), Theorem 17.1 of docs/theory.md; -inf for an impossible
         count.
     """
     observed, trials = count.observed, count.trials

@@ -86,7 +86,8 @@ class Job:
 def sample_paths() -> list[str]:
     """Return every sample config that dpcalc reads, relative to the root."""
     with_config = ["hydra_femnist/dpcalc.yaml", "known_curve/dpcalc.yaml", "learn2learn_clinics/maml.yaml"]
-    names = [path.name for path in sorted(SAMPLES.glob("*.yaml"))] + [*with_config, "opacus_mnist/train.yaml"]
+    with_config += ["opacus_mnist/train.yaml", "samplers/pilot.yaml"]
+    names = [path.name for path in sorted(SAMPLES.glob("*.yaml"))] + with_config
     return [f"sample_configs/{name}" for name in names]
 
 
@@ -157,6 +158,13 @@ def other_jobs() -> list[Job]:
                 f"pate {votes} --sigma 40 --delta 1e-5 --target-eps 1 --json",
                 f"pate {votes} --sigma 40 --threshold 200 --threshold-sigma 100 --delta 1e-6 --json",
                 "pate --queries 100 --sigma 40 --delta 1e-5 --json",
+            ),
+        ),
+        Job(
+            name="audit",
+            lines=tuple(
+                f"audit-sampler sample_configs/samplers/pilot.yaml sample_configs/samplers/pilot.jsonl {options}--json"
+                for options in ("", "--scheme fixed ", "--steps 3 ")
             ),
         ),
         Job(
