@@ -18,7 +18,7 @@ from dpcalc.config.source import STDIN
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +214,8 @@ def _notes(level: DeclaredLevel) -> list[str]:
             "some draws leave no entry in the log, not all with the same probability, so that only repeats are tested"
         )
         return [f"{level.name}: {note}"]
+    if isinstance(level.scheme, CappedPoisson) and not level.is_shown:
+        return [f"{level.name}: some draws leave no entry in the log, so that the maximum of a batch is not tested"]
     return []
 
 
@@ -281,6 +283,8 @@ def _window(scheme: Scheme, count: int) -> int:
             return ceil(Fraction(count, min(size, count)))
         case Poisson(probability=rate):
             return ceil(1 / rate) if rate else count
+        case CappedPoisson(probability=rate, max_batch_size=most):
+            return ceil(count / min(rate * count, Fraction(most))) if rate else count
         case Shuffle() as shuffle:
             return shuffle.steps_of_a_pass(count)
         case _:
@@ -313,6 +317,8 @@ def _nonempty(scheme: Scheme, size: int, shown: float) -> float | None:
     match scheme:
         case Poisson(probability=rate):
             return float(1 - (1 - float(rate) * shown) ** size)
+        case CappedPoisson(probability=rate) if shown >= CERTAIN:
+            return float(1 - (1 - float(rate)) ** size)
         case Fixed() | All():
             return float(1 - (1 - shown) ** scheme.max_drawn(size))
         case _:

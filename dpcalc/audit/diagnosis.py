@@ -1,5 +1,6 @@
 """Diagnosis of a loader: the sentence that says what it does in place of the declared scheme."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from dpcalc.arrays import IntArray
 from dpcalc.audit.laws import LoggedLevel, all_draws, window_counts
 from dpcalc.audit.tails import Kind, Statistic
-from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 _ENOUGH = 20  # expected events whose absence is a pattern: e^-20 by chance
 _SURPRISE = 5.0  # standard deviations from which a mean is another one
@@ -124,15 +125,27 @@ def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
     if not by_kind.keys() & {Kind.SIZES, Kind.TOTAL} or not sizes.size:
         return ""
     low, high = int(sizes.min()), int(sizes.max())
-    if isinstance(level.scheme, Poisson) and low == high:
+    if isinstance(level.scheme, Poisson | CappedPoisson) and low == high:
         return f"every batch holds exactly {high} units of level {level.name}: this is `fixed`, not `poisson`"
     if isinstance(level.scheme, Fixed) and _usual_share(sizes) < _MOST:
         return f"batches hold {low} to {high} units of level {level.name}: this is `poisson`, not `fixed`"
     if isinstance(level.scheme, Fixed) and low == high:
         return f"every batch holds {high} units of level {level.name}, not the declared {level.scheme.size}"
-    top = int((sizes == high).sum())
-    if isinstance(level.scheme, Poisson) and top >= _ENOUGH and top > 4 * int((sizes == high - 1).sum()):
-        return f"{top:,} batches hold {high} units of level {level.name} and none holds more: they are cut to a maximum"
+    return ""
+
+
+def _cut(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for Poisson batches that are cut, where another maximum or none is declared."""
+    level, sizes = logged.level, logged.draws.sizes
+    if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
+        return ""
+    high = int(sizes.max(initial=0))
+    top, units = int((sizes == high).sum()), f"{high} units of level {level.name}"
+    declared = level.scheme.max_batch_size if isinstance(level.scheme, CappedPoisson) else math.inf
+    if high > declared:
+        return f"batches hold up to {units}, more than `max_batch_size: {declared}`"
+    if high < declared and top >= _ENOUGH and top > 4 * int((sizes == high - 1).sum()):
+        return f"{top:,} batches hold {units} and none holds more: they are cut to a maximum"
     return ""
 
 
@@ -190,5 +203,6 @@ _PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
     _never_drawn,
     _joint,
     _sizes,
+    _cut,
     _rate,
 )

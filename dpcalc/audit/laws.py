@@ -17,12 +17,13 @@ from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.draws import CERTAIN, OCCURRENCES, DeclaredLevel, Draws, LevelCounts
 from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted, log_tail
 from dpcalc.errors import UnsupportedError
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 _TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
 """Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""
 _JOINT_TAILS = (0.1, 1e-2, 1e-4)  # of the overlap of two draws
 _MAX_OVERLAPS = 4096  # pairs of draws whose distribution is computed, .1 to 1 ms each; spread evenly over the log
+_MAX_PARTS = 64  # of a frame whose indices are compared; of smaller frames every place
 _UNITS_AT_ONCE = 1_000_000
 
 
@@ -136,6 +137,9 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         case Poisson(probability=rate):
             yield from _size_tests(logged, SizeLaw(trials=_as_is, probability=float(rate)))
             yield from _subset_tests(logged, lambda frame: np.full(frame.shape, float(rate)))
+        case CappedPoisson(probability=rate, max_batch_size=most):
+            yield from _size_tests(logged, SizeLaw(trials=_as_is, probability=float(rate), max_size=most))
+            yield from _subset_tests(logged, None)
         case WithReplacement(size=size):
             yield from _multiplicity_tests(logged, size)
             yield from _subset_tests(logged, lambda frame: -np.expm1(size * np.log1p(-1 / frame)))
@@ -217,6 +221,8 @@ def _size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
     level = logged.level
     if level.shown is None or (law.needs_frame and not level.has_sizes):
         return
+    if law.max_size is not None and not level.is_shown:
+        return  # the units that are cut off are not known
     frames, number, sizes = all_draws(logged)
     shown = law.of_shown(level)
     if shown.probability >= CERTAIN and law.max_size is None:
@@ -272,12 +278,13 @@ def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
 # Draws that are independent of each other and, given their size, uniform.
 
 
-def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array]) -> Iterator[Statistic]:
+def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
     """Yield tests that draws of these sizes are uniform and independent; none where the log cannot tell.
 
     Args:
         logged: the level.
-        rate: function of the sizes of frames that returns the probability that a draw holds a given unit.
+        rate: function of the sizes of frames that returns the probability that a draw holds a given unit; None if the
+            units of a draw are not negatively associated before its size is known.
     """
     level, draws = logged.level, logged.draws
     if level.shown is None or not level.has_sizes:
@@ -295,10 +302,10 @@ def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array]) -> Ite
     yield _neighbours_test(logged)
     yield counted(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
     yield from _unit_tests(logged)
-    if level.is_every:
+    if level.is_every and rate is not None:
         yield _spread_test(logged, rate)
-    if level.parents > 1 and isinstance(level.sizes, int):
-        yield _position_test(logged, level.sizes)
+    if isinstance(level.sizes, int):
+        yield _part_test(logged, level.sizes)
 
 
 def _joint_counts(draws: Draws) -> Iterator[Count]:
@@ -420,13 +427,22 @@ def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array]) -> Stat
     return counted(Kind.SPREAD, "units by number of draws", tests)
 
 
-def _position_test(logged: LoggedLevel, size: int) -> Statistic:
-    """Return the test that every place within a parent is drawn equally often, given the sizes of draws."""
-    draws = logged.draws
-    observed = logged.counts.counts.reshape(-1, size).sum(axis=0)
-    expected = float((draws.sizes / draws.frames).sum())
-    counts = [Count(observed=float(each), expected=expected, trials=draws.sizes.size) for each in observed]
-    return counted(Kind.POSITIONS, "draws of one place in all parents", counts)
+def _part_test(logged: LoggedLevel, size: int) -> Statistic:
+    """Return the test that every part of the frames is drawn equally often, given the sizes of draws.
+
+    Args:
+        logged: the level.
+        size: units in each frame.
+    """
+    parts = min(size, _MAX_PARTS)
+    part = np.arange(size) * parts // size
+    observed = np.bincount(part, weights=logged.counts.counts.reshape(-1, size).sum(axis=0))
+    counts = []
+    for units, number in zip(np.bincount(part), observed, strict=True):
+        expected = float(logged.draws.sizes.sum() * (units / size))
+        trials = float(np.minimum(logged.draws.sizes, units).sum())
+        counts.append(Count(observed=float(number), expected=expected, trials=trials))
+    return counted(Kind.PARTS, "draws of one part of a frame", counts)
 
 
 # Repeated entries, and passes.

@@ -43,7 +43,7 @@ class Kind(StrEnum):
     SPREAD = "spread"
     OFTENEST = "oftenest"
     RAREST = "rarest"
-    POSITIONS = "positions"
+    PARTS = "parts"
 
 
 OF_NUMBERS = frozenset({Kind.TOTAL, Kind.SIZES, Kind.LARGEST, Kind.SMALLEST, Kind.SPREAD, Kind.OFTENEST, Kind.RAREST})

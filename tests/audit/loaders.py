@@ -1,7 +1,7 @@
 """Simulated loaders, honest and not: batches drawn index by index, without any code of dpcalc."""
 
 import json
-from itertools import count, islice
+from itertools import chain, count, cycle, islice, repeat
 
 import numpy as np
 
@@ -44,77 +44,73 @@ def jsonl(batches):
     return "".join(f"{json.dumps(batch)}\n" for batch in batches)
 
 
-def poisson(rng, *, units=UNITS, rate=BATCH / UNITS, steps=STEPS):
-    return [np.flatnonzero(rng.random(units) < rate).tolist() for _ in range(steps)]
+def poisson(rng, *, units=UNITS, rate=BATCH / UNITS):
+    while True:
+        yield np.flatnonzero(rng.random(units) < rate).tolist()
 
 
-def fixed(rng, *, units=UNITS, size=BATCH, steps=STEPS):
-    return [rng.choice(units, size, replace=False).tolist() for _ in range(steps)]
+def fixed(rng, *, units=UNITS, size=BATCH):
+    while True:
+        yield rng.choice(units, size, replace=False).tolist()
 
 
-def with_replacement(rng, *, units=UNITS, size=BATCH, steps=STEPS):
-    return rng.integers(0, units, (steps, size)).tolist()
+def with_replacement(rng, *, units=UNITS, size=BATCH):
+    while True:
+        yield rng.integers(0, units, size).tolist()
 
 
-def shuffled(rng, *, units=UNITS, size=BATCH, steps=STEPS, drop_last=False):
-    def batches():
-        while True:
-            order = rng.permutation(units)
-            for begin in range(0, units - size * drop_last + 1 if drop_last else units, size):
-                yield order[begin : begin + size].tolist()
-
-    return list(islice(batches(), steps))
+def shuffled(rng, *, units=UNITS, size=BATCH, drop_last=False):
+    while True:
+        order = rng.permutation(units)
+        for begin in range(0, units - size + 1 if drop_last else units, size):
+            yield order[begin : begin + size].tolist()
 
 
-def duplicated_rank(rng, *, units=UNITS, rate=BATCH / UNITS, steps=STEPS):
+def duplicated_rank(rng, *, units=UNITS, rate=BATCH / UNITS):
     """Two workers, each with a half of the data, that draw with the same seed."""
-    halves = (np.flatnonzero(rng.random(units // 2) < rate) for _ in range(steps))
-    return [[*half.tolist(), *(half + units // 2).tolist()] for half in halves]
+    for half in poisson(rng, units=units // 2, rate=rate):
+        yield half + [index + units // 2 for index in half]
 
 
-def same_seed_in_every_pass(rng, *, units=UNITS, rate=BATCH / UNITS, steps=STEPS):
+def same_seed_in_every_pass(rng, *, rate=BATCH / UNITS):
     """The generator is seeded anew in every pass, so that the batches of all passes are the same."""
-    once = poisson(rng, units=units, rate=rate, steps=int(1 / rate))
-    return [once[step % len(once)] for step in range(steps)]
+    return cycle(islice(poisson(rng, rate=rate), int(1 / rate)))
 
 
-def held(rng, *, period, **values):
+def held(rng, *, period):
     """A poisson draw that is kept for several steps."""
-    return [batch for batch in poisson(rng, **values) for _ in range(period)][: values.get("steps", STEPS)]
+    return chain.from_iterable(repeat(batch, period) for batch in poisson(rng))
 
 
-def blocks(rng, *, units=UNITS, size=BATCH, steps=STEPS):
-    """Batches of neighbours, as shards give them: the first one at random."""
-    begins = rng.integers(0, units, steps)
-    return [((begin + np.arange(size)) % units).tolist() for begin in begins]
+def blocks(rng, *, units=UNITS, size=BATCH):
+    """Batches of neighbours, as shards give them, from a random place on."""
+    while True:
+        yield ((rng.integers(units) + np.arange(size)) % units).tolist()
 
 
-def buffered(rng, *, units=UNITS, size=BATCH, steps=STEPS, capacity=500):
+def buffered(rng, *, units=UNITS, size=BATCH, capacity=500):
     """A shuffle buffer over a stream in the order of the data."""
     stream = (index % units for index in count())
     waiting = list(islice(stream, capacity))
+    while True:
+        batch = []
+        for place in rng.integers(0, capacity, size):
+            batch.append(waiting[place])
+            waiting[place] = next(stream)
+        yield batch
 
-    def take():
-        place = int(rng.integers(capacity))
-        index, waiting[place] = waiting[place], next(stream)
-        return index
 
-    return [[take() for _ in range(size)] for _ in range(steps)]
-
-
-def capped(rng, *, most, units=UNITS, rate=BATCH / UNITS, steps=STEPS):
+def capped(rng, *, most):
     """Poisson batches cut at random to a maximum."""
-    batches = poisson(rng, units=units, rate=rate, steps=steps)
-    return [batch if len(batch) <= most else rng.choice(batch, most, replace=False).tolist() for batch in batches]
+    for batch in poisson(rng):
+        yield batch if len(batch) <= most else rng.choice(batch, most, replace=False).tolist()
 
 
-def nested(rng, tasks, examples, *, steps=NESTED_STEPS, periods=(1, 1)):
+def nested(rng, tasks, examples, *, periods=(1, 1)):
     """Paths of two levels: functions that draw tasks, and examples of a task."""
-    log = []
-    for step in range(steps):
+    for step in count():
         if step % periods[0] == 0:
             drawn = tasks(rng)
         if step % periods[1] == 0:
             paths = [[int(task), int(example)] for task in drawn for example in examples(rng, int(task))]
-        log.append(paths)
-    return log
+        yield paths

@@ -66,6 +66,7 @@ def test_capped_poisson(audited):
     random = np.random.default_rng(2)
     batches = lists(module("draws").capped_poisson(UNITS, BATCH / UNITS, 60, STEPS, random))
     assert max(map(len, batches)) == 60
+    assert audited(flat_config("{scheme: poisson, max_batch_size: 60}"), jsonl(batches)).agrees
     (finding,) = audited(flat_config("poisson"), jsonl(batches)).findings
     assert finding.endswith("batches hold 60 units of level example and none holds more: they are cut to a maximum")
 
