@@ -1,17 +1,22 @@
 """Notes beside a result: numbers of other tools that are lower, and changes of the run that would lower epsilon."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import Composition
+from dpcalc.planner.optional_parts import PART
 from dpcalc.planner.plan import Phase
 from dpcalc.planner.published import flat_poisson_row
+from dpcalc.sampling.counts import overflow
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
+_NEARLY_FREE = 1.01  # factor on epsilon below which a cap on batches costs next to nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +32,11 @@ class Note:
     epsilons: tuple[float, ...] = ()
 
 
+def advice_work(composition: Composition) -> float:
+    """Return the units of work that the notes on a result may take: twice a `PART` if batches are cut."""
+    return PART if _with_cap(composition, None) is composition else 2 * PART
+
+
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
     """Return the notes on a result; none of them proposes another adjacency or protected unit.
 
@@ -36,14 +46,16 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
         cost: epsilon of a changed plan by the same accountant.
 
     Returns:
-        What other tools would print where that is less; each change of the clipping level, and Poisson draws of the
-        same rates, where they would lower epsilon by more than a tenth. Where noise is not Gaussian only what could be
-        known of Renyi curves, likewise.
+        What a cap on batches costs; what other tools would print where that is less; each change of the clipping level,
+        and Poisson draws of the same rates, where they would lower epsilon by more than a tenth. Where noise is not
+        Gaussian only the first, and what could be known of Renyi curves, likewise.
     """
+    uncut = _with_cap(composition, None)
     if not composition.plan.is_gaussian:
-        return _of_curves(composition, epsilon, cost)
+        others = _of_curves(composition, epsilon, cost)
+        return (*_of_caps(composition, uncut, epsilon, cost), *others)
     notes = []
-    tools = flat_poisson_row(composition, known=epsilon)
+    tools = flat_poisson_row(uncut, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single examples, add-remove"
         notes.append(Note(text=text, epsilons=(tools.epsilon,)))
@@ -53,7 +65,82 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
         if epsilon > WORTH_SAYING * lower:
             text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
             notes.append(Note(text=text, epsilons=(epsilon, lower)))
-    return tuple(notes)
+    return (*_of_caps(composition, uncut, epsilon, cost), *notes)  # last, since its search takes what work is left
+
+
+def _with_cap(composition: Composition, cap: int | None) -> Composition:
+    """Return the composition with another maximum of all batches that are cut; None: they are not cut."""
+    plan = composition.plan
+
+    def changed(level: Level) -> Level:
+        if not isinstance(level.scheme, CappedPoisson):
+            return level
+        poisson = Poisson(probability=level.scheme.probability)
+        return replace(level, scheme=poisson if cap is None else replace(level.scheme, max_batch_size=cap))
+
+    hierarchies = (
+        replace(phase.hierarchy, levels=tuple(map(changed, phase.hierarchy.levels))) for phase in plan.phases
+    )
+    phases = tuple(replace(phase, hierarchy=new) for phase, new in zip(plan.phases, hierarchies, strict=True))
+    # Of cut batches the composed loss alone tells: rare large losses make moment bounds several times too large.
+    method = "pld" if cap is not None and plan.method == "auto" else plan.method
+    return composition if phases == plan.phases else composition.changed(replace(plan, phases=phases, method=method))
+
+
+def _of_caps(
+    composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
+) -> Iterator[Note]:
+    """Yield a note on batches whose cut costs over 1 % of epsilon, with the smallest larger cap that costs less."""
+    free = epsilon if uncut is composition else cost(uncut)
+    if epsilon <= _NEARLY_FREE * free:
+        return
+    phases = composition.plan.phases
+    levels = {level: level.scheme for phase in phases for level in phase.hierarchy.levels}
+    caps = {level: scheme for level, scheme in levels.items() if isinstance(scheme, CappedPoisson)}
+    sizes = dict.fromkeys(f"{scheme.max_batch_size} ({level.name})" for level, scheme in caps.items())
+    text = f"cutting batches to {' and '.join(sizes)} raises epsilon {{}} -> {{}}"
+    if len(caps) == 1:
+        ((level, scheme),) = caps.items()
+        steps = sum(phase.steps for phase in phases if level in phase.hierarchy.levels)
+        cap = _smallest_cap(
+            (scheme.max_batch_size, level.count),
+            lambda cap: _chance_of_full_batch(level, scheme, cap),
+            lambda cap: (cost(_with_cap(composition, cap)) / free - 1) / (_NEARLY_FREE - 1),
+            start=composition.plan.delta / max(steps, 1),
+        )
+        text += f"; the smallest larger maximum that costs less than 1 % is {cap}" if cap else ""
+    yield Note(text=f"{text}; see `dpcalc explain DPC209`", epsilons=(free, epsilon))
+
+
+def _chance_of_full_batch(level: Level, scheme: CappedPoisson, cap: int) -> float:
+    """Return the probability that the other units fill a batch of the level; 1 if it is not known."""
+    full = overflow(level.count - 1, scheme.probability, cap)
+    return 1.0 if full is None else float(full[0])
+
+
+def _smallest_cap(
+    ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, start: float
+) -> int | None:
+    """Return a cap with an excess of at most 1, which the next smaller one has not; None if that needs too much work.
+
+    Args:
+        ends: a cap with more, and one that never cuts.
+        chance: probability that a batch of a cap is full; it falls with the cap.
+        excess: what a cap costs, about proportional to `chance`; it may raise WorkExceededError.
+        start: chance to begin with.
+    """
+    low, high = ends
+    with suppress(WorkExceededError):
+        while high - low > 1:
+            below, cap = low, high - 1  # the smallest cap in between that is full with this chance at most
+            while cap - below > 1:
+                middle = (below + cap) // 2
+                below, cap = (below, middle) if chance(middle) <= start else (middle, cap)
+            value = excess(cap)
+            start = chance(cap) / max(value, 1e-3)
+            low, high = (low, cap) if value <= 1 else (cap, high)
+        return high
+    return None
 
 
 def _stand_ins(composition: Composition) -> Iterator[Note]:

@@ -88,7 +88,9 @@ def _differences(composition: Composition) -> Iterator[str]:
     phases = releasing_phases(plan)
     schemes = [level.scheme for phase in phases for level in phase.hierarchy.levels[: plan.unit]]
     fixed = any(isinstance(scheme, Fixed) for scheme in schemes)
-    stood_in_for = any(isinstance(scheme, Fixed | Shuffle) for scheme in schemes)  # another unit comes: also distance 2
+    stood_in_for = any(
+        isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in schemes
+    )  # another unit comes: also distance 2
     if fixed:
         yield "Poisson draws, not batches of a fixed size"
     elif any(isinstance(scheme, CappedPoisson) for scheme in schemes):

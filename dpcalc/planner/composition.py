@@ -222,11 +222,14 @@ class Composition:
         return self.likeliest.bounds[self.plan.phases.index(phase)]
 
     def inclusion(self, phase: Phase) -> Fraction:
-        """Return the exact probability that a step of one of the plan's phases draws a unit, the largest of all."""
+        """Return the exact probability that a step of one of the plan's phases draws a unit, the largest of all.
+
+        Batches that are cut count as drawn before the cut, of which the tools that this is for know nothing.
+        """
         place = self.plan.phases.index(phase)
         if phase.hierarchy.episodes is not None:
             return self.likeliest.bounds[place].inclusion
-        return max(each_unit.paths[place].inclusion(self.plan.unit) for each_unit in self.units)
+        return max(each_unit.paths[place].uncut.inclusion(self.plan.unit) for each_unit in self.units)
 
     @property
     def by_direction(self) -> dict[str, ProtectedUnit]:

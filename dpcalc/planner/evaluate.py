@@ -14,10 +14,10 @@ from dpcalc.accountants.rdp import best_delta, rdp
 from dpcalc.accountants.result import Accountant, AccountantResult, StepCounts, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Row
-from dpcalc.planner.advice import Note, advice
+from dpcalc.planner.advice import Note, advice, advice_work
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
-from dpcalc.planner.optional_parts import FAILURES, PART, optional
+from dpcalc.planner.optional_parts import FAILURES, optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
 from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Repetitions, Runs
@@ -261,7 +261,8 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
             "advice",
             lambda: advice(composition, main.epsilon, partial(_cost_of_change, main.epsilon)),
             (),
-            units=0.0 if CLOSED_FORM_NOTE in main.notes else PART,  # a changed run would hardly take less work
+            # a changed run would hardly take less work
+            units=0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition),
         )
         main = replace(main, notes=(*main.notes, *([missing] if missing else [])))
     return Evaluation(

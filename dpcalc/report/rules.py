@@ -141,6 +141,15 @@ RULES: dict[str, Rule] = {
         fix="Nothing is wrong. If you can train with Poisson batches of the same expected size, state it; "
         "docs/numbers.md, 'Why a fixed batch costs more than other tools print', has an example.",
     ),
+    "DPC209": Rule(
+        title="cut batches",
+        rule="Poisson batches are cut to a maximum, and that costs more than 1 % of epsilon.",
+        reason="In a batch that is cut another unit takes the place of yours if it is left out, so that the sum of "
+        "clipped vectors shifts by 2 clip norms, not by 1. The few batches that are cut decide epsilon: a maximum 2.7 "
+        "standard deviations above the mean batch can triple it.",
+        fix="Raise `max_batch_size` to the number that the note names, about 5 deviations above the mean batch: "
+        "hardly any batch is cut then.",
+    ),
     "DPC301": Rule(
         title="over budget",
         rule="epsilon is larger than the budget, or than `--max-epsilon`.",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +128,12 @@ class Path:
         for level in range(1, number + 1):
             product *= self.rate(level)
         return product
+
+    @property
+    def uncut(self) -> "Path":
+        """The path with Poisson draws in the place of those that are cut to a maximum."""
+        schemes = (Poisson(probability=x.probability) if isinstance(x, CappedPoisson) else x for x in self.schemes)
+        return replace(self, schemes=tuple(schemes))
 
     def missed(self, number: int) -> Fraction:
         """Return the exact probability that a step draws the unit at level number - 1 but not its child on the path."""

@@ -1,5 +1,6 @@
 """Advice on what would cost less: on plans of every kind, and never in the way of the answer."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -7,10 +8,12 @@ import pytest
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.solve import guarantee
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
 
 NAMES = ("user", "record")
@@ -108,3 +111,32 @@ def test_a_fixed_draw_within_the_clipped_vector_is_not_the_reason():
     notes = evaluate(Plan(phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE, delta=1e-6)).notes
     assert any("Opacus would print" in note.text for note in notes)
     assert not any("takes the place" in note.text for note in notes)
+
+
+def cut(cap, *, method="auto", steps=1000):
+    """A run of 256 of 60,000 examples on average, of which `cap` at most stay; None cuts nothing."""
+    poisson = Poisson(probability=Fraction(256, 60_000))
+    scheme = poisson if cap is None else CappedPoisson(probability=poisson.probability, max_batch_size=cap)
+    hierarchy = Hierarchy(levels=(Level(name="example", count=60_000, scheme=scheme),))
+    phase = Phase(name="a", hierarchy=hierarchy, mechanism=Gaussian(noise_multiplier=1.1), clip=1, steps=steps)
+    return Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5, method=method)
+
+
+def epsilon(plan):
+    return guarantee(composed(plan)).epsilon
+
+
+@pytest.mark.parametrize("cap", [200, 300])
+def test_a_cap_that_costs_much_is_told_with_the_smallest_that_does_not(cap):
+    (note,) = evaluate(cut(cap)).notes
+    free = epsilon(cut(None))
+    assert note.epsilons == (free, epsilon(cut(cap)))
+    assert note.text.startswith(f"cutting batches to {cap} (example) raises epsilon {{}} -> {{}}")
+    assert "see `dpcalc explain DPC209`" in note.text
+    (smallest,) = re.findall(r"less than 1 % is (\d+)", note.text)
+    assert epsilon(cut(int(smallest))) <= 1.01 * free < epsilon(cut(int(smallest) - 1))
+
+
+@pytest.mark.parametrize("cap", [None, 1, 350, 59_999])
+def test_a_cap_that_costs_next_to_nothing_is_not_mentioned(cap):
+    assert not evaluate(cut(cap)).notes
