@@ -9,6 +9,7 @@ import zlib
 import pytest
 from hypothesis import settings
 
+from tests import shared_results
 from tests.cli import stand_in
 from tests.cli.running import CONFIG, STAND_IN, STEERING, environment, in_this_process
 from tests.cli.solving import FLAT
@@ -42,10 +43,11 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_configure(config):
-    """Choose the profile: HYPOTHESIS_PROFILE, else `random` for `pytest -m slow`, else `fixed`.
+    """Choose the profile: HYPOTHESIS_PROFILE, else `random` for `pytest -m slow`, else `fixed`; keep byte code.
 
     The default suite tries the same examples every time, the slow suite new ones.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles dpcalc anew
     slow = config.getoption("markexpr") == "slow"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("random" if slow else "fixed"))
 
@@ -110,6 +112,7 @@ def real(monkeypatch, capsys, tmp_path):
     for name in STEERING:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
+    shared_results.install(monkeypatch.setattr)
     return in_this_process(capsys)
 
 

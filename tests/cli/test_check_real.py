@@ -170,15 +170,23 @@ def test_five_hundred_configs_in_half_a_minute_of_two_cores(written):
     assert (running.returncode, out.splitlines()[-1]) == (0, "checked 500 files: 500 passed")
 
 
-def test_next_to_no_noise_fails_though_only_a_loose_bound_is_known(real, tmp_path):
-    """Ten draws of 10 of 1000 with noise of 1e-5: once undecided (exit 3), because no composition fits in memory."""
-    path = tmp_path / "loud.yaml"
-    path.write_text(
-        "version: 1\ndata: {examples: 1000}\nsampling: {scheme: fixed, batch_size: 10}\ntraining: {steps: 10}\n"
-        "mechanism: {noise_multiplier: 1.0e-5}\nprivacy: {adjacency: zero-out, delta: 1.0e-5}\nbudget: {epsilon: 3}\n"
-    )
-    ended = real("check", str(path), "--json")
+LOUD = (
+    "version: 1\ndata: {examples: 1000}\nsampling: {scheme: fixed, batch_size: 10}\ntraining: {steps: 10}\n"
+    "mechanism: {noise_multiplier: 1.0e-5}\nprivacy: {adjacency: zero-out, delta: 1.0e-5}\nbudget: {epsilon: 3}\n"
+)
+"""Ten draws of 10 of 1000 with noise of 1e-5: no composition fits in memory."""
+
+
+@pytest.mark.slow
+def test_next_to_no_noise_fails_though_only_a_loose_bound_is_known(real, file):
+    """Once undecided (exit 3); the test below has the bounds that decide."""
+    ended = real("check", str(file(LOUD)), "--json")
     assert ended.code == 1, ended
     (found,) = results(ended)
     assert found["verdict"] == "failed"
     assert 1e9 < found["guarantee"]["epsilon_lower"] < found["guarantee"]["epsilon"]
+
+
+def test_next_to_no_noise_has_a_lower_bound_that_decides(real, file):
+    guarantee = json.loads(real("epsilon", str(file(LOUD)), "--json").out)["guarantee"]
+    assert 1e9 < guarantee["epsilon_lower"] < guarantee["epsilon"]

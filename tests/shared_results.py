@@ -1,0 +1,27 @@
+"""Results of the accountants that tests share: the same composition is computed once a process, not once a command."""
+
+from dpcalc.accountants import pld, rdp
+from dpcalc.work import cached_with_cost
+
+
+def _shared(function):
+    """Return a function of counts and more that computes each result once, and charges its work as if it had again."""
+    known = cached_with_cost(max_entries=300)(lambda items, *more: function(dict(items), *more))
+
+    def call(counts, *more):
+        return known(tuple(counts.items()), *more)
+
+    call.cache_clear = known.cache_clear  # tests that patch what is computed with begin with empty caches
+    return call
+
+
+SHARED = [
+    (module, name, _shared(getattr(module, name)))
+    for module, name in [(pld, "_epsilon_bounds_on_grid"), (rdp, "_best_epsilon")]
+]
+
+
+def install(put):
+    """Let the accountants share results; `put` is `monkeypatch.setattr`."""
+    for module, name, function in SHARED:
+        put(module, name, function)
