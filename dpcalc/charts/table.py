@@ -9,8 +9,8 @@ from dpcalc.charts.chart import Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind
-from dpcalc.report.common import epsilon_text, unit_fields
 from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
+from dpcalc.report.guarantees import epsilon_text, unit_fields
 from dpcalc.report.rounding import rounded_up
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

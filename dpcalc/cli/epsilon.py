@@ -72,8 +72,8 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
 def _of_several(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
     """Return (result, notes) of several configs."""
     from dpcalc.planner.evaluate import evaluate
-    from dpcalc.report.common import config_names
     from dpcalc.report.evaluation import costs_output, note_texts
+    from dpcalc.report.guarantees import config_names
 
     costs = []
     for loaded in files:

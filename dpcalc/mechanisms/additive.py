@@ -16,8 +16,9 @@ from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import Key, exact, key
 from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.rdp_curve import Renyi
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
-from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise, Renyi
+from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise
 from dpcalc.numerics.special import log1m_exp, log_sum_exp
 
 SCALE = exact("0.001", 10**6, "from 0.001 to 1e6")

@@ -18,8 +18,8 @@ from dpcalc.arrays import Array
 from dpcalc.errors import InputError, KeyedInputError, require_nonnegative, require_positive
 from dpcalc.keys import CHANCE, DATA_FILE, Structure, WholeNumber, Word, exact, key
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve
-from dpcalc.mechanisms.kinds import GUARANTEE, PairOnly, RdpOnly, Renyi
+from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve, Renyi
+from dpcalc.mechanisms.kinds import GUARANTEE, PairOnly, RdpOnly
 
 PURE = exact(0, 100, "from 0 to 100")
 POSITIVE = exact("1e-9", 100, "from 1e-9 to 100")

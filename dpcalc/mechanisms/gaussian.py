@@ -6,11 +6,14 @@ Source: docs/theory.md, Theorem 7.5.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dpcalc.errors import InputError, require_nonnegative, require_positive
 from dpcalc.keys import NOISE, POSITIVE_NOISE, Key, ListOf, exact, key
-from dpcalc.mechanisms.kinds import CLIP, SUM, Mechanism, Renyi
+from dpcalc.mechanisms.kinds import CLIP, SUM, Mechanism
+
+if TYPE_CHECKING:  # numpy waits
+    from dpcalc.losses.rdp_curve import Renyi
 
 NOISE_MEANING = "Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy."
 NOISE_ADVICE = "the noise standard deviation divided by the clip norm"
@@ -66,7 +69,7 @@ class Gaussian(Mechanism):
         """Return the mechanism with the values of a config; of other sums their noise multipliers are kept."""
         return cls(**parameters, also=tuple(float(other.noise_multiplier) for other in also))
 
-    def batch_rdp(self, shift: int) -> Renyi:
+    def batch_rdp(self, shift: int) -> "Renyi":
         """Return order shift^2 / (2 sigma^2), exact, with sigma that of all sums together."""
         noise = self.joint.noise_multiplier
         return lambda order: order * shift**2 / (2 * noise**2)

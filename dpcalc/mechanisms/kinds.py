@@ -6,7 +6,6 @@ MECHANISMS.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,6 +15,7 @@ from dpcalc.keys import TEXT, Key, Word
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
     from dpcalc.arrays import Array
     from dpcalc.losses.atoms import Atoms
+    from dpcalc.losses.rdp_curve import Renyi
 
 MECHANISMS: dict[str, str] = {
     "gaussian": "dpcalc.mechanisms.gaussian:Gaussian",
@@ -43,9 +43,6 @@ CLIP = Key(
     default=None,
 )
 """Key of the mechanisms that add noise to a sum: the level whose contributions are bounded. A phase holds its value."""
-
-Renyi = Callable[[float], float]
-"""From an order above 1 to a Renyi divergence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +75,7 @@ class Mechanism(ABC):
         """Return a copy with another `noise_multiplier`, of a mechanism that has one."""
         return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
 
-    def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  of no use where no sum is shifted
+    def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  of no use where no sum is shifted
         """Return a function: order > 1 -> upper bound on the divergence of neighbouring batches; None if none is known.
 
         Args:
@@ -138,7 +135,7 @@ class RdpOnly(BlackBox):
     def rdp(self, order: float) -> float:
         """Return an upper bound on the Renyi divergence of an order above 1; `inf` if none is known."""
 
-    def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
+    def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  no sum is shifted
         """Return `rdp`; `shift` is ignored, since no sum is shifted."""
         return self.rdp
 

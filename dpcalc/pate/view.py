@@ -10,8 +10,8 @@ from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax
 from dpcalc.pate.answer import PateAnswer, PateQuestion, PateTarget
 from dpcalc.pate.sanitised import SanitisedEpsilon
 from dpcalc.planner.pate import DataDependentResult
-from dpcalc.report.common import assumptions_field, epsilon_text, guarantee_field, quiet_line, row_fields
 from dpcalc.report.fields import Field, Fields, Output, Section, json_only
+from dpcalc.report.guarantees import assumptions_field, epsilon_text, guarantee_field, quiet_line, row_fields
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
 
 PROTECTS = "one teacher's data, hence each of its records; its votes may be any others"

@@ -11,7 +11,20 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
-from dpcalc.report.common import (
+from dpcalc.report.fields import (
+    Field,
+    Fields,
+    Output,
+    Section,
+    Table,
+    cells,
+    config_field,
+    json_only,
+    origin_fields,
+    plain_only,
+    terminal_only,
+)
+from dpcalc.report.guarantees import (
     assumptions_field,
     budget_field,
     budget_limit,
@@ -30,19 +43,6 @@ from dpcalc.report.common import (
     row_fields,
     tight_text,
     units_text,
-)
-from dpcalc.report.fields import (
-    Field,
-    Fields,
-    Output,
-    Section,
-    Table,
-    cells,
-    config_field,
-    json_only,
-    origin_fields,
-    plain_only,
-    terminal_only,
 )
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 

@@ -11,9 +11,9 @@ from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.verdict import Change, Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
-from dpcalc.report.common import budget_field, budget_used
 from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
 from dpcalc.report.formats import ReportFormat
+from dpcalc.report.guarantees import budget_field, budget_used
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}

@@ -7,7 +7,8 @@ from dpcalc.config.source import visible
 from dpcalc.gate.ledger import Account, Run
 from dpcalc.gate.lock import VERSION, Lock, LockEntry
 from dpcalc.planner.words import assumptions
-from dpcalc.report.common import (
+from dpcalc.report.fields import Field, Output, Section, json_only, terminal_only
+from dpcalc.report.guarantees import (
     assumptions_field,
     budget_field,
     budget_limit,
@@ -15,7 +16,6 @@ from dpcalc.report.common import (
     guarantee_headline,
     protects_row,
 )
-from dpcalc.report.fields import Field, Output, Section, json_only, terminal_only
 from dpcalc.report.rounding import BARE_DIGITS, rounded_up
 
 

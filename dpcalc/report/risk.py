@@ -4,8 +4,8 @@ import math
 
 from dpcalc.config.load import Loaded
 from dpcalc.planner.risk import Detection, Risk
-from dpcalc.report.common import protects_row, unit_fields
 from dpcalc.report.fields import Field, Output, Section, config_field, origin_fields, terminal_only
+from dpcalc.report.guarantees import protects_row, unit_fields
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 FITTED = "approximation"

@@ -14,7 +14,6 @@ from dpcalc.planner.search import Goal, NoSolution, Value
 from dpcalc.planner.solve import Solution
 from dpcalc.planner.vary import replace_phase, with_epochs, with_level
 from dpcalc.planner.words import mechanism_text, other_sums_text, sampling_text, with_thousands_separators
-from dpcalc.report.common import guarantee_field, method_name, noise_text, protects_row, unit_fields
 from dpcalc.report.fields import (
     Field,
     Fields,
@@ -26,6 +25,7 @@ from dpcalc.report.fields import (
     plain_only,
     terminal_only,
 )
+from dpcalc.report.guarantees import guarantee_field, method_name, noise_text, protects_row, unit_fields
 from dpcalc.report.rounding import (
     BARE_DIGITS,
     as_given,

@@ -15,9 +15,9 @@ from dpcalc.config.source import visible
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
-from dpcalc.report.common import budget_text, method_name, phase_fields, protected_text
 from dpcalc.report.evaluation import phase_rows
 from dpcalc.report.fields import Field, Fields, Output, config_field, origin_fields
+from dpcalc.report.guarantees import budget_text, method_name, phase_fields, protected_text
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned

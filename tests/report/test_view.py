@@ -6,9 +6,9 @@ import pytest
 
 from dpcalc.guarantee import Kind
 from dpcalc.planner.words import with_thousands_separators
-from dpcalc.report.common import budget_used, quiet_line
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.fields import plain_lines
+from dpcalc.report.guarantees import budget_used, quiet_line
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN
 from tests.report.statements import loaded
 
