@@ -138,40 +138,27 @@ class Word(ValueType):
         return {"enum": [*self.allowed], **({"type": "string"} if self.as_enum is None else {})}
 
 
-class TruthValue(ValueType):
-    """Type of `true` and `false`."""
+@dataclass(frozen=True)
+class OfType(ValueType):
+    """Values of one Python type: its words for people and its name in JSON Schema."""
 
-    def check(self, value: object) -> bool:
-        """Return the boolean.
+    python_type: type
+    words: str
+    json_type: str
+
+    def check(self, value: object) -> Any:  # noqa: ANN401  a value of the type
+        """Return the value.
 
         Raises:
-            WrongValueError: the value is of another type, or out of range.
+            WrongValueError: the value is of another type.
         """
-        if not isinstance(value, bool):
-            raise WrongValueError("DPC102", "true or false")
+        if not isinstance(value, self.python_type):
+            raise WrongValueError("DPC102", self.words)
         return value
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a boolean."""
-        return {"type": "boolean"}
-
-
-class Text(ValueType):
-    """Any text."""
-
-    def check(self, value: object) -> str:
-        """Return the text.
-
-        Raises:
-            WrongValueError: the value is of another type, or out of range.
-        """
-        if not isinstance(value, str):
-            raise WrongValueError("DPC102", "a text")
-        return value
-
-    def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a text."""
-        return {"type": "string"}
+        """Return the JSON Schema of the type."""
+        return {"type": self.json_type}
 
 
 @dataclass(frozen=True)
@@ -298,8 +285,8 @@ def exact(low: float | str | Fraction, high: float | str | Fraction, words: str,
 
 COUNT = WholeNumber(1)
 NUMBER = WholeNumber(0)
-TRUTH = TruthValue()
-TEXT = Text()
+TRUTH = OfType(bool, "true or false", "boolean")
+TEXT = OfType(str, "a text", "string")
 POSITIVE_NOISE = exact("1e-6", 10**9, "from 1e-6 to 1e9")
 NOISE = exact("1e-6", 10**9, "0, or from 1e-6 to 1e9", gap=(Fraction(0),))
 CHANCE = Exact(Fraction(0), 1 - TINY, "at least 0 and below 1", quotients=True)

@@ -52,12 +52,9 @@ def _methods(incomplete: str) -> list[str]:
 
 def curve(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
-    kind: Annotated[
-        Curve, typer.Argument(metavar="KIND", show_default=False, help=f"What to draw: {', '.join(Curve)}.")
-    ],
+    kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(Curve)}.")],
     configs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="CONFIG", help="Configs, lines for each; - is standard input.", show_default=False),
+        list[str] | None, typer.Argument(metavar="CONFIG", help="Configs, lines for each; - is standard input.")
     ] = None,
     *,
     methods: Annotated[
@@ -81,8 +78,7 @@ def curve(  # noqa: PLR0913  one parameter an option
         ),
     ] = None,
     plot: Annotated[
-        str | None,
-        typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf.", show_default=False),
+        str | None, typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")] = False,
     as_json: options.Json = False,

@@ -16,9 +16,7 @@ ASSUMED_DELTA = "privacy.delta=0.5"  # any value in (0, 1): the config need not 
 def delta(
     context: typer.Context,
     *,
-    epsilon: Annotated[
-        str, typer.Option("--epsilon", metavar="E", help="The epsilon of the guarantee.", show_default=False)
-    ],
+    epsilon: Annotated[str, typer.Option("--epsilon", metavar="E", help="The epsilon of the guarantee.")],
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> CommandResult:

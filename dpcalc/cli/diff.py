@@ -18,8 +18,7 @@ EXAMPLE = "Example: dpcalc diff configs/clinic.yaml --base origin/main"
 def diff(  # noqa: PLR0913  one parameter an option
     context: typer.Context,
     configs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="OLD NEW", help="Two configs, or with --base any number.", show_default=False),
+        list[str] | None, typer.Argument(metavar="OLD NEW", help="Two configs, or with --base any number.")
     ] = None,
     *,
     base: options.Base = None,

@@ -15,6 +15,7 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.mechanisms.pate import Votes
+    from dpcalc.planner.estimates import CrossCheck
     from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Output
 
@@ -51,7 +52,6 @@ def epsilon(
 def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Output, tuple[str, ...], tuple[str, ...]]:
     """Return (result, notes, warnings) of one config; cross-checks, and the votes that it names, only on request."""
     from dpcalc.planner.composition import composed
-    from dpcalc.planner.estimates import cross_checks
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import evaluation_output, note_texts
 
@@ -59,7 +59,11 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
     evaluation = evaluate(composition)
     notes = note_texts(evaluation)
     private = _cost_of_votes(loaded) if with_votes else None
-    checks = cross_checks(composition) if with_checks else ()
+    checks: tuple[CrossCheck, ...] = ()
+    if with_checks:
+        from dpcalc.planner.estimates import cross_checks
+
+        checks = cross_checks(composition)
     if private is None:
         return evaluation_output(evaluation, loaded, checks=checks), notes, ()
 

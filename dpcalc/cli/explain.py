@@ -25,7 +25,6 @@ def explain(
         typer.Argument(
             metavar="CODE",
             help="The code of a finding, e.g. DPC101. Without it all rules are listed.",
-            show_default=False,
             autocompletion=_codes,
         ),
     ] = None,

@@ -21,7 +21,7 @@ ADD_EXAMPLE = "Example: dpcalc ledger add clinics.ledger.yaml clinic.yaml --budg
 SHOW_EXAMPLE = "Example: dpcalc ledger show clinics.ledger.yaml"
 CHECK_EXAMPLE = "Example: dpcalc ledger check clinics.ledger.yaml --base origin/main"
 
-Ledger = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger, a YAML file.", show_default=False)]
+Ledger = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger, a YAML file.")]
 
 
 def add(  # noqa: PLR0913  one parameter an option

@@ -53,21 +53,14 @@ def _keys(section: Any, sections: Any, path: str) -> Iterator[str]:  # noqa: ANN
 
 Config = Annotated[
     str | None,
-    typer.Argument(
-        metavar="CONFIG",
-        help="The config file; - is standard input. Without it the nearest dpcalc.yaml.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="CONFIG", help="The config file; - is standard input. Without it the nearest dpcalc.yaml."),
 ]
-Configs = Annotated[
-    list[str] | None, typer.Argument(metavar="CONFIG", help="Config files; - is standard input.", show_default=False)
-]
+Configs = Annotated[list[str] | None, typer.Argument(metavar="CONFIG", help="Config files; - is standard input.")]
 SeveralConfigs = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="CONFIG",
         help="The config file, or several for one table; - is standard input. Without it the nearest dpcalc.yaml.",
-        show_default=False,
     ),
 ]
 Assignments = Annotated[
@@ -76,7 +69,6 @@ Assignments = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Override a key, e.g. training.steps=5000. May be repeated.",
-        show_default=False,
         rich_help_panel=PANEL,
         autocompletion=config_keys(ending="="),
     ),
@@ -87,7 +79,6 @@ Key = Annotated[
         "--key",
         metavar="PATH",
         help="Section of the file that is the config, e.g. train.privacy; by default dpcalc, if present.",
-        show_default=False,
         rich_help_panel=PANEL,
     ),
 ]
@@ -123,13 +114,10 @@ Reports = Annotated[
         "--report",
         metavar="FORMAT[=PATH]",
         help=f"{listed(tuple(REPORTS))}; to PATH or standard output. May be repeated.",
-        show_default=False,
         autocompletion=one_of(REPORTS),
     ),
 ]
-Base = Annotated[
-    str | None, typer.Option("--base", metavar="REV", help="Compare with a git revision.", show_default=False)
-]
+Base = Annotated[str | None, typer.Option("--base", metavar="REV", help="Compare with a git revision.")]
 GATE_SECONDS, GIGABYTES = "600", "4"  # for configs that others wrote; no sample config comes near
 _LARGEST_WHOLE = 2.0**53  # up to which a float holds every whole number
 MAX_SECONDS = 1e6  # 11 days; a wait of more than 24 days overflows the clock of some systems
@@ -143,8 +131,7 @@ MemoryLimit = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON: every number in full, schema dpcalc.result/1.")]
 Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="Print one number only: 6 significant digits, rounded up, or inf."),
+    bool, typer.Option("--quiet", "-q", help="Print one number only: 6 significant digits, rounded up, or inf.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 
@@ -159,14 +146,7 @@ def _shared() -> Iterator[inspect.Parameter]:
         "unset": (Unset, None),
     }
     for option, (metavar, text, words) in OVERRIDES.items():
-        declared = typer.Option(
-            option,
-            metavar=metavar,
-            help=text,
-            show_default=False,
-            rich_help_panel=PANEL,
-            autocompletion=one_of(words),
-        )
+        declared = typer.Option(option, metavar=metavar, help=text, rich_help_panel=PANEL, autocompletion=one_of(words))
         annotated[parameter_name(option)] = (Annotated[str | None, declared], None)
     annotated["timeout"] = (Timeout, None)
     for name, (annotation, default) in annotated.items():

@@ -26,66 +26,46 @@ def pate(  # noqa: PLR0913  one parameter an option
         typer.Argument(
             metavar="VOTES",
             help="A .npy or .csv file: a row for each query, a column for each label, the teachers that chose it.",
-            show_default=False,
         ),
     ] = None,
     *,
-    gamma: Annotated[
-        str | None, typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.", show_default=False)
-    ] = None,
+    gamma: Annotated[str | None, typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.")] = None,
     sigma: Annotated[
-        str | None,
-        typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.", show_default=False),
+        str | None, typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.")
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(
-            metavar="T",
-            help="Confident-GNMax: answer only if the largest noisy count reaches T votes.",
-            show_default=False,
-        ),
+        typer.Option(metavar="T", help="Confident-GNMax: answer only if the largest noisy count reaches T votes."),
     ] = None,
     threshold_sigma: Annotated[
-        str | None,
-        typer.Option(metavar="S", help="Standard deviation of the noise of that comparison.", show_default=False),
+        str | None, typer.Option(metavar="S", help="Standard deviation of the noise of that comparison.")
     ] = None,
-    delta: Annotated[
-        str | None, typer.Option(metavar="D", help="The delta of the guarantee.", show_default=False)
-    ] = None,
+    delta: Annotated[str | None, typer.Option(metavar="D", help="The delta of the guarantee.")] = None,
     teachers: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Teachers; by default the votes of the first row.", show_default=False),
+        str | None, typer.Option(metavar="N", help="Teachers; by default the votes of the first row.")
     ] = None,
     classes: Annotated[
         str | None,
         typer.Option(
             metavar="N",
             help="Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
-            show_default=False,
         ),
     ] = None,
     queries: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.", show_default=False),
+        str | None, typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.")
     ] = None,
     target_eps: Annotated[
-        str | None,
-        typer.Option(
-            "--target-eps", metavar="E", help="Compute how many answers an epsilon of E allows.", show_default=False
-        ),
+        str | None, typer.Option("--target-eps", metavar="E", help="Compute how many answers an epsilon of E allows.")
     ] = None,
     sanitise: Annotated[
         bool,
         typer.Option("--sanitise", "--sanitize", help="Draw a data-dependent epsilon that may be published, once."),
     ] = False,
-    csv: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write a table of the queries to PATH.", show_default=False)
-    ] = None,
+    csv: Annotated[str | None, typer.Option(metavar="PATH", help="Write a table of the queries to PATH.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: options.Json = False,
     quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="Print one number only: the data-independent epsilon, rounded up."),
+        bool, typer.Option("--quiet", "-q", help="Print one number only: the data-independent epsilon, rounded up.")
     ] = False,
     verbose: options.Verbose = False,
 ) -> CommandResult:

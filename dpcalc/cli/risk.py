@@ -20,10 +20,7 @@ def risk(
     rates: Annotated[
         list[str] | None,
         typer.Option(
-            "--fpr",
-            metavar="Y",
-            help="A false positive rate. May be repeated.",
-            show_default="0.001, 0.01 and 0.1",
+            "--fpr", metavar="Y", help="A false positive rate. May be repeated.", show_default="0.001, 0.01 and 0.1"
         ),
     ] = None,
     as_json: options.Json = False,

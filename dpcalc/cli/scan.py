@@ -31,7 +31,6 @@ def scan(  # noqa: PLR0913  one parameter an option
         typer.Option(
             metavar="NAMES",
             help="Names of the levels, outermost first, e.g. user,session,example; - skips a depth of folders.",
-            show_default=False,
         ),
     ] = "",
     columns: Annotated[
@@ -39,12 +38,10 @@ def scan(  # noqa: PLR0913  one parameter an option
         typer.Option(
             metavar="NAMES",
             help="Of a CSV or JSONL file: the column of each level; without one for the last, every row is a record.",
-            show_default=False,
         ),
     ] = "",
     suffix: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SUFFIX", help="Count only files that end so. May be repeated.", show_default=False),
+        list[str] | None, typer.Option(metavar="SUFFIX", help="Count only files that end so. May be repeated.")
     ] = None,
     output: Annotated[
         str | None,
@@ -53,7 +50,6 @@ def scan(  # noqa: PLR0913  one parameter an option
             "-o",
             metavar="PATH",
             help=f"File for the tree; - is standard output. By default {DEFAULT} if sizes differ.",
-            show_default=False,
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,

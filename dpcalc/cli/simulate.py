@@ -20,8 +20,7 @@ def simulate(
     draws: Annotated[
         str | None,
         typer.Option(
-            metavar="N",
-            help="Steps to draw from the sampler of each phase; by default one or two seconds of them.",
+            metavar="N", help="Steps to draw from the sampler of each phase; by default one or two seconds of them."
         ),
     ] = None,
     runs: Annotated[

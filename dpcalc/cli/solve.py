@@ -29,21 +29,13 @@ TargetEpsilon = Annotated[
 TargetRate = Annotated[
     str | None,
     typer.Option(
-        RATE,
-        metavar="X",
-        help="The largest true positive rate allowed, at the false positive rate of --at-fpr.",
-        show_default=False,
+        RATE, metavar="X", help="The largest true positive rate allowed, at the false positive rate of --at-fpr."
     ),
 ]
 AtRate = Annotated[str | None, typer.Option(AT, metavar="Y", help="The false positive rate for --target-tpr.")]
 TargetAdvantage = Annotated[
     str | None,
-    typer.Option(
-        ADVANTAGE,
-        metavar="A",
-        help="The largest difference of true and false positive rate allowed.",
-        show_default=False,
-    ),
+    typer.Option(ADVANTAGE, metavar="A", help="The largest difference of true and false positive rate allowed."),
 ]
 
 
@@ -123,9 +115,7 @@ QUANTITIES = {
     "group": Quantity(),
 }
 
-PhaseName = Annotated[
-    str | None, typer.Option("--phase", metavar="NAME", help="The only phase to change.", show_default=False)
-]
+PhaseName = Annotated[str | None, typer.Option("--phase", metavar="NAME", help="The only phase to change.")]
 Write = Annotated[bool, typer.Option("--write", help="Write the value into the config file, keeping its comments.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print one number only, rounded to the safe side.")]
 

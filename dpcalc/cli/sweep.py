@@ -50,12 +50,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
     ],
     plot: Annotated[
         str | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            help="Draw one key as a line, two as a map: *.svg, *.png, *.pdf.",
-            show_default=False,
-        ),
+        typer.Option("--plot", metavar="FILE", help="Draw one key as a line, two as a map: *.svg, *.png, *.pdf."),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")] = False,
     as_json: options.Json = False,
@@ -67,8 +62,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
         Executor, typer.Option("--executor", metavar="processes|dask", help="Where to compute.")
     ] = Executor.PROCESSES,
     scheduler: Annotated[
-        str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="The cluster, e.g. tcp://host:8786.", show_default=False),
+        str | None, typer.Option("--scheduler", metavar="ADDRESS", help="The cluster, e.g. tcp://host:8786.")
     ] = None,
     memory_limit: options.MemoryLimit = options.GIGABYTES,
 ) -> CommandResult:

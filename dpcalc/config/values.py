@@ -7,7 +7,7 @@ from fractions import Fraction
 from dpcalc.config.scalars import QUOTIENT
 from dpcalc.config.source import visible
 from dpcalc.config.tree import USER_KEY
-from dpcalc.keys import COUNT, Schema, Text, ValueType, WholeNumber, WrongValueError
+from dpcalc.keys import COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
 
 MAX_LABEL = 200  # characters of a name that is only printed; longer ones break tables
 AT_MOST = "at_most"  # `size: {at_most: 8}` draws all units of a parent that has fewer
@@ -89,7 +89,7 @@ class LevelName(ValueType):
         return {"type": "string", "pattern": pattern, "not": {"enum": sorted(RESERVED)}}
 
 
-class Label(Text):
+class Label(ValueType):
     """Texts that are only printed: at most MAX_LABEL characters, all printable."""
 
     def check(self, value: object) -> str:
@@ -98,7 +98,7 @@ class Label(Text):
         Raises:
             WrongValueError: the value is of another type, or not allowed.
         """
-        text = super().check(value)
+        text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")
         return text
