@@ -10,8 +10,8 @@ import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.audit.diagnosis import diagnosis
-from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LevelCounts, add_entries
-from dpcalc.audit.laws import LoggedLevel, statistics_of
+from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LevelCounts, LoggedLevel, add_entries
+from dpcalc.audit.laws import statistics_of
 from dpcalc.audit.log import Block, LogForm, read_blocks
 from dpcalc.audit.tails import OF_NUMBERS, Statistic
 from dpcalc.config.source import STDIN

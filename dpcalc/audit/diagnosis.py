@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from dpcalc.arrays import IntArray
-from dpcalc.audit.laws import LoggedLevel, all_draws, window_counts
+from dpcalc.audit.draws import LoggedLevel
+from dpcalc.audit.subsets import all_draws, window_counts
 from dpcalc.audit.tails import Kind, Statistic
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 

@@ -6,7 +6,7 @@ are drawn whole the number of a draw is its time, and a time without entries is 
 exists only where the log shows it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -333,3 +333,26 @@ def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray,
     for counts in reversed(levels):
         counts.add(steps, units, end=end)
         units = counts.level.parents_of(units)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedLevel:
+    """A level, its counts and its draws.
+
+    Attributes:
+        level: as declared.
+        counts: of units.
+        draws: all draws that the log shows.
+        place: function of (step of the phase, unit) that returns words for it, "step 12: example 7".
+        first_step: of the phase in the log, from 0.
+    """
+
+    level: DeclaredLevel
+    counts: LevelCounts
+    draws: Draws
+    place: Callable[[int, int], str]
+    first_step: int
+
+    def step(self, time: int) -> int:
+        """Return the step of the log at which a period of this level begins."""
+        return self.first_step + time * self.level.period

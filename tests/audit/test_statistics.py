@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpcalc.audit.draws import DeclaredLevel, LevelCounts, add_entries
-from dpcalc.audit.laws import LoggedLevel, SizeLaw, statistics_of, window_counts
+from dpcalc.audit.draws import DeclaredLevel, LevelCounts, LoggedLevel, add_entries
+from dpcalc.audit.laws import statistics_of
+from dpcalc.audit.subsets import SizeLaw, window_counts
 from dpcalc.audit.tails import Count, Kind, log_tail
 from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
 

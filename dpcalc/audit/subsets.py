@@ -1,0 +1,399 @@
+"""Tests of draws that are independent of each other and, given their sizes, uniform; laws of sizes.
+
+Every tested statistic is a count of events that are independent or negatively associated under the declared law, given
+the sizes of draws where it says so. Source: docs/theory.md, Theorem 17.2.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from scipy.stats import binom, hypergeom
+
+from dpcalc.arrays import Array, IntArray
+from dpcalc.audit.draws import CERTAIN, OCCURRENCES, DeclaredLevel, Draws, LoggedLevel
+from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted, log_tail
+
+_TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
+"""Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""
+_JOINT_TAILS = (0.1, 1e-2, 1e-4)  # of the overlap of two draws
+_MAX_OVERLAPS = 4096  # pairs of draws whose distribution is computed, .1 to 1 ms each; spread evenly over the log
+_MAX_PARTS = 64  # of a frame whose indices are compared; of smaller frames every place
+_UNITS_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeLaw:
+    """Law of the number of units that one draw takes: binomial, some trials a frame, cut to a maximum.
+
+    Attributes:
+        trials: function of the size of a frame (any shape) that returns the number of trials.
+        probability: of each trial.
+        needs_frame: False if the trials are the same whatever the size of the frame.
+        max_size: largest draw; larger ones are cut to it; None without a maximum.
+    """
+
+    trials: Callable[[IntArray], IntArray]
+    probability: float = 1.0
+    needs_frame: bool = True
+    max_size: int | None = None
+
+    def of_shown(self, level: DeclaredLevel) -> "ShownSizes":
+        """Return the law of the number of units that the log shows of one draw."""
+        return ShownSizes(law=self, probability=self.probability * (level.shown or 0.0), is_nonempty=not level.is_every)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownSizes:
+    """Law of the number of units that the log shows of one draw.
+
+    Attributes:
+        law: of the units that are drawn.
+        probability: that a trial of that law succeeds and the unit has entries.
+        is_nonempty: True if only draws with entries are in the log.
+    """
+
+    law: SizeLaw
+    probability: float
+    is_nonempty: bool
+
+    def tail(self, size: IntArray, frame: IntArray) -> Array:
+        """Return the probability that a draw from a frame shows at least so many units.
+
+        Args:
+            size: number of units.
+            frame: size of the frame of each, the same shape.
+        """
+        trials = self.law.trials(frame)
+        above = binom.sf(size - 1, trials, self.probability)
+        if self.is_nonempty:
+            above = np.where(size <= 1, 1.0, above / binom.sf(0, trials, self.probability))
+        return above if self.law.max_size is None else np.where(size > self.law.max_size, 0.0, above)
+
+    def head(self, size: IntArray, frame: IntArray) -> Array:
+        """Return the probability that a draw from a frame shows at most so many units.
+
+        Args:
+            size: number of units.
+            frame: size of the frame of each, the same shape.
+        """
+        trials = self.law.trials(frame)
+        below = binom.cdf(size, trials, self.probability)
+        if self.is_nonempty:
+            empty = binom.pmf(0, trials, self.probability)
+            below = (below - empty) / (1 - empty)
+        return below if self.law.max_size is None else np.where(size >= self.law.max_size, 1.0, below)
+
+
+def as_is(frame: IntArray) -> IntArray:
+    """Return the sizes of frames: as many trials as units."""
+    return frame
+
+
+def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
+    """Return the test that every draw has exactly the expected size.
+
+    Args:
+        logged: the level.
+        expected: size of each draw that the log shows.
+        missing: number of draws that show nothing, though they should.
+    """
+    draws, level = logged.draws, logged.level
+    wrong = np.flatnonzero(draws.sizes != expected)
+    sentence = ""
+    if wrong.size:
+        at = int(wrong[np.argmin(draws.times[wrong])])
+        step = logged.step(int(draws.times[at]))
+        sentence = f"step {step}: expected {expected[at]} units of level {level.name}, got {draws.sizes[at]}"
+    elif missing:
+        sentence = f"{missing:,} draws of level {level.name} are empty"
+    return certain(
+        Kind.SIZES,
+        "draws of another size than declared",
+        observed=wrong.size + missing,
+        expected=0,
+        sentence=sentence,
+    )
+
+
+# Sizes of draws.
+
+
+def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
+    """Yield tests of the sizes of draws: what is certain, else total, distribution, smallest and largest.
+
+    Args:
+        logged: the level.
+        law: of the sizes, which are independent or negatively associated.
+    """
+    level = logged.level
+    if level.shown is None or (law.needs_frame and not level.has_sizes):
+        return
+    if law.max_size is not None and not level.is_shown:
+        return  # the units that are cut off are not known
+    frames, number, sizes = all_draws(logged)
+    shown = law.of_shown(level)
+    if shown.probability >= CERTAIN and law.max_size is None:
+        yield wrong_size_test(logged, law.trials(logged.draws.frames), int(number[sizes == 0].sum()))
+        return
+    if level.is_every and law.max_size is None:
+        every = float((law.trials(frames) * number).sum())
+        total = float((sizes * number).sum())
+        count = Count(observed=total, expected=every * shown.probability, trials=every)
+        yield counted(Kind.TOTAL, "units drawn in all", [count])
+    draws = float(number.sum())
+    counts = []
+    for tail in chain.from_iterable((each, 1 - each) for each in _TAILS):
+        threshold = binom.isf(tail, law.trials(frames), shown.probability).astype(np.int64) + 1
+        expected = float((shown.tail(threshold, frames) * number).sum())
+        counts.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
+    yield counted(Kind.SIZES, "draws by size", counts)
+    for kind, probability in ((Kind.LARGEST, shown.tail(sizes, frames)), (Kind.SMALLEST, shown.head(sizes, frames))):
+        if not sizes.size:
+            yield counted(kind, f"{kind} draw", [])
+            continue
+        place = int(np.argmin(probability))
+        value = draws * float(probability[place])  # union bound over all draws
+        yield Statistic(
+            kind=kind,
+            quantity=f"{kind} draw",
+            observed=float(sizes[place]),
+            expected=float(law.trials(frames)[place] * shown.probability),
+            log_p_value=min(0.0, math.log(value)) if value > 0 else -math.inf,
+        )
+
+
+def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (size of the frame, number of draws, size of the draw) of each kind of draws, empty ones included.
+
+    Args:
+        logged: the level; empty draws are known where every parent draws at every time.
+    """
+    level, draws = logged.level, logged.draws
+    scale = int(draws.sizes.max(initial=0)) + 1
+    kinds, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
+    frames, sizes = kinds // scale, kinds % scale
+    if level.is_every:
+        every, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+        logged_draws = np.array([number[frames == frame].sum() for frame in every])
+        frames, sizes = np.concatenate([frames, every]), np.concatenate([sizes, np.zeros_like(every)])
+        number = np.concatenate([number, parents * level.times - logged_draws])
+        keep = number > 0
+        frames, number, sizes = frames[keep], number[keep], sizes[keep]
+    return frames, number, sizes
+
+
+# Draws that are independent of each other and, given their size, uniform.
+
+
+def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
+    """Yield tests that draws of these sizes are uniform and independent; none where the log cannot tell.
+
+    Args:
+        logged: the level.
+        rate: function of the sizes of frames that returns the probability that a draw holds a given unit; None if the
+            units of a draw are not negatively associated before its size is known.
+    """
+    level, draws = logged.level, logged.draws
+    if level.shown is None or not level.has_sizes:
+        return
+    smaller = np.minimum(draws.sizes, draws.previous)
+    frames = draws.frames.astype(float)
+    expected = draws.sizes * (draws.previous / frames)
+    observed = int(draws.repeated[draws.previous > 0].sum())
+    yield counted(
+        Kind.OVERLAP,
+        "units that the previous draw has too",
+        [Count(observed=observed, expected=float(expected.sum()), trials=float(smaller.sum()))],
+    )
+    yield counted(Kind.JOINT, "draws with many units of the previous one", joint_counts(draws, _hypergeometric_tail))
+    yield _neighbours_test(logged)
+    yield counted(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
+    yield from _unit_tests(logged)
+    if level.is_every and rate is not None:
+        yield _spread_test(logged, rate)
+    if isinstance(level.sizes, int):
+        yield _part_test(logged, level.sizes)
+
+
+def joint_counts(draws: Draws, shared: Callable[[IntArray, IntArray, IntArray, IntArray], Array]) -> Iterator[Count]:
+    """Yield how many draws share many units with the previous one.
+
+    Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
+    mean overlap of two draws as it is and widen its distribution.
+
+    Args:
+        draws: of the level.
+        shared: function of (numbers of units, sizes of frames, of previous draws, of draws) that returns the
+            probability that a draw shares at least so many units with the previous one.
+    """
+    places = np.flatnonzero(draws.previous > 0)
+    places = places[:: max(1, -(-places.size // _MAX_OVERLAPS))]
+    frames, previous, sizes = draws.frames[places], draws.previous[places], draws.sizes[places]
+    kinds, kind = np.unique(np.column_stack([frames, previous, sizes]), axis=0, return_inverse=True)
+    kind = kind.reshape(-1)
+    for tail in _JOINT_TAILS:
+        threshold = binom.isf(tail, kinds[:, 1], kinds[:, 2] / kinds[:, 0]).astype(np.int64) + 1
+        probability = shared(threshold, kinds[:, 0], kinds[:, 1], kinds[:, 2])
+        observed = int((draws.repeated[places] >= threshold[kind]).sum())
+        yield Count(observed=observed, expected=float(np.nansum(probability[kind])), trials=places.size)
+
+
+def _hypergeometric_tail(number: IntArray, frame: IntArray, previous: IntArray, size: IntArray) -> Array:
+    """Return the probability that a uniform subset shares at least so many units with another."""
+    tail: Array = hypergeom.sf(number - 1, frame, previous, size)
+    return tail
+
+
+def _neighbours_test(logged: LoggedLevel) -> Statistic:
+    """Return the test of how often units 2 i and 2 i + 1 are in the same draw, given its size."""
+    draws, frames = logged.draws, logged.draws.frames.astype(float)
+    pairs = draws.frames // 2
+    expected = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
+    count = Count(observed=int(draws.pairs.sum()), expected=float(expected.sum()), trials=float(pairs.sum()))
+    return counted(Kind.NEIGHBOURS, "neighbouring units in a draw", [count])
+
+
+def window_counts(logged: LoggedLevel) -> list[Count]:
+    """Return how many units are drawn a second, and a third time within a pass, given the sizes of draws.
+
+    Args:
+        logged: the level; a pass is a window of `level.window` draws.
+
+    Returns:
+        A count for each of 2, ..., OCCURRENCES; none where a pass is a single draw, or nothing is logged.
+    """
+    level, draws = logged.level, logged.draws
+    if level.window < 2 or not draws.sizes.size:
+        return []
+    starts = np.diff(draws.parents, prepend=-1) != 0
+    starts |= np.diff(draws.numbers // level.window, prepend=-1) != 0
+    begins = np.flatnonzero(starts)
+    # The number of draws in a window that hold a unit is a sum of independent coins. Its probabilities of 0, 1 and 2
+    # follow from the sums of odds and of their squares; draws of a whole frame hold every unit.
+    is_whole = draws.sizes == draws.frames
+    shares = np.where(is_whole, 0.0, draws.sizes / draws.frames)
+    odds = shares / (1 - shares)
+    none = np.exp(np.add.reduceat(np.log1p(-shares), begins))
+    first, second = np.add.reduceat(odds, begins), np.add.reduceat(odds**2, begins)
+    whole = np.add.reduceat(is_whole.astype(np.int64), begins)
+    exactly = (none, none * first, none * (first**2 - second) / 2)
+    units = draws.frames[begins].astype(float)
+    counts = []
+    for times in range(2, OCCURRENCES + 1):
+        below = sum(np.where(whole + other < times, exactly[other], 0.0) for other in range(times))
+        counts.append(
+            Count(
+                observed=logged.counts.by_occurrence[times],
+                expected=float((units * np.clip(1 - below, 0.0, 1.0)).sum()),
+                trials=float(units.sum()),
+            )
+        )
+    return counts
+
+
+def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+    """Yield the tests of the unit that is drawn most often and of that drawn least often, given the sizes of draws."""
+    level, draws, counts = logged.level, logged.draws, logged.counts.counts
+    number = np.bincount(draws.parents, minlength=level.parents).astype(float)
+    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents)
+    # Chernoff's bound of log_tail for all units at once, a part of them at a time.
+    extremes = dict.fromkeys((1, -1), (0.0, 0))
+    for begin in range(0, counts.size, _UNITS_AT_ONCE):
+        observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
+        parents = level.parents_of(np.arange(begin, begin + observed.size))
+        trials, expected = number[parents], np.minimum(mean, number)[parents]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+            failures = trials - observed
+            exponent += np.where(failures > 0, failures * np.log(failures / (trials - expected)), 0.0)
+        for side in extremes:
+            tails = np.where(side * (observed - expected) > 0, -exponent, 0.0)
+            place = int(np.argmin(tails))
+            if tails[place] < extremes[side][0]:
+                extremes[side] = float(tails[place]), begin + place
+    for side, (tail, unit) in extremes.items():
+        parent = int(level.parents_of(np.array([unit]))[0])
+        # The vectorised logarithms lose digits where trials are many; the one that counts is computed again.
+        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(number[parent]))
+        p_value = min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0
+        yield Statistic(
+            kind=Kind.OFTENEST if side > 0 else Kind.RAREST,
+            quantity=f"draws of the unit drawn {'most' if side > 0 else 'least'} often",
+            observed=count.observed,
+            expected=count.expected,
+            log_p_value=p_value,
+            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
+        )
+
+
+def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array]) -> Statistic:
+    """Return the test of how many units are drawn often, beside the binomial law of the draws of one unit."""
+    level, counts = logged.level, logged.counts.counts
+    sizes, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    probability = rate(sizes) * (level.shown or 0.0)
+    tests = []
+    for tail in _TAILS:
+        for side in (tail, 1 - tail):
+            threshold = binom.isf(side, level.times, probability) + 1
+            expected = float((binom.sf(threshold - 1, level.times, probability) * sizes * parents).sum())
+            if isinstance(level.sizes, int):
+                observed = int((counts >= threshold[0]).sum())
+            else:
+                of_unit = np.repeat(threshold[np.searchsorted(sizes, level.sizes)], level.sizes)
+                observed = int((counts >= of_unit).sum())
+            tests.append(Count(observed=observed, expected=expected, trials=level.units))
+    return counted(Kind.SPREAD, "units by number of draws", tests)
+
+
+def _part_test(logged: LoggedLevel, size: int) -> Statistic:
+    """Return the test that every part of the frames is drawn equally often, given the sizes of draws.
+
+    Args:
+        logged: the level.
+        size: units in each frame.
+    """
+    parts = min(size, _MAX_PARTS)
+    part = np.arange(size) * parts // size
+    observed = np.bincount(part, weights=logged.counts.counts.reshape(-1, size).sum(axis=0))
+    counts = []
+    for units, number in zip(np.bincount(part), observed, strict=True):
+        expected = float(logged.draws.sizes.sum() * (units / size))
+        trials = float(np.minimum(logged.draws.sizes, units).sum())
+        counts.append(Count(observed=float(number), expected=expected, trials=trials))
+    return counted(Kind.PARTS, "draws of one part of a frame", counts)
+
+
+# Repeated entries.
+
+
+def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
+    """Yield tests of draws with replacement: entries in all, and units with several entries in one draw.
+
+    Args:
+        logged: the level.
+        size: draws of one unit each, from each frame.
+    """
+    level, counts = logged.level, logged.counts
+    if not level.is_last or level.is_mixed:
+        return
+    number = level.parents * level.times if level.is_every else logged.draws.sizes.size
+    got = f"got {counts.entries / max(number, 1):.5g} on average"
+    yield certain(
+        Kind.TOTAL,
+        "units drawn in all, repetitions included",
+        observed=counts.entries,
+        expected=number * size,
+        sentence=f"expected {size} units of level {level.name} in each draw, repetitions included, {got}",
+    )
+    if not level.has_sizes:
+        return
+    frames, kinds, _ = all_draws(logged)
+    expected, trials = float((binom.sf(1, size, 1 / frames) * frames * kinds).sum()), float((frames * kinds).sum())
+    yield counted(
+        Kind.REPEATS,
+        "units repeated within a draw",
+        [Count(observed=counts.repeats, expected=expected, trials=trials)],
+    )
