@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from itertools import chain, islice
 
 import numpy as np
@@ -151,9 +150,9 @@ def test_ctrl_c_ends_it_quietly(tmp_path):
     running = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    running.stdin.write(b"[1, 2]\n")
+    # More than a pipe holds: when it is written, the command has begun to read, and waits for the end of the line.
+    running.stdin.write(b"[" + b"1, " * 100_000)
     running.stdin.flush()
-    time.sleep(1.5)
     running.send_signal(2)
     out, err = running.communicate(timeout=30)
     assert (running.returncode, out) == (130, b"")
