@@ -229,6 +229,11 @@ def _log_form(plan: Plan) -> LogForm:
         raise UnsupportedError(
             "audit-sampler: expected tasks in every phase or in none, got both; audit them one by one"
         )
+    if any(phase.hierarchy.spans_steps for phase in plan.phases):
+        raise UnsupportedError(
+            "audit-sampler: expected schemes that draw every step by itself, got any-order or cyclic-poisson, whose "
+            "batches are no independent draws; audit the other phases"
+        )
     if not plan.steps:
         raise InputError("audit-sampler: expected a run of at least one step, got none")
     return LogForm(names=names.pop(), steps=plan.steps)

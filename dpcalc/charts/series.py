@@ -30,7 +30,7 @@ from dpcalc.planner.published import (
 from dpcalc.planner.vary import is_refused, largest_group, noise_scaler, noise_setter, refusal, with_level
 from dpcalc.planner.words import differing_facts
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.work import SECOND, allowance
 
 LOWER = "lower"
@@ -198,7 +198,7 @@ def _over_noise(request: CurveRequest) -> Chart:
 def _over_rate(request: CurveRequest) -> Chart:
     """Return epsilon over the sampling rate, or batch size, of the outermost sampled level; the steps stay."""
     level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
-    if isinstance(level.scheme, Poisson | CappedPoisson):
+    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         name, middle, limit = "rate", float(level.scheme.probability), 1.0
     else:
         name, middle, limit = "size", float(getattr(level.scheme, "size", 1)), float(_max_size(level))
@@ -227,7 +227,7 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
         match level.scheme:
             case Fixed() | WithReplacement() | Shuffle() as scheme:
                 return with_level(plan, phase, place, replace(level, scheme=replace(scheme, size=int(value))))
-            case CappedPoisson() as scheme:
+            case CappedPoisson() | CyclicPoisson() as scheme:
                 cut = replace(scheme, probability=Fraction(repr(value)))
                 return with_level(plan, phase, place, replace(level, scheme=cut))
             case _:
@@ -388,6 +388,8 @@ def _pass_share(phase: Phase) -> Fraction:
         return level.rate
     if isinstance(level.scheme, Shuffle):
         return Fraction(1, level.scheme.steps_of_a_pass(level.count))
+    if isinstance(level.scheme, CyclicPoisson):
+        return level.rate
     return Fraction(level.scheme.size, level.count)
 
 

@@ -15,7 +15,7 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.mechanisms.pate import Votes
-    from dpcalc.planner.estimates import CrossCheck
+    from dpcalc.planner.estimates import CrossCheck, PrefixErrors
     from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Output
 
@@ -60,16 +60,17 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
     notes = note_texts(evaluation)
     private = _cost_of_votes(loaded) if with_votes else None
     checks: tuple[CrossCheck, ...] = ()
+    errors: tuple[PrefixErrors, ...] = ()
     if with_checks:
-        from dpcalc.planner.estimates import cross_checks
+        from dpcalc.planner.estimates import cross_checks, prefix_errors
 
-        checks = cross_checks(composition)
+        checks, errors = cross_checks(composition), prefix_errors(loaded.plan)
     if private is None:
-        return evaluation_output(evaluation, loaded, checks=checks), notes, ()
+        return evaluation_output(evaluation, loaded, checks=checks, errors=errors), notes, ()
 
     from dpcalc.pate.view import WARNING, votes_field
 
-    output = evaluation_output(evaluation, loaded, checks=checks, extra=(votes_field(private),))
+    output = evaluation_output(evaluation, loaded, checks=checks, errors=errors, extra=(votes_field(private),))
     return output, notes, (f"warning: {WARNING}",)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.amplification.groups import group_refusal, max_group_size, min_units_left
 from dpcalc.config import schema
+from dpcalc.config.messages import keyed_error
 from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.schema import Draw, Training
 from dpcalc.config.sections import RunSections, Sections
@@ -18,7 +19,17 @@ from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    AnyOrder,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
@@ -133,7 +144,8 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
 def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
     """Raise ConfigError for the first phase whose mechanism has no bound under its sampling."""
     for phase, run in zip(plan.phases, runs, strict=True):
-        if isinstance(phase.mechanism, Gaussian):
+        _refuse_correlated(phase, run)
+        if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
             continue
         from dpcalc.amplification.any_mechanism import ProtectedUnits, black_box_refusal  # noqa: PLC0415  likewise
         from dpcalc.amplification.tree import ensemble_refusal  # noqa: PLC0415  likewise
@@ -147,6 +159,22 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
         node = run.node("mechanism")
         if why and node is not None:
             raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])
+
+
+def _refuse_correlated(phase: Phase, run: RunSections) -> None:
+    """Raise ConfigError for correlated noise that no theorem covers as stated, and for schemes that only it has."""
+    if not phase.is_correlated and not phase.hierarchy.spans_steps:
+        return
+    from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy
+
+    epochs = run.node("training", "epochs")
+    if epochs is not None and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
+        message = f"`{epochs.path}` is no number of steps: batches in any order make no passes"
+        raise ConfigError([error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")])
+    fault = correlated_fault(phase.mechanism, phase.hierarchy, phase.steps)
+    fault = fault or length_fault(phase.mechanism, phase.steps)
+    if fault is not None:
+        raise ConfigError([keyed_error(run.run.sections, fault)])
 
 
 def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
@@ -192,7 +220,7 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int]) -> Leve
     )
 
 
-def _scheme(draw: Draw, count: int) -> Scheme:
+def _scheme(draw: Draw, count: int) -> Scheme:  # noqa: PLR0911  one for each scheme
     """Return the sampling scheme of one level; `expected` refers to `count`, the most units under one parent."""
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):
@@ -206,6 +234,11 @@ def _scheme(draw: Draw, count: int) -> Scheme:
         case Draw(scheme="poisson", rate=rate, expected=expected, max_batch_size=cap):
             drawn = Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
             return drawn if cap is None else CappedPoisson(probability=drawn.probability, max_batch_size=cap)
+        case Draw(scheme="cyclic-poisson", rate=rate, expected=expected, groups=groups):
+            probability = rate if rate is not None else Fraction(expected or 0, count) * groups
+            return CyclicPoisson(probability=probability, groups=groups)
+        case Draw(scheme="any-order"):
+            return AnyOrder()
         case _:
             return All()
 

@@ -353,11 +353,12 @@ class MechanismFiles:
     """
 
     files: Files
-    # By the identity of the `curve` node, which the config's tree keeps alive; phases that inherit it share the node.
+    # By the identity of the node, which the config's tree keeps alive; phases that inherit it share the node.
     _curves: dict[int, PointsResult] = field(default_factory=dict)
+    _strategies: dict[int, Any] = field(default_factory=dict)
 
     def read(self, keys: Mapping[str, Key], mechanism: Node | None) -> tuple[dict[str, Any], tuple[Diagnostic, ...]]:
-        """Return (points of a `curve` and name of the `votes`, as far as the section states them, errors).
+        """Return (points of a `curve`, the `strategy`, name of the `votes`, as far as the section states them, errors).
 
         Args:
             keys: the keys that the mechanism's type takes.
@@ -369,6 +370,14 @@ class MechanismFiles:
                 self._curves[id(curve)] = rdp_points(mechanism, self.files)
             points, problems = self._curves[id(curve)]
             return {"curve": points}, problems
+        matrix = entry(mechanism, "strategy")
+        if "strategy" in keys and matrix is not None:
+            if id(matrix) not in self._strategies:
+                from dpcalc.config.strategies import strategy  # noqa: PLC0415  few configs have one
+
+                self._strategies[id(matrix)] = strategy(matrix, self.files)
+            value, problems = self._strategies[id(matrix)]
+            return {"strategy": value}, problems
         if "votes" in keys:
             name, problems = votes_name(mechanism, self.files)
             return {"votes": name}, problems

@@ -17,8 +17,9 @@ _INDEPENDENT_SECTIONS = frozenset(
     {"privacy", "sampling", "mechanism", "accounting", "budget"}
 )  # their keys stand for themselves
 _LABELS = frozenset({"version", "requires", "name"})
-_DRAW_KEYS = ("scheme", "max_batch_size", "redraw_every", "drop_last", EPISODES)
-_ASSUMPTION_KEYS = frozenset({"clip", "also", "odd_moments", "scheme", "max_batch_size", "redraw_every", "drop_last"})
+_DRAW_KEYS = ("scheme", "max_batch_size", "redraw_every", "drop_last", "groups", EPISODES)
+_LIMITS = ("max_participations", "min_separation", "participation")
+_ASSUMPTION_KEYS = frozenset({"clip", "also", "odd_moments", "strategy", *_LIMITS, *_DRAW_KEYS}) - {EPISODES}
 _RANGE_KEYS = ("min", "max")  # of a count, which the long form lifts out of it
 _MAX_SHOWN_LENGTH = 60  # characters of a value
 _FILE_CHANGED = " (its content changed)"
@@ -75,7 +76,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the keys `data` and each phase's mechanism `curve` that differ in the plans and are not yet reported.
+    """Yield the keys `data` and each phase's `curve` or `strategy` that differ in the plans and are not yet reported.
 
     Args:
         old: a config.
@@ -89,8 +90,9 @@ def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iter
         return
     for number, (earlier, later) in enumerate(zip(before, after, strict=True)):
         if earlier.mechanism != later.mechanism:
-            own: Keys = ("phases", number, "mechanism", "curve")
-            yield own if node_at(new.tree, *own) else ("mechanism", "curve")
+            key = "strategy" if later.is_correlated else "curve"
+            own: Keys = ("phases", number, "mechanism", key)
+            yield own if node_at(new.tree, *own) else ("mechanism", key)
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
@@ -181,7 +183,7 @@ def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
     """
     if keys[0] in {"data", "tuning"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
         return True
-    if "mechanism" in keys[:3] and ("curve" in keys or keys[-1] == "type"):
+    if "mechanism" in keys[:3] and ("curve" in keys or "strategy" in keys or keys[-1] == "type"):
         return True
     changed = any(_one_line(entry(old, key)) != _one_line(entry(new, key)) for key in _DRAW_KEYS)
     return "sampling" in keys[:3] and (old is None or new is None or changed)

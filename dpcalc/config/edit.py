@@ -21,7 +21,7 @@ from dpcalc.config.yaml_text import parse_with_flaws
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Poisson
+from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Poisson
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 
@@ -207,7 +207,7 @@ class _NumberChange:
     keys: tuple[str, ...]
     node: Scalar | None
     amount: Fraction
-    count: int = 1
+    count: Fraction = Fraction(1)
     changed: bool
 
     @property
@@ -339,7 +339,7 @@ def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
             keys=(*above, key),
             node=node,
             amount=amount,
-            count=level.count,
+            count=Fraction(level.count, getattr(level.scheme, "groups", 1)),
             changed=before.scheme != level.scheme,
         )
 
@@ -353,7 +353,7 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
     """Return ("size" or "rate", its number) of a level's draw."""
-    if isinstance(level.scheme, Poisson | CappedPoisson):
+    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         return "rate", level.scheme.probability
     return "size", Fraction(level.max_drawn)
 

@@ -161,7 +161,12 @@ def _extra_key_hint(key: str, scheme: str) -> str:
             "only passes over shuffled units have a last batch: take it out, or say `scheme: shuffle` if the loader "
             "goes through shuffled data"
         )
-    takes = {"poisson": "takes `rate` or `expected`", "all": "draws everything"}.get(scheme, "takes `size`")
+    takes = {
+        "poisson": "takes `rate` or `expected`",
+        "cyclic-poisson": "takes `rate` or `expected`, and `groups`",
+        "all": "draws everything",
+        "any-order": "takes no other key: `mechanism` says in which steps a unit takes part",
+    }.get(scheme, "takes `size`")
     return f"`{scheme}` {takes}"
 
 

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from dpcalc.config.values import EPISODES
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import Tree
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _run_lines(phase: Phase) -> Iterator[str]:
     else:
         built = asdict(hierarchy.episodes)
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
-    values = {key: value for key, value in asdict(mechanism).items() if key != "also" and value != math.inf}
+    values = {key: value for key, value in mechanism.parameters.items() if key != "also" and value != math.inf}
     known = "".join(f", {key}: {_parameter_text(value)}" for key, value in values.items()) + _also_text(mechanism)
     known += f", votes: {quoted(phase.votes)}" if phase.votes else ""
     clipped = f", clip: {quoted(clip)}" if phase.clips else ""
@@ -136,11 +136,11 @@ def _run_lines(phase: Phase) -> Iterator[str]:
     yield f"training: {{steps: {phase.steps}}}"
 
 
-def _parameter_text(value: float | str | tuple[object, ...]) -> str:
+def _parameter_text(value: object) -> str:
     """Return a parameter of a mechanism as YAML: a number, a word or a list of such."""
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_parameter_text, value))}]"  # type: ignore[arg-type]  # a list of parameters
-    return value if isinstance(value, str) else _float_text(value)
+        return f"[{', '.join(map(_parameter_text, value))}]"
+    return value if isinstance(value, str) else _float_text(value)  # type: ignore[arg-type]  # what else there is
 
 
 def _also_text(mechanism: "Mechanism") -> str:
@@ -156,7 +156,7 @@ def _draw_text(level: Level) -> str:
     return f"{{scheme: {level.scheme.name}{amount}{period}}}{remark and f'  # {remark}'}"
 
 
-def _amount_and_remark(level: Level) -> tuple[str, str]:
+def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
     """Return (keys for the size or rate, remark on the rate or the length of a pass) of one level."""
     match level.scheme:
         case All():
@@ -174,6 +174,11 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:
         case CappedPoisson(probability=rate, max_batch_size=cap):
             amount, remark = _rate_and_remark(level, rate)
             return f"{amount}, max_batch_size: {cap}", remark
+        case CyclicPoisson(probability=rate, groups=groups):
+            stated, remark = _rate_and_remark(replace(level, scheme=Poisson(probability=rate)), rate)
+            if stated.startswith(", expected"):  # that of all groups: a step draws from one
+                stated, remark = f", rate: {scalars.probability_text(rate) or rate}", ""
+            return f"{stated}, groups: {groups}", remark and f"of all groups {remark}"
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
@@ -269,7 +274,7 @@ def _phase_content(phase: Phase) -> dict[str, object]:
 
 def _mechanism_content(mechanism: "Mechanism") -> dict[str, object]:
     """Return the hashed parameters of a mechanism, without an empty `also`, which older versions lack."""
-    values = asdict(mechanism)
+    values = mechanism.identity
     if not values.get("also", True):
         del values["also"]
     return {key: _exact_value(value) for key, value in values.items()}
@@ -288,14 +293,15 @@ def _level_content(level: Level) -> dict[str, object]:
     amount: int | str | None = None
     if isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
         amount = scheme.size
-    elif isinstance(scheme, (Poisson, CappedPoisson)):
+    elif isinstance(scheme, Poisson | CappedPoisson | CyclicPoisson):
         amount = str(Fraction(scheme.probability))
     fewest = {} if level.is_equal else {"least": level.min_count}
     period = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
     dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
     limited = {"at_most": True} if isinstance(scheme, Fixed) and scheme.at_most else {}
     capped = {"max_batch_size": scheme.max_batch_size} if isinstance(scheme, CappedPoisson) else {}
-    drawn = {"scheme": scheme.name, "amount": amount, **limited, **capped, **period, **dropped}
+    grouped = {"groups": scheme.groups} if isinstance(scheme, CyclicPoisson) else {}
+    drawn = {"scheme": scheme.name, "amount": amount, **limited, **capped, **period, **dropped, **grouped}
     return {"name": level.name, "count": level.count, **fewest, **drawn}
 
 

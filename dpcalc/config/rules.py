@@ -8,7 +8,7 @@ from math import prod
 from dpcalc.config import scalars
 from dpcalc.config.build import has_assumed_sizes, level_of
 from dpcalc.config.messages import keyed_error, missing_key_error
-from dpcalc.config.schema import Data, Draw
+from dpcalc.config.schema import SCHEMES, Data, Draw
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at
@@ -159,7 +159,8 @@ def size_errors(config: Sections) -> Iterator[Diagnostic]:
                 parent = config.tree.smallest_parent(number) if config.tree else ""
                 yield from _draw_size_errors(entry(draw, "size"), (name, fewest, largest), parent, advice)
             # The rate of a Poisson draw refers to the largest parent, see build._scheme.
-            yield from _draw_size_errors(entry(draw, "expected"), (name, largest, largest))
+            group = largest / (scalars.number_of(entry(draw, "groups")) or Fraction(1))  # a step draws from one
+            yield from _draw_size_errors(entry(draw, "expected"), (name, group, group))
             yield from _expected_errors(entry(draw, "expected"), name, fewest, largest)
         yield from _epoch_errors(run, names, count_ranges, config.tree)
 
@@ -227,7 +228,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 
 
 def _draw_size_errors(
-    amount: Node | None, level: tuple[str, int, int], parent: str = "", advice: str = ""
+    amount: Node | None, level: tuple[str, Fraction | int, Fraction | int], parent: str = "", advice: str = ""
 ) -> Iterator[Diagnostic]:
     """Yield an error if a draw takes more units than the smallest parent holds.
 
@@ -430,7 +431,8 @@ def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
 def _rate_errors(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
     """Yield an error unless a Poisson draw has exactly one of `rate` and `expected`."""
     scheme = entry(draw, "scheme")
-    if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or scheme.text != "poisson":
+    takes = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
+    if not isinstance(draw, Section) or "expected" not in takes:
         return
     rate, expected = draw.entries.get("rate"), draw.entries.get("expected")
     if rate and expected:

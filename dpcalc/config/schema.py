@@ -116,8 +116,9 @@ class Draw:
     scheme: str = key(
         Word(tuple(SCHEMES)),
         "poisson: each one on its own; fixed: a fixed number without replacement; with-replacement: independent draws "
-        "of one; shuffle: batches cut from a random order, all units in each pass; all: everything. Never assumed: "
-        "state what the sampler really does.",
+        "of one; shuffle: batches cut from a random order, all units in each pass; all: everything. For mechanism type "
+        "matrix-factorization: any-order, nothing is assumed but the limits of `mechanism`; cyclic-poisson, one group "
+        "after the other. Never assumed: state what the sampler really does.",
         advice=f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
     )
     size: int | AtMost | None = key(
@@ -129,7 +130,8 @@ class Draw:
     )
     rate: Fraction | None = key(
         Exact(TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1", quotients=True),
-        "Probability that one is drawn, for scheme poisson; exact, also as a quotient such as 1/97.",
+        "Probability that one is drawn, for scheme poisson, and for cyclic-poisson by a step of its group; exact, also "
+        "as a quotient such as 1/97.",
         default=None,
     )
     expected: Fraction | None = key(
@@ -153,6 +155,13 @@ class Draw:
         "in each pass, so that every batch holds `size`.",
         default=False,
     )
+    groups: int = key(
+        COUNT,
+        "Number of groups into which the units are split beforehand, for scheme cyclic-poisson; step i draws from "
+        "group i mod groups.",
+        default=1,
+        advice="say into how many groups the units are split",
+    )
 
 
 @cache
@@ -162,6 +171,8 @@ def draw_keys(scheme: str) -> dict[str, Key]:
     if "size" in keys:
         kind = keys["size"].kind if scheme == "fixed" else COUNT
         keys["size"] = replace(keys["size"], kind=kind, is_required=True)
+    if "groups" in keys:
+        keys["groups"] = replace(keys["groups"], is_required=True)
     return keys
 
 

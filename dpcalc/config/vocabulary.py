@@ -17,6 +17,9 @@ _SYNONYMS = {
     "standard_deviation dp_noise_multiplier",
     "mechanism.clip": "clip_level clipping clip_per",
     "mechanism.categories": "num_buckets num_categories",
+    "mechanism.strategy": "strategy_matrix correlation_matrix c_matrix strategy_coefs",
+    "mechanism.min_separation": "min_sep separation minimum_separation",
+    "mechanism.max_participations": "max_participation num_participations participations epochs_per_user",
     "mechanism.also": "clipped_count adaptive_clipping second_mechanism",
     "mechanism.threshold_noise_multiplier": "threshold_sigma sigma1 check_sigma",
     "mechanism.type": "mechanism_type kind distribution",
@@ -27,6 +30,7 @@ _SYNONYMS = {
     "sampling.size": "meta_batch_size tasks_per_batch number sample_size",
     "sampling.scheme": "sampler sampling_method method_of_sampling poisson_sampling with_replacement",
     "sampling.max_batch_size": "truncated_batch_size batch_size_cap max_cohort_size",
+    "sampling.groups": "cycle_length num_groups",
     "sampling.redraw_every": "hold hold_for held_for redraw_interval resample_every",
     "sampling.episodes": "constructed_tasks episodic task_construction",
     "sampling.episodes.ways": "way n_way n_ways num_ways nway",
@@ -55,9 +59,8 @@ _SYNONYMS = {
 # Settings of other tools that dpcalc has no bound for. The nearest key of ours would mean something else, so that a
 # spelling hint would lead to a wrong number.
 _NOT_COVERED = {
-    "cycle_length": "cyclic sampling is not covered",
-    "min_separation": "noise that is correlated over steps is not covered",
-    "max_participations": "noise that is correlated over steps is not covered",
+    "buf_decay": "noise from buffers (BLT) is not covered",
+    "output_scale": "noise from buffers (BLT) is not covered",
 }
 # Synonyms that hold in one kind of section only and win over the general ones there.
 _SECTION_SYNONYMS = {
@@ -82,6 +85,8 @@ _VALUES = {
         "with-replacement": "replacement wr bootstrap",
         "shuffle": "shuffled shuffling reshuffle random-reshuffling epoch",
         "all": "full full-batch none",
+        "any-order": "fixed-order deterministic arbitrary",
+        "cyclic-poisson": "cyclic",
     },
     "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
 }

@@ -6,7 +6,7 @@ Source: docs/theory.md, Theorem 7.5.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpcalc.errors import InputError, require_nonnegative, require_positive
 from dpcalc.keys import NOISE, POSITIVE_NOISE, Key, ListOf, exact, key
@@ -30,6 +30,18 @@ class OtherSum:
     noise_multiplier: float = key(POSITIVE_NOISE, "", advice=NOISE_ADVICE)
 
 
+def also_key() -> Any:  # noqa: ANN401  as dpcalc.keys.key
+    """Return the field `also` of a mechanism: the noise multipliers of other sums over the same sample."""
+    return key(
+        ListOf(OtherSum, 0, _MAX_SUMS, f"at most {_MAX_SUMS} sums", _SUMS_FORM),
+        "For types gaussian and matrix-factorization: another sum with Gaussian noise over the same sample, such as "
+        "the count of adaptive clipping, as {noise_multiplier: 20}, or several in a list. Its noise multiplier is the "
+        "standard deviation of its noise divided by the most that the owner of one clipped vector adds to it: twice "
+        "the deviation for bits less 1/2.",
+        default=(),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
     """Gaussian noise on the sum of the clipped contributions, and on other sums over the same sample.
@@ -47,14 +59,7 @@ class Gaussian(Mechanism):
     noise_multiplier: float = key(NOISE, NOISE_MEANING, advice=NOISE_ADVICE)
     max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
     clip: ClassVar[Key] = CLIP
-    also: tuple[float, ...] = key(
-        ListOf(OtherSum, 0, _MAX_SUMS, f"at most {_MAX_SUMS} sums", _SUMS_FORM),
-        "For type gaussian: another sum with Gaussian noise over the same sample, such as the count of adaptive "
-        "clipping, as {noise_multiplier: 20}, or several in a list. Its noise multiplier is the standard deviation of "
-        "its noise divided by the most that the owner of one clipped vector adds to it: twice the deviation for bits "
-        "less 1/2.",
-        default=(),
-    )
+    also: tuple[float, ...] = also_key()
 
     def __post_init__(self) -> None:
         """Raise InputError for negative or non-finite numbers."""

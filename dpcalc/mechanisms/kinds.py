@@ -6,7 +6,7 @@ MECHANISMS.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -27,6 +27,7 @@ MECHANISMS: dict[str, str] = {
     "discrete-gaussian": "dpcalc.mechanisms.additive:DiscreteGaussian",
     "discrete-laplace": "dpcalc.mechanisms.additive:DiscreteLaplace",
     "exponential": "dpcalc.mechanisms.black_box:Exponential",
+    "matrix-factorization": "dpcalc.mechanisms.matrix_factorization:MatrixFactorization",
     "rdp-curve": "dpcalc.mechanisms.black_box:RdpTable",
     "pate-lnmax": "dpcalc.mechanisms.pate:PateLNMax",
     "pate-gnmax": "dpcalc.mechanisms.pate:PateGNMax",
@@ -54,12 +55,14 @@ class Mechanism(ABC):
         other_names: what other tools call it, separated by spaces, for spelling hints.
         assumptions: what must be true of the training code, one sentence each.
         noise_key: key that a solver of the noise sets.
+        is_correlated: True if the noise of a step depends on that of other steps, so that a phase has no one-step loss.
     """
 
     name: ClassVar[str]
     other_names: ClassVar[str] = ""
     assumptions: ClassVar[tuple[str, ...]] = ()
     noise_key: ClassVar[str] = "noise_multiplier"
+    is_correlated: ClassVar[bool] = False
 
     @property
     def words(self) -> str:
@@ -70,6 +73,16 @@ class Mechanism(ABC):
     def of(cls, **parameters: Any) -> "Mechanism":  # noqa: ANN401  each class has its own
         """Return the mechanism with the values of a config."""
         return cls(**parameters)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Values of its keys by name, as a config states them."""
+        return asdict(self)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """Its parameters with the content of data files for their names; plans with the same one cost the same."""
+        return self.parameters
 
     def with_noise(self, value: float) -> Self:
         """Return a copy with another `noise_multiplier`, of a mechanism that has one."""

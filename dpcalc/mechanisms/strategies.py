@@ -21,6 +21,8 @@ MAX_SIDE = 4_096
 MAX_LENGTH = 10_000_000
 """Most coefficients that are summed one by one: 80 MB, half a second."""
 _UNIT = 2.0**-53  # unit round-off
+ALMOST = 1e-9
+"""Relative difference below which squared column norms count as equal; a lower bound has so much more noise."""
 _MAX_PREFIX_SUMS = 1_000_000  # steps whose errors are computed: one second
 _MAX_PRODUCTS = 200_000_000  # of coefficients for them, one second
 _HALVINGS = 24  # of the search for a multiplier: what is left of it is below 1e-6 of a sum
@@ -199,15 +201,23 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
     """
     leaves = min(steps, restart_every or steps)
     times, apart = participation.times(steps), participation.separation
+    whole_trees, last = divmod(steps, leaves)
     squared = 0
     for level in range(leaves.bit_length()):
-        # A node over 2^level steps holds at most `per_node` of a unit's steps; full nodes cost most.
-        per_node = min(times, -(-(1 << level) // apart))
-        full, remaining = divmod(times, per_node)
+        # The finished nodes of a level are the first ones of their tree. A unit takes part at most `inside` times in
+        # the steps below them, and `per_node` times below one; as many full nodes as possible make the largest sum.
+        node = 1 << level
+        covered, covered_last = leaves - leaves % node, last - last % node
+        inside = min(times, whole_trees * -(-covered // apart) + -(-covered_last // apart))
+        per_node = min(inside, -(-node // apart))
+        count = whole_trees * (covered // node) + covered_last // node
+        full, remaining = divmod(min(inside, count * per_node), max(per_node, 1))
         squared += full * per_node**2 + remaining**2
     attained = _attained_in_trees(steps, leaves, times, apart)
     is_exact = attained == squared
-    how = "counted in the tree" if is_exact else "at every level of the tree as many steps in one node as there can be"
+    how = (
+        "counted in the tree" if is_exact else "at every level of the tree as many steps below one node as there can be"
+    )
     ends = (_ends(float(attained), 1)[0], _ends(float(squared), 1)[1])
     return _sensitivity(ends, (1.0, 1.0), is_exact=is_exact, how=how)
 

@@ -48,8 +48,11 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
     Returns:
         What a cap on batches costs; what other tools would print where that is less; each change of the clipping level,
         and Poisson draws of the same rates, where they would lower epsilon by more than a tenth. Where noise is not
-        Gaussian only the first, and what could be known of Renyi curves, likewise.
+        Gaussian only the first, and what could be known of Renyi curves, likewise; nothing where noise is correlated
+        over the steps.
     """
+    if composition.has_correlated_noise:
+        return ()
     uncut = _with_cap(composition, None)
     if not composition.plan.is_gaussian:
         others = _of_curves(composition, epsilon, cost)

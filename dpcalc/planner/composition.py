@@ -163,7 +163,8 @@ class Composition:
     """The protected units of a plan, their bounds and their step losses; each is computed when it is first asked for.
 
     Attributes:
-        plan: the training run.
+        stated: the training run.
+        plan: the run that is composed: `stated`, with correlated noise as independent steps that cost as much.
     """
 
     def __init__(self, plan: Plan, *, relative: "Composition | None" = None) -> None:
@@ -174,8 +175,9 @@ class Composition:
             relative: the composition of a plan that may have the same draws, protected unit and data; its units, and
                 bounds that were chosen for the same noise, steps and delta, are then this plan's, too.
         """
-        self.plan = plan
-        shares = relative is not None and _has_same_units(plan, relative.plan)
+        self.stated = plan
+        self.plan = plan.independent()
+        shares = relative is not None and _has_same_units(self.plan, relative.plan)
         self._relative = relative if shares else None
         self._chosen: dict[tuple[int, Mechanism, int, float], PhaseBound] = (
             self._relative._chosen if self._relative is not None else {}  # noqa: SLF001  of the same class
@@ -188,12 +190,32 @@ class Composition:
         Args:
             plan: the changed plan; for this very one, the composition itself.
         """
-        return self if plan is self.plan else Composition(plan, relative=self)
+        return self if plan is self.plan or plan is self.stated else Composition(plan, relative=self)
 
     @cached_property
     def one_run(self) -> "Composition":
         """The composition of the plan without its repetitions; the composition itself where there are none."""
-        return self if self.plan.tuning is None else self.changed(replace(self.plan, tuning=None))
+        return self if self.plan.tuning is None else self.changed(replace(self.stated, tuning=None))
+
+    @property
+    def has_correlated_noise(self) -> bool:
+        """True if some phase of the training run has noise that is correlated over its steps."""
+        return self.plan is not self.stated
+
+    @cached_property
+    def attained(self) -> "Composition":
+        """The composition that lower bounds are of: correlated noise with contributions that are written down."""
+        return self.changed(self.stated.independent(attained=True))
+
+    @property
+    def is_attained(self) -> bool:
+        """True if lower bounds are of the same run as upper bounds, but for rounding."""
+        pairs = zip(self.plan.phases, self.attained.plan.phases, strict=True)
+        return all(
+            upper is lower
+            or (upper.steps == lower.steps and math.isclose(upper.noise_multiplier or 0, lower.noise_multiplier or 0))
+            for upper, lower in pairs
+        )
 
     @cached_property
     def units(self) -> tuple[ProtectedUnit, ...]:

@@ -12,6 +12,7 @@ from dpcalc.accountants.result import StepCounts
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.optional_parts import optional
 from dpcalc.planner.plan import Plan
@@ -57,6 +58,36 @@ def gdp_row(plan: Plan | Composition) -> Row:
     if any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[:1]):
         note += ", and knows Poisson draws only"
     return replace(row, epsilon=epsilon_of_mu(mu, delta=run.delta) if mu else 0.0, note=note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixErrors:
+    """Error of the prefix sums of a phase with correlated noise, which its strategy is chosen for.
+
+    Attributes:
+        phase: its name.
+        mean: root of the mean over the steps of the variance of one coordinate, in clip norms.
+        largest: largest deviation of one coordinate at any step, in clip norms.
+    """
+
+    phase: str
+    mean: float
+    largest: float
+
+
+def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
+    """Return the errors of the phases with correlated noise; those that take too long or overflow are left out."""
+    phases = [(phase, phase.mechanism) for phase in plan.phases if phase.steps]
+    errors = [
+        (phase, mechanism.noise_multiplier, mechanism.strategy.prefix_errors(phase.steps))
+        for phase, mechanism in phases
+        if isinstance(mechanism, MatrixFactorization)
+    ]
+    return tuple(
+        PrefixErrors(phase=phase.name, mean=noise * each[0], largest=noise * each[1])
+        for phase, noise, each in errors
+        if each is not None
+    )
 
 
 # The cross-check by two methods that share only the quadrature of one step: the certified interval and the estimate.

@@ -114,7 +114,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
         raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
     if is_noiseless(run):
         return _guarantee(run, math.inf, "none", "")
-    with add_run_to_errors(run), allowance(math.inf):
+    with add_run_to_errors(composition.stated), allowance(math.inf):
         steps = composition.steps
         (answer, direction), note = within_work(
             steps, name, delta=run.delta, moment_bound=lambda counts: composition.moment_bound(counts)[0]
@@ -268,9 +268,9 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
     return Evaluation(
         guarantee=main,
         alternatives=rows,
-        steps=plan.steps,
+        steps=composition.stated.steps,
         phases=phase_summaries(composition.one_run, main.direction),
-        assumptions=assumptions(plan),
+        assumptions=assumptions(composition.stated),
         notes=notes,
     )
 
@@ -345,7 +345,7 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     composition = composed(plan)
     if is_noiseless(composition.plan):
         return DeltaResult(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
-    with add_run_to_errors(composition.plan), allowance(math.inf):
+    with add_run_to_errors(composition.stated), allowance(math.inf):
         ((upper, method), direction), looser = _delta_within_work(composition.steps, epsilon)
     lower, missing = optional(
         "the lower bound",

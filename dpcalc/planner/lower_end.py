@@ -68,14 +68,15 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[flo
         (a certified lower end of its epsilon: never above what that data set costs; whether its pair is the
         bound's own in every phase, so that the bound is tight); None where no data set can be written down.
     """
-    composition = composed(plan)
+    bounding = composed(plan)
+    composition = bounding.attained
     run = composition.plan
     if not releasing_phases(run):
         return 0.0, True
     worst = _worst_data_set(composition, direction) if _adds_noise(run) else None
     if worst is None:
         return None
-    counts, tight = worst
+    counts, tight = worst[0], worst[1] and bounding.is_attained
     try:
         with allowance(_COMPOSITION_WORK):
             (value,) = epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))
@@ -98,7 +99,7 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
     Returns:
         A lower bound in [0, 1].
     """
-    composition = composed(plan)
+    composition = composed(plan).attained
     has_data_set = _adds_noise(composition.plan) and releasing_phases(composition.plan)
     worst = _worst_data_set(composition, direction) if has_data_set else None
     if worst is None:

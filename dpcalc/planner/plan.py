@@ -8,6 +8,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
+from dpcalc.sampling.schemes import CyclicPoisson
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
@@ -80,6 +81,27 @@ class Phase:
         return replace(self, mechanism=self.mechanism.with_noise(value))
 
     @property
+    def is_correlated(self) -> bool:
+        """True if the noise of a step depends on that of other steps."""
+        return self.mechanism.is_correlated
+
+    def independent(self, *, attained: bool) -> "Phase":
+        """Return the phase of independent steps that costs as much: the phase itself, unless steps hang together.
+
+        Args:
+            attained: True for one that costs at most what an actual data set costs, False for an upper bound.
+
+        Raises:
+            KeyedInputError: nothing is proved for correlated noise under this sampling.
+        """
+        if not self.is_correlated and not self.hierarchy.spans_steps:
+            return self
+        from dpcalc.amplification.correlated import independent_steps  # noqa: PLC0415  it loads numpy
+
+        hierarchy, mechanism, steps = independent_steps(self.mechanism, self.hierarchy, self.steps, attained=attained)
+        return replace(self, hierarchy=hierarchy, mechanism=mechanism, steps=steps)
+
+    @property
     def clip_names(self) -> tuple[str, ...]:
         """Name of the clipped vector for each clipping level from 0 ("batch") to depth."""
         names = [level.name for level in self.hierarchy.levels]
@@ -144,6 +166,25 @@ class Plan:
         phases = "; ".join(map(_in_short, self.phases[:_SHOWN])) + ("; ..." if len(self.phases) > _SHOWN else "")
         together = f"{self.group_size} of " if self.group_size > 1 else ""
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
+
+    def independent(self, *, attained: bool = False) -> "Plan":
+        """Return the plan with every phase of correlated noise as one of independent steps (`Phase.independent`).
+
+        Args:
+            attained: as for `Phase.independent`.
+
+        Raises:
+            UnsupportedError: several units are protected together under cyclic draws.
+        """
+        if not any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases):
+            return self
+        cyclic = any(isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson) for phase in self.phases)
+        if cyclic and self.group_size > 1:
+            raise UnsupportedError(
+                "group_size: expected 1 with scheme cyclic-poisson, whose groups may part the members, got "
+                f"{self.group_size}; protect one unit, or a level above"
+            )
+        return replace(self, phases=tuple(phase.independent(attained=attained) for phase in self.phases))
 
     @property
     def is_gaussian(self) -> bool:

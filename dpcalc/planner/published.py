@@ -41,6 +41,7 @@ Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
 THEOREM_3 = "Theorem 3"
 FLAT_POISSON = "flat Poisson"
 GAUSSIAN_ONLY = "does not apply: for Gaussian noise only"
+INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 
 
 def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
@@ -60,7 +61,7 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
     """
     composition = composed(plan)
     run = composition.plan
-    if run.adjacency is not Adjacency.ADD_REMOVE or not composition.is_plain:
+    if run.adjacency is not Adjacency.ADD_REMOVE or composition.has_correlated_noise or not composition.is_plain:
         return None
     runs = [_releasing(run, unit) for unit in composition.units]
     valid = all(
@@ -99,10 +100,9 @@ def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) ->
     """
     composition = composed(plan)
     run = composition.plan
-    if not run.is_gaussian:
-        return Row(
-            method="pld", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=GAUSSIAN_ONLY
-        )
+    note = _refused_note(composition)
+    if note:
+        return Row(method="pld", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=note)
     steps = [
         (flat_pair(composition.inclusion(phase), 1, at=1), phase.gaussian.noise_multiplier, phase.steps)
         for phase in releasing_phases(run)
@@ -124,6 +124,13 @@ def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) ->
     )
 
 
+def _refused_note(composition: Composition) -> str:
+    """Return why published formulas do not apply: noise that is not Gaussian, or correlated; "" where it is neither."""
+    if composition.has_correlated_noise:
+        return INDEPENDENT_ONLY
+    return "" if composition.plan.is_gaussian else GAUSSIAN_ONLY
+
+
 def strong_composition_row(plan: Plan | Composition) -> Row:
     """Return the row of the strong composition theorem as Abadi et al. 2016 print it; never valid as a bound.
 
@@ -141,8 +148,9 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
     row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
     composition = composed(plan)
     run = composition.plan
-    if not run.is_gaussian:
-        return replace(row, note=GAUSSIAN_ONLY)
+    note = _refused_note(composition)
+    if note:
+        return replace(row, note=note)
     steps: Counter[tuple[Fraction, float]] = Counter()
     for phase in releasing_phases(run):
         steps[composition.inclusion(phase), phase.gaussian.noise_multiplier] += phase.steps
@@ -230,10 +238,11 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis" and
         "over-approximation"; for Poisson draws the mixture is that of Schuchardt et al. 2024 (2403.04867).
     """
-    plan = composed(plan).plan
+    composition = composed(plan)
+    plan = composition.plan
     phases = releasing_phases(plan)
     flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
-    if not plan.is_gaussian or plan.group_size == 1 or not flat:
+    if _refused_note(composition) or plan.group_size == 1 or not flat:
         return ()
     laws = [_law(phase, plan.group_size) for phase in phases]
     if None in laws:

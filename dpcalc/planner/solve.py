@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpcalc.accountants.pld import auto
-from dpcalc.errors import ConvergenceError, InputError, WorkExceededError
+from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Guarantee
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
 from dpcalc.planner.evaluate import CLOSED_FORM, guarantee
@@ -32,7 +33,7 @@ from dpcalc.planner.vary import (
     with_level,
 )
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle
+from dpcalc.sampling.schemes import All, AnyOrder, CappedPoisson, CyclicPoisson, Fixed, Poisson, Scheme, Shuffle
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
@@ -147,7 +148,7 @@ def _search(base: Composition, quantity: str, goal: Goal, phase: str | None, epo
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the smallest noise multiplier that meets a goal, of one phase or as a common factor of all."""
-    plan = base.plan
+    plan = base.stated
     if phase is None and len(plan.phases) > 1:
         if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):
             plan.phases[0].with_noise(1.0)  # says what is missing
@@ -229,22 +230,41 @@ def _noise_root(
 
 def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the largest number of steps of one phase that meets a goal."""
-    plan = base.plan
+    plan = base.stated
     chosen = select_phase(plan, phase, "steps")
+    shortest = _shortest_run(chosen)
 
     def with_value(value: int) -> Composition:
         return base.changed(replace_phase(plan, chosen, replace(chosen, steps=value)))
 
-    value, fails_at = largest_whole(with_value, (1, _MAX_STEPS), goal, "steps")
+    value, fails_at = largest_whole(with_value, (shortest, _MAX_STEPS), goal, "steps")
     return _solution(with_value(value), (value, fails_at), ("steps", "steps"), goal)
+
+
+def _shortest_run(phase: Phase) -> int:
+    """Return the fewest steps that a config of the phase may state: 1, more where participation is limited.
+
+    Raises:
+        UnsupportedError: epsilon of correlated noise is not proved to rise with the steps of its strategy.
+    """
+    if not isinstance(phase.mechanism, MatrixFactorization):
+        return 1
+    limited = isinstance(phase.hierarchy.level(1).scheme, AnyOrder)
+    if not phase.mechanism.strategy.is_rising and (limited or phase.mechanism.strategy.max_steps < _MAX_STEPS):
+        raise UnsupportedError(
+            f"steps: expected a strategy whose cost is proved to rise with them in {phase.name}, got "
+            f"{phase.mechanism.strategy.text[:40]}; solve for noise, or compare runs by `dpcalc epsilon`"
+        )
+    limits = phase.mechanism.limits
+    return ((limits.max_times or 1) - 1) * limits.separation + 1
 
 
 def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
     """Return the largest rate (Poisson) or size (otherwise) of the outermost sampled level that meets a goal."""
-    plan = base.plan
+    plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     drawn = chosen.hierarchy.levels[place].scheme
-    if isinstance(drawn, Poisson | CappedPoisson):
+    if isinstance(drawn, Poisson | CappedPoisson | CyclicPoisson):
         solution = _solve_probability(goal, drawn, _scheme_setter(plan, chosen, place, epochs))
         return replace(solution, phase=plan.phases.index(chosen), level=place)
     return _solve_size(chosen.hierarchy.levels[place], goal, _scheme_setter(plan, chosen, place, epochs))
@@ -252,12 +272,12 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
     """Return the largest batch in whole units that meets a goal; under Poisson sampling its expected size."""
-    plan = base.plan
+    plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
     with_scheme = _scheme_setter(plan, chosen, place, epochs)
     drawn = level.scheme
-    if not isinstance(drawn, Poisson | CappedPoisson):
+    if not isinstance(drawn, Poisson | CappedPoisson | CyclicPoisson):
         return _solve_size(level, goal, with_scheme)
     if not level.is_equal:
         raise InputError(
@@ -265,10 +285,12 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
         )
     _refuse_assumed(level, "batch")
 
-    def put_expected(value: int) -> Plan:
-        return with_scheme(replace(drawn, probability=Fraction(value, level.count)))
+    groups = drawn.groups if isinstance(drawn, CyclicPoisson) else 1
 
-    value, fails_at = largest_whole(put_expected, (1, level.count), goal, "batch size")
+    def put_expected(value: int) -> Plan:
+        return with_scheme(replace(drawn, probability=Fraction(value * groups, level.count)))
+
+    value, fails_at = largest_whole(put_expected, (1, level.count // groups), goal, "batch size")
     return _solution(put_expected(value), (value, fails_at), ("rate", "expected"), goal)
 
 
@@ -345,7 +367,9 @@ def _size_ranges(level: Level) -> list[tuple[int, int]]:
     return [*ranges, *([(1, largest)] if largest else [])]
 
 
-def _solve_probability(goal: Goal, drawn: Poisson | CappedPoisson, draw: Callable[[Scheme], Plan]) -> Solution:
+def _solve_probability(
+    goal: Goal, drawn: Poisson | CappedPoisson | CyclicPoisson, draw: Callable[[Scheme], Plan]
+) -> Solution:
     """Return the largest Poisson rate that meets a goal."""
 
     def with_value(value: Fraction) -> Plan:
@@ -382,7 +406,7 @@ def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
 
-    plan = base.plan
+    plan = base.stated
 
     def with_value(value: int) -> Plan:
         return replace(plan, group_size=value)
@@ -438,7 +462,7 @@ def _solution(
         reached=reached,
         fails_at=ends[1],
         guarantee=main,
-        plan=composed(solved).plan,
+        plan=composed(solved).stated,
     )
 
 

@@ -204,7 +204,7 @@ def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
     bounds = [chain_epsilon(composition, size)]
     if run.unit == 1 or size <= MOST_PLACED:
         with contextlib.suppress(*FAILURES):  # a group that does not fit, or no certified answer
-            bounds.append(guarantee(replace(run, group_size=size), method="auto").epsilon)
+            bounds.append(guarantee(replace(composition.stated, group_size=size), method="auto").epsilon)
     return min((bound for bound in bounds if bound is not None), default=None)
 
 

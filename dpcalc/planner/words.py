@@ -2,18 +2,29 @@
 
 import math
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 
 from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.mechanisms.strategies import Sensitivity
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    AnyOrder,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    Shuffle,
+    WithReplacement,
+)
 
 _COUNT = re.compile(r"(?<![\w.,/:+-])(?<!et al\. )\d{4,}(?![\w.,/:-]\d|\w)")  # no part of a number, no year
 
@@ -37,7 +48,21 @@ def sampling_text(phase: Phase) -> str:
             f"{built.tasks} tasks built of {built.ways} of {_count_text(classes)} ({classes.name}), "
             f"each {built.records} of {_count_text(records)} ({records.name})"
         )
-    return "; then ".join(_level_text(level) + _redraw_period_text(level) for level in levels)
+    texts = [_level_text(level) + _redraw_period_text(level) for level in levels]
+    return "; then ".join((texts[0] + _participation_text(phase), *texts[1:]))
+
+
+def _participation_text(phase: Phase) -> str:
+    """Return the limits of participation under `any-order` in words, "" under other schemes."""
+    mechanism = phase.mechanism
+    if not isinstance(mechanism, MatrixFactorization) or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
+        return ""
+    times, apart = mechanism.limits.times(phase.steps), mechanism.limits.separation
+    if times <= 1:
+        return ", a unit in at most 1 step"
+    if mechanism.limits.fixed_epochs:
+        return f", a unit in {times} steps, at the same place in every epoch of {apart} steps"
+    return f", a unit in at most {times} steps, at least {apart} apart"
 
 
 def mechanism_text(phase: Phase) -> str:
@@ -45,7 +70,7 @@ def mechanism_text(phase: Phase) -> str:
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
-    words: str = getattr(mechanism, "words", "")
+    words = mechanism.words
     if words:  # parameters that are no numbers
         return f"{mechanism.name}, {words}"
     known = {key: value for key, value in asdict(mechanism).items() if key != "max_grad_norm" and value != math.inf}
@@ -67,7 +92,7 @@ def _redraw_period_text(level: Level) -> str:
     return f", held for {level.redraw_every} steps" if level.redraw_every > 1 else ""
 
 
-def _level_text(level: Level) -> str:
+def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
     """Return one level's draw in a few words."""
     match level.scheme:
         case Fixed(size=size, at_most=at_most):
@@ -82,6 +107,11 @@ def _level_text(level: Level) -> str:
         case Shuffle(size=size, drop_last=drop_last):
             left_out = ", dropping the last incomplete batch of a pass" if drop_last else ""
             return f"{size} of {_count_text(level)} ({level.name}) in turn, shuffled{left_out}"
+        case CyclicPoisson(probability=rate, groups=groups):
+            drawn = f"each with probability {_number(rate)}"
+            return f"{_count_text(level)} ({level.name}) in {groups} groups, one of them a step, {drawn}, Poisson"
+        case AnyOrder():
+            return f"batches of {_count_text(level)} ({level.name}) in any order"
         case All():
             return f"all {_count_text(level)} ({level.name})"
 
@@ -138,6 +168,25 @@ def _mechanism_assumptions(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*lines, *(_ALSO for phase in plan.phases if getattr(phase.mechanism, "also", ())))))
 
 
+def _participation_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield what must be true of the steps, or of the groups, in which units take part under correlated noise."""
+    schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
+    adds_or_removes = plan.adjacency is Adjacency.ADD_REMOVE
+    if any(isinstance(scheme, AnyOrder) for scheme in schemes):
+        cut = " (not so where batches are cut from one order: state zero-out for them)" if adds_or_removes else ""
+        yield (
+            "a protected unit takes part in no other steps than stated, and all other units in the same steps with it "
+            f"and without it{cut}"
+        )
+    if any(isinstance(scheme, CyclicPoisson) for scheme in schemes):
+        alone = ", for each unit by itself such as by a hash" if adds_or_removes else ""
+        replaced = ", and a unit that takes the place of another is in its group"
+        yield (
+            f"the groups of cyclic draws are fixed beforehand{alone}"
+            f"{replaced if plan.adjacency is Adjacency.REPLACE_ONE else ''}"
+        )
+
+
 def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
     """Return True if the protected level is shuffled and its passes keep their steps without the protected units."""
     scheme = hierarchy.level(plan.unit).scheme
@@ -146,9 +195,11 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
     """Return True if a phase adds noise to a sum in which a drawn unit may have no drawn record."""
-    if not isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.hierarchy.episodes is not None:
+    adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise | MatrixFactorization)
+    if not adds_noise or phase.hierarchy.episodes is not None:
         return False
-    nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, Poisson | CappedPoisson | All)
+    without_stand_in = Poisson | CappedPoisson | CyclicPoisson | All
+    nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, without_stand_in)
     if phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in:
         return True
     below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
@@ -171,8 +222,11 @@ def _may_lack_units(plan: Plan, phase: Phase) -> bool:
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """Return the assumptions about the training run without which the guarantee does not hold, one sentence each."""
+    is_sampled = any(not isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases)
+    drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
     lines = [
-        "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan),
+        *([drawn] if is_sampled else []),
+        *_participation_assumptions(plan),
         *_mechanism_assumptions(plan),
         "counts, rates and sizes are public and do not depend on the data",
         FIXED,
@@ -231,6 +285,8 @@ class PhaseSummary:
         also: noise multipliers of the other Gaussian sums that a step releases.
         joint_noise_multiplier: of all of them as one; None but for Gaussian noise.
         other_sums: these sums in words, "" for none; None but for Gaussian noise.
+        sensitivity: of the strategy by which noise is correlated, where units take part within limits; else None.
+        strategy: a config's `mechanism.strategy` where noise is correlated; else "".
     """
 
     name: str
@@ -250,6 +306,8 @@ class PhaseSummary:
     joint_noise_multiplier: float | None = None
     other_sums: str | None = None
     clips: bool = True
+    sensitivity: Sensitivity | None = None
+    strategy: str = ""
 
 
 def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSummary, ...]:
@@ -261,23 +319,29 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
     """
     protected = composition.by_direction.get(direction) or composition.likeliest
     where = f"; costliest: {protected.place}" if protected.place else ""
+    stated = zip(composition.stated.phases, composition.plan.phases, composition.bounds_of(protected), strict=True)
     return tuple(
-        _summary(phase, phase_bound, sampling_text(phase) + where)
-        for phase, phase_bound in zip(composition.plan.phases, composition.bounds_of(protected), strict=True)
+        replace(_summary(phase, composed, phase_bound), sampling=sampling_text(phase) + where)
+        for phase, composed, phase_bound in stated
     )
 
 
-def _summary(phase: Phase, phase_bound: PhaseBound, sampling: str) -> PhaseSummary:
-    """Return the summary of one phase; distances only for Gaussian noise."""
-    bound = phase_bound.bound
-    is_gaussian = isinstance(phase.mechanism, Gaussian)  # distances are those of Gaussian mixtures
+def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSummary:
+    """Return the summary of a phase, which is composed as another one if its noise is correlated."""
+    bound, mechanism = phase_bound.bound, phase.mechanism
+    is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
+    sensitivity, strategy = None, ""
+    if isinstance(mechanism, MatrixFactorization):
+        strategy = mechanism.strategy.text
+        if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
+            sensitivity = mechanism.sensitivity(phase.steps)
     return PhaseSummary(
         name=phase.name,
         steps=phase.steps,
         mechanism=mechanism_text(phase),
         noise_multiplier=phase.noise_multiplier,
         clip=phase.clip_names[phase.clip],
-        sampling=sampling,
+        sampling=sampling_text(phase),
         inclusion=bound.inclusion,
         shift=bound.shift if is_gaussian else None,
         distances=bound.distances if is_gaussian else (),
@@ -285,11 +349,20 @@ def _summary(phase: Phase, phase_bound: PhaseBound, sampling: str) -> PhaseSumma
         hold=phase_bound.hold,
         revealed=phase_bound.revealed,
         steps_of_a_pass=phase_bound.steps_of_a_pass,
-        also=phase.mechanism.also if isinstance(phase.mechanism, Gaussian) else (),
-        joint_noise_multiplier=phase.gaussian.noise_multiplier if is_gaussian else None,
-        other_sums=other_sums_text(phase.mechanism),
+        also=getattr(mechanism, "also", ()),
+        joint_noise_multiplier=_joint_noise_multiplier(mechanism),
+        other_sums=other_sums_text(mechanism),
         clips=phase.clips,
+        sensitivity=sensitivity,
+        strategy=strategy,
     )
+
+
+def _joint_noise_multiplier(mechanism: Mechanism) -> float | None:
+    """Return the noise multiplier of all sums of a step together, None but for Gaussian noise."""
+    if isinstance(mechanism, MatrixFactorization):
+        return mechanism.joint_noise_multiplier
+    return mechanism.joint.noise_multiplier if isinstance(mechanism, Gaussian) else None
 
 
 # Facts that a chart must state: those that its runs share, and those in which they differ.

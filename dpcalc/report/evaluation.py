@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ from dpcalc.report.guarantees import (
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 if TYPE_CHECKING:
-    from dpcalc.planner.estimates import CrossCheck
+    from dpcalc.planner.estimates import CrossCheck, PrefixErrors
     from dpcalc.planner.evaluate import Evaluation
     from dpcalc.planner.words import PhaseSummary
 
@@ -57,7 +57,12 @@ MAX_DENOMINATOR = 10**7
 
 
 def evaluation_output(
-    evaluation: Evaluation, loaded: Loaded, *, checks: Sequence[CrossCheck] = (), extra: Fields = ()
+    evaluation: Evaluation,
+    loaded: Loaded,
+    *,
+    checks: Sequence[CrossCheck] = (),
+    errors: Sequence[PrefixErrors] = (),
+    extra: Fields = (),
 ) -> Output:
     """Return the result of `epsilon` on one config; upper bounds rounded up, lower bounds down.
 
@@ -65,12 +70,18 @@ def evaluation_output(
         evaluation: guarantee and explanation of the plan.
         loaded: the config.
         checks: cross-checks of both directions, for `-v`; () for none.
+        errors: of the prefix sums of phases with correlated noise, for `-v`; () for none.
         extra: further fields, the last ones.
     """
     return Output(
         command="epsilon",
         headline=guarantee_headline(evaluation.guarantee, budget_limit(loaded.plan)),
-        fields=(config_field(loaded), *_evaluation_fields(evaluation, loaded, checks), *extra),
+        fields=(
+            config_field(loaded),
+            *_evaluation_fields(evaluation, loaded, checks),
+            *_prefix_error_fields(errors, several=len(evaluation.phases) > 1),
+            *extra,
+        ),
         quiet_text=quiet_line(evaluation.guarantee.epsilon),
     )
 
@@ -194,6 +205,8 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
 
 def _sampling_text(phase: PhaseSummary) -> str:
     """Return a phase's draws, inclusion probability (exact, or rounded up), redraw period and public draws in words."""
+    if phase.sensitivity is not None:  # nothing is drawn at random
+        return visible(phase.sampling)
     words = f"{visible(phase.sampling)}; inclusion {_probability_text(phase.inclusion)}"
     if phase.steps_of_a_pass > 1:
         words += f" in each pass of {phase.steps_of_a_pass} steps"
@@ -209,7 +222,17 @@ def _training_text(phase: PhaseSummary) -> str:
     """Return a phase's steps, noise and clipping unit in words."""
     words = f"{phase.steps} steps, {noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)}"
     clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
-    return f"{words}, clipped: {clip}" if phase.clips else words
+    clipped = f"{words}, clipped: {clip}" if phase.clips else words
+    return clipped + _sensitivity_text(phase)
+
+
+def _sensitivity_text(phase: PhaseSummary) -> str:
+    """Return the sensitivity of a strategy relative to its noise, and how it was computed; "" without one."""
+    sensitivity = phase.sensitivity
+    if sensitivity is None:
+        return ""
+    certainty = "" if sensitivity.is_exact else "at most "
+    return f"; sensitivity {certainty}{rounded_up(sensitivity.ratio, digits=6)} ({sensitivity.how})"
 
 
 def _probability_text(probability: Fraction) -> str:
@@ -260,6 +283,18 @@ def _alternative_text(row: Row) -> str:
     validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
     note = f": {visible(row.note)}" if row.note else ""
     return f"{row.method}, {row.bound}: {value} ({validity}){note}"
+
+
+def _prefix_error_fields(errors: Sequence[PrefixErrors], *, several: bool) -> Iterator[Field]:
+    """Yield the errors of prefix sums of each phase, for people alone; `several` names the phase."""
+    for each in errors:
+        prefix = f"{visible(each.phase)}: " if several else ""
+        text = (
+            f"{prefix}deviation of a coordinate {rounded_up(each.mean, digits=4)} clip norms (root mean square over "
+            f"the steps), at most {rounded_up(each.largest, digits=4)}"
+        )
+        yield terminal_only("prefix sums", text, Section.DETAILS, verbose=True)
+        yield plain_only("prefix_sums", (text,), Section.LAST)
 
 
 # Cross-checks of the certified interval by inversion

@@ -144,7 +144,24 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         "hold": phase.hold,
         "revealed": [{"rate": str(rate), "steps": steps} for rate, steps in phase.revealed],
         "steps_of_a_pass": phase.steps_of_a_pass,
+        **_strategy_fields(phase),
         **({"also": list(phase.also), "joint_noise_multiplier": phase.joint_noise_multiplier} if phase.also else {}),
+    }
+
+
+def _strategy_fields(phase: PhaseSummary) -> dict[str, object]:
+    """Return the strategy of a phase with correlated noise and, if it is limited, its sensitivity; {} for others."""
+    if not phase.strategy:
+        return {}
+    sensitivity = phase.sensitivity
+    if sensitivity is None:
+        return {"strategy": phase.strategy}
+    return {
+        "strategy": phase.strategy,
+        "sensitivity": sensitivity.ratio,
+        "sensitivity_kind": "exact" if sensitivity.is_exact else "upper",
+        "sensitivity_lower": sensitivity.ratio_lower,
+        "sensitivity_from": sensitivity.how,
     }
 
 

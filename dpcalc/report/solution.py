@@ -33,7 +33,7 @@ from dpcalc.report.rounding import (
     rounded_up,
     rounded_up_within,
 )
-from dpcalc.sampling.schemes import CappedPoisson, Poisson
+from dpcalc.sampling.schemes import CappedPoisson, CyclicPoisson, Poisson
 
 NOISE = "noise_multiplier"
 FACTOR = "noise_multiplier factor"
@@ -85,7 +85,7 @@ def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
     if isinstance(value, float):
         return replace_phase(plan, phase, phase.with_noise(value))
     level = phase.hierarchy.levels[solution.level]
-    if isinstance(level.scheme, Poisson | CappedPoisson):
+    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         level = replace(level, scheme=replace(level.scheme, probability=Fraction(value)))
     plan = with_level(plan, phase, solution.level, level)
     return plan if solution.epochs is None else with_epochs(plan, solution.phase, solution.epochs)

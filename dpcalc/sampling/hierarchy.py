@@ -13,7 +13,17 @@ from itertools import pairwise
 from math import ceil, prod
 
 from dpcalc.errors import InputError, KeyedInputError
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    AnyOrder,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
 from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
 
 TASK = "task"  # name of a constructed unit in messages
@@ -306,6 +316,11 @@ class Hierarchy:
         """Return the level with this number, from 1 (outermost) to `depth`."""
         return self.levels[number - 1]
 
+    @property
+    def spans_steps(self) -> bool:
+        """True if a scheme says how the batches of different steps belong together, and so needs the whole phase."""
+        return any(isinstance(level.scheme, AnyOrder | CyclicPoisson) for level in self.levels)
+
     def units(self, number: int) -> int:
         """Return the total number of units of a level, the largest possible without a tree; 1 for level 0."""
         if self.tree is not None and number:
@@ -340,6 +355,8 @@ class Hierarchy:
                     return Fraction(size * self.units(number - 1), self.units(number))
                 case Poisson(probability=rate) | CappedPoisson(probability=rate):
                     return rate  # loaders count passes by it, whatever a cap leaves
+                case CyclicPoisson() as cyclic:
+                    return cyclic.rate(level.count)
                 case Shuffle() as shuffle:
                     return Fraction(1, shuffle.steps_of_a_pass(level.count))
                 case All():

@@ -216,12 +216,55 @@ class All:
         return count
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnyOrder(All):
+    """Batches in any order: nothing is assumed of it but in how many steps one unit takes part, and how far apart.
+
+    The mechanism, which spans the steps, states these limits; to everything else it is as if all children were drawn.
+    """
+
+    name: ClassVar[str] = "any-order"
+    keys: ClassVar[tuple[str, ...]] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CyclicPoisson:
+    """The children are split beforehand into groups; steps draw from one group after the other, as `Poisson` does.
+
+    Attributes:
+        probability: exact, in [0, 1], that a step of its group draws a child.
+        groups: number of groups, >= 1.
+    """
+
+    name: ClassVar[str] = "cyclic-poisson"
+    keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "groups")
+    probability: Fraction
+    groups: int
+
+    def __post_init__(self) -> None:
+        """Raise InputError if the probability is outside [0, 1] or there is no group."""
+        Poisson(probability=self.probability)
+        if self.groups < 1:
+            raise InputError(f"groups: expected a whole number >= 1, got {self.groups}")
+
+    def rate(self, count: int) -> Fraction:
+        """Return the share of the children that a step draws on average, `probability` / `groups`."""
+        del count
+        return self.probability / self.groups
+
+    def max_drawn(self, count: int) -> int:
+        """Return `count`: a group may hold all children."""
+        return count
+
+
 def _refuse_size_below_1(size: int) -> None:
     """Raise InputError if size < 1."""
     if size < 1:
         raise InputError(f"size: expected a whole number >= 1, got {size}; a draw of nothing trains nothing")
 
 
-Scheme = Fixed | Poisson | CappedPoisson | WithReplacement | Shuffle | All
-SCHEMES: dict[str, type[Scheme]] = {x.name: x for x in (Poisson, Fixed, WithReplacement, Shuffle, All)}
+Scheme = Fixed | Poisson | CappedPoisson | WithReplacement | Shuffle | All | AnyOrder | CyclicPoisson
+SCHEMES: dict[str, type[Scheme]] = {
+    x.name: x for x in (Poisson, CyclicPoisson, Fixed, WithReplacement, Shuffle, All, AnyOrder)
+}
 """Sampling schemes by name. `keys` are those that a draw in a config takes beside `scheme`; `size` is then required."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 # One draw from each of many frames.
 
@@ -55,7 +55,7 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
         case Shuffle():
             frames, units = _all_units(sizes)
             return frames, units[np.lexsort((rng.random(frames.size), frames))]
-        case All():
+        case All() | CyclicPoisson():  # nothing is simulated of steps that hang together
             return _all_units(sizes)
 
 
@@ -308,7 +308,7 @@ def expected_draws(scheme: Scheme, count: float) -> float:
             return count * float(scheme.rate(round(count)))
         case Shuffle():
             return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
-        case All():
+        case All() | CyclicPoisson():
             return count
 
 

@@ -53,6 +53,11 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
         InputError: a step draws more units than can be drawn.
         ConvergenceError: there is no certified delta to compare with.
     """
+    if any(phase.is_correlated for phase in plan.phases):
+        raise UnsupportedError(
+            "simulate: expected steps with noise of their own, got type matrix-factorization; its sampler and noise "
+            "are not drawn, and `dpcalc epsilon -v` says how its sensitivity was computed"
+        )
     source = RandomSource(rng=np.random.default_rng(effort.seed), effort=effort, on_progress=on_progress)
     reason = _no_losses_reason(plan)
     composition = composed(plan)

@@ -404,7 +404,7 @@ def test_a_group_costs_what_so_much_less_noise_does():
         *(
             (
                 lambda _, given=given: plan(**FLAT, **given, scheme="foo"),
-                "^scheme: error.DPC104.*must be poisson, fixed,",
+                "^scheme: error.DPC104.*must be poisson, cyclic-poisson, fixed,",
             )
             for given in ({"sample_rate": 0.01}, {"batch_size": 10}, {"batch_size": 10, "dataset_size": 100}, {})
         ),

@@ -80,7 +80,7 @@ def test_keys_of_other_tools_lead_to_ours(ours, words):
         assert key_suggestion("", word).hint == f"dpcalc calls this `{ours}`", word
 
 
-@pytest.mark.parametrize("word", ["cycle_length", "min_separation"])
+@pytest.mark.parametrize("word", ["buf_decay", "output_scale"])
 def test_what_no_key_of_ours_means_is_said_so(word):
     assert key_suggestion("training", word).hint.endswith("not covered")
 

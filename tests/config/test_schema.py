@@ -271,6 +271,11 @@ def built(said):
     return {**TASKS, "sampling": f"{{episodes: {{{episodes}}}}}"}
 
 
+def correlated(said, sampling="{scheme: any-order}"):
+    """Noise that is correlated over the steps, with some keys."""
+    return {"sampling": sampling, "mechanism": f"{{type: matrix-factorization, noise_multiplier: 4, {said}}}"}
+
+
 VOTING = {"sampling": "{scheme: all}"}
 CHECKED = "{type: pate-confident-gnmax, noise_multiplier: 40, threshold: %s, threshold_noise_multiplier: %s}"
 EXCHANGED = {"privacy": "{adjacency: replace-one, delta: 1e-6}"}
@@ -317,6 +322,10 @@ EFFECTS = {
         {"sampling": "{scheme: shuffle, size: 7, drop_last: true}"},
         {"sampling": "{scheme: shuffle, size: 7, drop_last: 1}"},
     ),
+    "sampling.groups": (
+        correlated("strategy: identity", "{scheme: cyclic-poisson, rate: 0.5, groups: 3}"),
+        correlated("strategy: identity", "{scheme: cyclic-poisson, rate: 0.5, groups: 0}"),
+    ),
     "sampling.episodes": (TASKS, {**TASKS, "sampling": "{episodes: 3}"}),
     "sampling.episodes.tasks": (built("tasks: 9"), built("tasks: 0")),
     "sampling.episodes.ways": (built("ways: 1"), built("ways: 1.5")),
@@ -337,6 +346,22 @@ EFFECTS = {
     "mechanism.also": (
         {"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 20}}"},
         {"mechanism": "{noise_multiplier: 1.1, also: 20}"},
+    ),
+    "mechanism.strategy": (
+        correlated("strategy: {toeplitz: [1, 0.5]}, min_separation: 1"),
+        correlated("strategy: {toeplitz: []}, min_separation: 1"),
+    ),
+    "mechanism.max_participations": (
+        correlated("strategy: tree, min_separation: 1, max_participations: 2"),
+        correlated("strategy: tree, min_separation: 1, max_participations: 0"),
+    ),
+    "mechanism.min_separation": (
+        correlated("strategy: tree, min_separation: 2"),
+        correlated("strategy: tree, min_separation: 0.5"),
+    ),
+    "mechanism.participation": (
+        correlated("strategy: tree, min_separation: 2, participation: fixed-epochs"),
+        correlated("strategy: tree, min_separation: 2, participation: often"),
     ),
     "mechanism.truth_probability": (
         {**EXCHANGED, "mechanism": "{type: randomized-response, truth_probability: 0.75}"},

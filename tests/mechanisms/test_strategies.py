@@ -194,6 +194,34 @@ def test_published_trees():
     assert epochs.ratio / 10 == pytest.approx(1.049, abs=5e-4)
 
 
+@pytest.mark.parametrize(
+    ("times", "apart", "steps", "squared"),
+    [
+        (1, 8, 8, 4),
+        (3, 4, 9, 11),
+        (3, 3, 7, 9),
+        (8, 3, 24, 88),
+        (8, 1, 8, 120),
+        (3, 1, 3, 7),
+        (2, 1, 11, 14),
+        (2, 1, 19, 18),
+    ],
+)
+def test_sensitivities_of_trees_in_tests_of_tensorflow_privacy(times, apart, steps, squared):
+    """Numbers of its tree_aggregation_accountant_test; it counts the steps between two, one fewer than `apart`."""
+    found = strategies.tree_sensitivity(steps, None, Participation(separation=apart, max_times=times))
+    assert found.squared_lower <= squared * (1 + 1e-15)
+    assert found.squared >= squared
+    assert found.squared <= squared * 1.05
+
+
+def test_a_production_run():
+    """Spanish next-word model: 2,000 rounds, at most 6 of a device, 314 apart; 0.81-zCDP with noise 7 is 79 / 98."""
+    found = strategies.tree_sensitivity(2000, None, Participation(separation=314, max_times=6))
+    assert found.is_exact
+    assert found.squared == pytest.approx(79, rel=1e-13)
+
+
 def test_scale_of_a_strategy_does_not_matter():
     participation = Participation(separation=2, max_times=3)
     matrix = np.tril(np.random.default_rng(1).uniform(size=(9, 9)))
@@ -217,3 +245,14 @@ def test_errors_of_prefix_sums():
     assert strategies.toeplitz_error((1.0,), 100) == pytest.approx((math.sqrt(50.5), 10))
     assert strategies.tree_error(7, None) == pytest.approx((math.sqrt((1 + 1 + 2 + 1 + 2 + 2 + 3) / 7), math.sqrt(3)))
     assert strategies.tree_error(5, 2) == pytest.approx((math.sqrt((1 + 1 + 2 + 2 + 3) / 5), math.sqrt(3)))
+
+
+def test_more_steps_cost_no_less():
+    generator = np.random.default_rng(9)
+    for _ in range(60):
+        coefficients = tuple(np.sort(generator.uniform(size=int(generator.integers(1, 8))) ** 3)[::-1].tolist())
+        participation = SETTINGS[int(generator.integers(len(SETTINGS)))]
+        ratios = [strategies.toeplitz_sensitivity(coefficients, steps, participation).ratio for steps in range(1, 25)]
+        trees = [strategies.tree_sensitivity(steps, 8, participation).ratio for steps in range(1, 25)]
+        assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(ratios))
+        assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(trees))

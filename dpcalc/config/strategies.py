@@ -1,0 +1,249 @@
+"""`mechanism.strategy`: words, coefficients, and matrices in NumPy or CSV files, of which every entry is checked."""
+
+import hashlib
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+from dpcalc.config import scalars
+from dpcalc.config.data_files import named_file
+from dpcalc.config.files import Files, Refusal
+from dpcalc.config.messages import missing_key_error, wrong_type_error
+from dpcalc.config.source import Diagnostic, error
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section
+from dpcalc.keys import COUNT, WrongValueError
+
+if TYPE_CHECKING:  # numpy waits until a config has a strategy
+    from dpcalc.arrays import Array
+    from dpcalc.mechanisms.matrix_factorization import Strategy
+
+StrategyResult = tuple["Strategy | None", tuple[Diagnostic, ...]]
+
+_LARGEST, _SMALLEST = 1e100, 1e-100  # of entries: their squares are floats with all digits
+_MAX_CSV_BYTES = 32 * 1024 * 1024  # about 1,300 rows of 17 digits; larger matrices are written as .npy
+_FILE_HINT = "a lower triangular matrix, a row for every step, as *.npy (written by numpy.save) or *.csv"
+
+
+def strategy(node: Node | None, files: Files) -> StrategyResult:
+    """Return (the strategy that a config states, ()), or (None, errors); (None, ()) without one.
+
+    Args:
+        node: the value of `mechanism.strategy`, or None.
+        files: reader of data files.
+    """
+    from dpcalc.mechanisms.matrix_factorization import STRATEGIES, Identity, PrefixSum, Tree  # noqa: PLC0415  numpy
+
+    if node is None:
+        return None, ()
+    if isinstance(node, Scalar):
+        words = {"identity": Identity, "prefix-sum": PrefixSum, "tree": Tree}
+        if node.text in words:
+            return words[node.text](), ()
+    if isinstance(node, Section):
+        stated = [key for key in node.entries if not key.startswith(USER_KEY)]
+        forms = {"toeplitz": _toeplitz, "banded": _banded, "tree": _tree, "file": _matrix}
+        if len(stated) == 1 and stated[0] in forms:
+            below = node if stated[0] == "file" else node.entries[stated[0]]
+            return forms[stated[0]](below, files)
+    return None, (wrong_type_error(node, STRATEGIES),)
+
+
+def _toeplitz(node: Node, _: Files) -> StrategyResult:
+    """Return the strategy with a list of coefficients."""
+    from dpcalc.mechanisms.matrix_factorization import MAX_COEFFICIENTS, Toeplitz  # noqa: PLC0415  it loads numpy
+
+    if not isinstance(node, Items):
+        return None, (wrong_type_error(node, "a list of coefficients such as [1, 0.5, 0.25]"),)
+    if not 1 <= len(node.items) <= MAX_COEFFICIENTS:
+        message = f"`{node.path}` must hold 1 to {MAX_COEFFICIENTS:,} coefficients, got {len(node.items):,}"
+        return None, (error("DPC106", node.anchor, message, "a longer list can be a matrix in a file"),)
+    coefficients = []
+    for item in node.items:
+        number = scalars.number_of(item)
+        if number is None:
+            return None, (wrong_type_error(item, "a number"),)
+        if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
+            message = f"`{item.path}` must be 0, or from 1e-100 to 1e100 in size, got {scalars.describe(item)}"
+            return None, (error("DPC106", item.anchor, message),)
+        coefficients.append(float(number))
+    if not coefficients[0]:
+        message = f"`{node.items[0].path}` is 0: such a strategy has no inverse"
+        return None, (error("DPC106", node.items[0].anchor, message, "the first coefficient is the diagonal"),)
+    return Toeplitz(coefficients=tuple(coefficients)), ()
+
+
+def _banded(node: Node, _: Files) -> StrategyResult:
+    """Return the banded square root with a number of bands."""
+    from dpcalc.mechanisms.matrix_factorization import MAX_BANDS, BandedSquareRoot  # noqa: PLC0415  it loads numpy
+
+    bands, wrong = _single_count(node, "bands")
+    if bands is not None and bands > MAX_BANDS:
+        mark = node.entries["bands"].anchor if isinstance(node, Section) else node.anchor
+        return None, (error("DPC106", mark, f"`{node.path}.bands` must be at most {MAX_BANDS:,}, got {bands:,}"),)
+    return (None, wrong) if bands is None else (BandedSquareRoot(band_count=bands), ())
+
+
+def _tree(node: Node, _: Files) -> StrategyResult:
+    """Return trees that begin again after a number of steps."""
+    from dpcalc.mechanisms.matrix_factorization import Tree  # noqa: PLC0415  it loads numpy
+
+    steps, wrong = _single_count(node, "restart_every")
+    return (None, wrong) if steps is None else (Tree(restart_every=steps), ())
+
+
+def _single_count(node: Node, key: str) -> tuple[int | None, tuple[Diagnostic, ...]]:
+    """Return (the number in `{key: number}`, ()), or (None, the error)."""
+    if not isinstance(node, Section):
+        return None, (wrong_type_error(node, f"a mapping such as {{{key}: 8}}"),)
+    for name, value in node.entries.items():
+        if name != key and not name.startswith(USER_KEY):
+            message = f"unknown key `{name}` in `{node.path}`"
+            return None, (error("DPC101", value.key or value.anchor, message, f"it takes `{key}`"),)
+    stated = node.entries.get(key)
+    if stated is None:
+        return None, (missing_key_error(node, key, f"e.g. `{key}: 8`"),)
+    try:
+        return COUNT.check(scalars.value(stated) if isinstance(stated, Scalar) else stated), ()
+    except WrongValueError as cause:
+        message = f"`{stated.path}` must be {cause.expected}, got {scalars.describe(stated)}"
+        return None, (error(cause.code, stated.anchor, message),)
+
+
+# Matrices in files.
+
+
+def _matrix(node: Node, files: Files) -> StrategyResult:
+    """Return the strategy in a file, or the error at the file's name."""
+    from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
+
+    if not isinstance(node, Section):
+        raise TypeError(f"{node.path}: expected a mapping, got {type(node).__name__}")
+    name, wrong = named_file(node, "NumPy or CSV")
+    if name is None:
+        return None, wrong
+    try:
+        entries = _checked(_entries(name.text, files))
+    except Refusal as cause:
+        message = f"`{node.path}.file`: `{name.text}` {cause.message}"
+        return None, (error(cause.code, name.mark, message, cause.hint),)
+    digest = hashlib.sha256(f"{len(entries)}\n".encode() + entries.tobytes()).hexdigest()
+    return Matrix(name=name.text, digest=digest, entries=entries), ()
+
+
+def _entries(name: str, files: Files) -> "Array":
+    """Return the numbers of a file.
+
+    Raises:
+        Refusal: the file is outside the repository, has another ending, is too large or holds no matrix.
+    """
+    from dpcalc.mechanisms.strategies import MAX_SIDE  # noqa: PLC0415  it loads numpy
+
+    place = files.locate(name, "") if name.lower().endswith((".npy", ".csv")) else ""
+    if place.lower().endswith(".npy"):
+        return _npy_entries(files.content(place, limit=8 * MAX_SIDE**2 + 4096))
+    if place.lower().endswith(".csv"):
+        return _csv_entries(files.content(place, limit=_MAX_CSV_BYTES))
+    raise Refusal("DPC110", "is no NumPy or CSV file", _FILE_HINT)
+
+
+def _npy_entries(content: bytes) -> "Array":
+    """Return the matrix in the bytes of a .npy file; its header is untrusted, and nothing is unpickled.
+
+    Raises:
+        Refusal: it holds Python objects, other types than real numbers, no square, or other bytes than it says.
+    """
+    import numpy as np  # noqa: PLC0415  only configs with a strategy need it
+    from numpy.lib import format as npy  # noqa: PLC0415  likewise
+
+    stream = io.BytesIO(content)
+    try:
+        read: Any = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+        shape, is_by_columns, dtype = read(stream)
+    except Exception as cause:  # NumPy reads it with Python's own parser, which raises many exceptions
+        raise Refusal("DPC110", "is no NumPy file, or a damaged one", _FILE_HINT) from cause
+    if dtype.hasobject:
+        raise Refusal("DPC110", "holds Python objects, which are not loaded", _FILE_HINT)
+    if dtype.kind not in "iuf":
+        raise Refusal("DPC110", f"holds {dtype}, not real numbers"[:80], _FILE_HINT)
+    side = _side(shape)
+    body = content[stream.tell() :]
+    if len(body) != side * side * dtype.itemsize:
+        raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
+    numbers = np.frombuffer(body, dtype=dtype).reshape(shape, order="F" if is_by_columns else "C")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(numbers, dtype=np.float64)
+
+
+def _side(shape: tuple[object, ...]) -> int:
+    """Return the number of rows of a square shape; Refusal for others and for more than MAX_SIDE rows."""
+    from dpcalc.mechanisms.strategies import MAX_SIDE  # noqa: PLC0415  it loads numpy
+
+    if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
+        raise Refusal("DPC110", f"is not square: its shape is {shape}"[:80], _FILE_HINT)
+    if shape[0] > MAX_SIDE:
+        raise Refusal(
+            "DPC110", f"has {shape[0]:,} rows, and at most {MAX_SIDE:,} are read", "state `toeplitz` or `banded`"
+        )
+    return shape[0]
+
+
+def _csv_entries(content: bytes) -> "Array":
+    """Return the matrix in the bytes of a CSV file without a header; empty cells above the diagonal are 0.
+
+    Raises:
+        Refusal: it is no UTF-8 text, a cell is no number, or it is not square.
+    """
+    import numpy as np  # noqa: PLC0415  only configs with a strategy need it
+
+    try:
+        lines = [line for line in content.decode("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise Refusal("DPC110", "is no UTF-8 text", _FILE_HINT) from None
+    rows = [line.split(",") for line in lines]
+    _side((len(rows), len(rows[0]) if rows else 0))
+    entries = np.zeros((len(rows), len(rows)))
+    for number, cells in enumerate(rows, start=1):
+        if len(cells) != len(rows):
+            raise Refusal("DPC110", f"has {len(cells)} cells in row {number}, and {len(rows)} rows", _FILE_HINT)
+        for column, cell in enumerate(cells, start=1):
+            entries[number - 1, column - 1] = _cell_number(cell, number, column)
+    return entries
+
+
+def _cell_number(cell: str, row: int, column: int) -> float:
+    """Return the number in a cell, 0 for an empty one above the diagonal; Refusal for any other text."""
+    word = cell.strip()
+    if not word and column > row:
+        return 0.0
+    try:
+        return float(word) if "_" not in word else math.nan
+    except ValueError:
+        problem = f"row {row}, column {column} is no number: {word[:40] or 'nothing'}"
+        raise Refusal("DPC110", problem, _FILE_HINT) from None
+
+
+def _checked(entries: "Array") -> "Array":
+    """Return the matrix.
+
+    Raises:
+        Refusal: an entry is not finite, above the diagonal and not 0, or on it and 0; or too large or small to square.
+    """
+    import numpy as np  # noqa: PLC0415  only configs with a strategy need it
+
+    zero_column = ~entries.any(axis=0)
+    wrong = (
+        (~np.isfinite(entries), "is not finite", "a strategy holds finite numbers"),
+        (
+            np.abs(entries) > _LARGEST,
+            "is larger than 1e100",
+            "scale the strategy: only the ratio of its entries counts",
+        ),
+        (np.triu(entries, 1) != 0, "is not 0: a strategy is lower triangular", "noise may not depend on later steps"),
+        (np.diag(zero_column), "is 0 like all of its column, so that this step is never released", ""),
+        (np.diag(np.abs(np.diagonal(entries)) < _SMALLEST), "is 0: a strategy has an inverse", "the diagonal is not 0"),
+    )
+    for mask, problem, hint in wrong:
+        if mask.any():
+            row, column = np.unravel_index(int(mask.argmax()), mask.shape)
+            raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)
+    return entries

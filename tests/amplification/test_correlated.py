@@ -1,0 +1,304 @@
+"""Phases with correlated noise: one Gaussian, or Poisson steps; against closed forms, quadrature and plain DP-SGD."""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from dpcalc.amplification.correlated import correlated_fault, length_fault
+from dpcalc.errors import InputError, KeyedInputError, UnsupportedError
+from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.matrix_factorization import (
+    BandedSquareRoot,
+    Identity,
+    Matrix,
+    MatrixFactorization,
+    PrefixSum,
+    Toeplitz,
+    Tree,
+)
+from dpcalc.planner.compare import compare
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
+from dpcalc.planner.lower_end import epsilon_lower
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.published import FLAT_POISSON
+from dpcalc.planner.search import EpsilonGoal
+from dpcalc.planner.solve import solve
+from dpcalc.planner.statement import statement
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
+from dpcalc.sampling.schemes import All, AnyOrder, CyclicPoisson, Fixed, Poisson
+
+ZERO, ADD, REPLACE = Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+FALLING = Toeplitz(coefficients=(1.0, 0.5, 0.25))
+DENSE = Matrix(name="c.npy", digest="0", entries=np.tril(np.random.default_rng(2).uniform(0.1, 1, (10, 10))))
+
+
+def phase(mechanism, steps, scheme=None, **more):
+    level = Level(name="record", count=6000, scheme=scheme or AnyOrder())
+    return Phase(name="p", hierarchy=Hierarchy(levels=(level,)), mechanism=mechanism, clip=1, steps=steps, **more)
+
+
+def noise(strategy, multiplier=4.0, *, times=None, apart=None, **more):
+    return MatrixFactorization(
+        strategy=strategy, noise_multiplier=multiplier, max_participations=times, min_separation=apart, **more
+    )
+
+
+def plan(*phases, adjacency=ZERO, delta=1e-6, **more):
+    return Plan(phases=phases, unit=1, adjacency=adjacency, delta=delta, **more)
+
+
+def gaussian_epsilon(mu, delta=1e-6):
+    """Of N(0, 1) against N(mu, 1), by its profile (Balle, Wang 2018) and a root finder."""
+
+    def excess(epsilon):
+        tail = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
+        return tail - delta
+
+    return brentq(excess, 0, 100, xtol=1e-13) if excess(0) > 0 else 0.0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "steps", "mu"),
+    [
+        (noise(FALLING, times=3, apart=4), 12, math.sqrt(3.9375 / 1.3125) / 4),
+        (noise(FALLING, times=3, apart=2), 12, math.sqrt(4.9375 / 1.3125) / 4),
+        (noise(Toeplitz(coefficients=(1e30, 0.5e30, 0.25e30)), times=3, apart=2), 12, math.sqrt(4.9375 / 1.3125) / 4),
+        (noise(PrefixSum(), times=3, apart=4), 12, math.sqrt(56 / 12) / 4),
+        (
+            noise(Toeplitz(coefficients=(1, 0.5, 0.25, 0.125)), times=10, apart=10),
+            100,
+            math.sqrt(13.28125 / 1.328125) / 4,
+        ),
+        (noise(Toeplitz(coefficients=(0.5, 0.25)), times=1), 12, 1 / 4),
+        (noise(Tree(), 10.0, times=1), 1024, 0.331662),
+        (noise(Tree(restart_every=1024), 10.0, apart=1024), 10_240, 1.0488),
+        (noise(BandedSquareRoot(band_count=2), apart=2), 4, math.sqrt(2 * 1.25 / 1.25) / 4),
+        (noise(FALLING, apart=4, participation="fixed-epochs"), 12, math.sqrt(3) / 4),
+    ],
+)
+def test_a_phase_is_one_gaussian(mechanism, steps, mu):
+    result = evaluate(plan(phase(mechanism, steps))).guarantee
+    assert result.epsilon == pytest.approx(gaussian_epsilon(mu), rel=1e-5 if steps > 1000 else 1e-8)
+    assert result.epsilon_lower == pytest.approx(result.epsilon, rel=1e-8)
+    assert result.epsilon_lower <= result.epsilon
+
+
+def test_published_tree_epsilon():
+    """Kairouz et al. 2021 (2103.00039), Appendix D: 1,024 steps, 11 nodes, noise 10 a node, delta 1e-6."""
+    assert guarantee(plan(phase(noise(Tree(), 10.0, times=1), 1024))).epsilon == pytest.approx(1.440113, abs=1e-6)
+
+
+@pytest.mark.parametrize("adjacency", [ZERO, ADD, REPLACE])
+@pytest.mark.parametrize("group_size", [1, 3])
+def test_identity_is_plain_dp_sgd(adjacency, group_size):
+    plain = plan(phase(Gaussian(noise_multiplier=4.0), 7, All()), adjacency=adjacency, group_size=group_size)
+    correlated = plan(phase(noise(Identity(), times=7, apart=2), 20), adjacency=adjacency, group_size=group_size)
+    close = 1e-12 if group_size == 1 else 1e-5  # a group is composed on a grid, other steps on another one
+    assert guarantee(correlated).epsilon == pytest.approx(guarantee(plain).epsilon, rel=close)
+    assert delta_of(correlated, epsilon=1.0).delta == pytest.approx(delta_of(plain, epsilon=1.0).delta, rel=10 * close)
+
+
+def test_replaced_units_cost_twice_the_sensitivity_and_groups_as_many_times():
+    mechanism = noise(FALLING, 20.0, times=3, apart=2)
+    mu = math.sqrt(4.9375 / 1.3125) / 20
+    for adjacency, size, factor in ((REPLACE, 1, 2), (ZERO, 3, 3), (ADD, 2, 2), (REPLACE, 2, 4)):
+        result = guarantee(plan(phase(mechanism, 12), adjacency=adjacency, group_size=size))
+        assert result.epsilon == pytest.approx(gaussian_epsilon(factor * mu), rel=1e-8 if size == 1 else 1e-4)
+        assert result.epsilon >= gaussian_epsilon(factor * mu)
+
+
+def test_phases_and_other_sums_add_their_squares():
+    correlated = phase(noise(FALLING, 8.0, times=3, apart=2, also=(6.0,)), 12)
+    plain = replace(phase(Gaussian(noise_multiplier=5.0), 3, All()), name="q")
+    mu = math.sqrt(4.9375 / 1.3125 * (1 / 64 + 1 / 36) + 3 / 25)
+    assert guarantee(plan(correlated, plain)).epsilon == pytest.approx(gaussian_epsilon(mu), rel=1e-8)
+
+
+def test_units_of_a_level_that_is_clipped():
+    user, record = (Level(name=name, count=50, scheme=All()) for name in ("user", "record"))
+    hierarchy = Hierarchy(levels=(replace(user, scheme=AnyOrder()), record))
+    mechanism = noise(FALLING, 4.0, times=3, apart=4)
+    run = Phase(name="p", hierarchy=hierarchy, mechanism=mechanism, clip=1, steps=12)
+    users = replace(plan(run), unit=1)
+    assert guarantee(users).epsilon == pytest.approx(gaussian_epsilon(math.sqrt(3) / 4), rel=1e-8)
+    # A record inside a clipped user can turn the user's vector around.
+    assert guarantee(replace(users, unit=2)).epsilon == pytest.approx(gaussian_epsilon(math.sqrt(3) / 2), rel=1e-8)
+
+
+def test_a_bound_that_is_not_attained_is_not_called_tight():
+    run = plan(phase(noise(DENSE, 10.0, times=3, apart=2), 10))
+    result = evaluate(run).guarantee
+    assert result.epsilon_lower < result.epsilon * 0.999
+    value, is_tight = epsilon_lower(run)
+    assert not is_tight
+    # What the earliest or any later fixed pattern of equal contributions costs.
+    norms = [
+        np.linalg.norm(DENSE.entries[:, list(places)].sum(axis=1))
+        for places in itertools.combinations(range(10), 3)
+        if min(np.diff(places)) >= 2
+    ]
+    column = np.max(np.linalg.norm(DENSE.entries, axis=0))
+    assert value <= gaussian_epsilon(max(norms) / column / 10) <= result.epsilon
+
+
+def test_the_first_steps_of_a_matrix_keep_its_noise():
+    """A curve over steps: the first 4 rows, with noise relative to the largest column of all 10."""
+    run = plan(phase(noise(DENSE, 4.0, times=1), 4))
+    first = np.max(np.linalg.norm(DENSE.entries[:4, :4], axis=0)) / np.max(np.linalg.norm(DENSE.entries, axis=0))
+    assert guarantee(run).epsilon == pytest.approx(gaussian_epsilon(first / 4), rel=1e-8)
+    with pytest.raises(InputError, match="at most 10, the rows of the strategy, got 11"):
+        guarantee(plan(phase(noise(DENSE, 4.0, times=1), 11)))
+
+
+# Cyclic Poisson draws.
+
+BANDED = np.array([[1.0, 0, 0, 0], [0.5, 0.8, 0, 0], [0, 0.3, 1.0, 0], [0, 0, 0.5, 0.6]])
+
+
+@pytest.mark.parametrize("adjacency", [ZERO, ADD, REPLACE])
+@pytest.mark.parametrize(("steps", "groups"), [(40, 4), (41, 4), (40, 3), (5, 9)])
+def test_cyclic_draws_are_poisson_steps(steps, groups, adjacency):
+    rate = Fraction(1, 50)
+    cyclic = plan(
+        phase(noise(FALLING, 1.5), steps, CyclicPoisson(probability=rate, groups=groups)), adjacency=adjacency
+    )
+    poisson = plan(
+        phase(Gaussian(noise_multiplier=1.5), math.ceil(steps / groups), Poisson(probability=rate)), adjacency=adjacency
+    )
+    assert guarantee(cyclic).epsilon == pytest.approx(guarantee(poisson).epsilon, rel=1e-9)
+    assert epsilon_lower(cyclic)[0] <= guarantee(cyclic).epsilon
+
+
+def test_cyclic_draws_below_the_groups():
+    levels = (
+        Level(name="user", count=500, scheme=CyclicPoisson(probability=Fraction(1, 10), groups=5)),
+        Level(name="record", count=20, scheme=Poisson(probability=Fraction(1, 4))),
+    )
+    cyclic = Phase(name="p", hierarchy=Hierarchy(levels=levels), mechanism=noise(FALLING, 2.0), clip=2, steps=50)
+    drawn = (replace(levels[0], scheme=Poisson(probability=Fraction(1, 10))), levels[1])
+    plain = replace(cyclic, hierarchy=Hierarchy(levels=drawn), mechanism=Gaussian(noise_multiplier=2.0), steps=10)
+    for unit in (1, 2):
+        one, other = (Plan(phases=(x,), unit=unit, adjacency=ADD, delta=1e-6) for x in (cyclic, plain))
+        assert guarantee(one).epsilon == pytest.approx(guarantee(other).epsilon, rel=1e-9)
+
+
+def test_cyclic_draws_against_quadrature():
+    """Two groups, four steps, all outputs: no group costs more than the bound, and one nearly as much."""
+    rate, multiplier = 0.4, 1.2
+    deviation = multiplier * np.max(np.linalg.norm(BANDED, axis=0))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(24)
+    outputs = deviation * np.array(list(itertools.product(nodes, repeat=4)))
+    masses = np.prod(list(itertools.product(weights, repeat=4)), axis=1) / (2 * np.pi) ** 2
+    strategy = Matrix(name="b.npy", digest="1", entries=BANDED)
+    scheme = CyclicPoisson(probability=Fraction(2, 5), groups=2)
+    run = plan(phase(noise(strategy, multiplier), 4, scheme))
+    for epsilon in (0.3, 1.0):
+        bound = delta_of(run, epsilon=epsilon).delta
+        costs = []
+        for group in (0, 1):
+            ratio = np.ones(len(outputs))
+            for step in (group, group + 2):
+                column = BANDED[:, step]
+                exponent = (outputs @ column - column @ column / 2) / deviation**2
+                ratio *= 1 - rate + rate * np.exp(exponent)
+            costs.append(float(masses @ np.maximum(ratio - math.exp(epsilon), 0)))
+        assert max(costs) <= bound * 1.02
+        assert max(costs) >= bound * 0.9
+        lower = delta_of(run, epsilon=epsilon).delta_lower
+        assert lower <= max(costs) * 1.02
+
+
+def test_the_overlap_of_groups_is_refused():
+    mechanism, scheme = noise(FALLING, 2.0), CyclicPoisson(probability=Fraction(1, 10), groups=4)
+    with pytest.raises(UnsupportedError, match="whose groups may part the members"):
+        guarantee(plan(phase(mechanism, 8, scheme), group_size=2))
+    # The statement takes the chain of single units instead.
+    groups = dict(statement(plan(phase(mechanism, 8, scheme))).groups)
+    assert groups[2] > guarantee(plan(phase(mechanism, 8, scheme))).epsilon
+
+
+CYCLIC = CyclicPoisson(probability=Fraction(1, 10), groups=2)
+REFUSED = [
+    (noise(FALLING), 12, Poisson(probability=Fraction(1, 10)), "sampling.record.scheme is `poisson`"),
+    (noise(FALLING), 12, Fixed(size=10), "sampling.record.scheme is `fixed`"),
+    (noise(FALLING), 12, All(), "sampling.record.scheme is `all`"),
+    (noise(FALLING), 12, AnyOrder(), "mechanism lacks `min_separation`"),
+    (noise(FALLING, times=1, participation="fixed-epochs"), 12, AnyOrder(), "mechanism lacks `min_separation`"),
+    (noise(FALLING), 12, CYCLIC, "sampling.record.groups is 2, fewer than the 3 bands"),
+    (noise(PrefixSum()), 12, CYCLIC, "sampling.record.groups is 2, fewer than the 12 bands"),
+    (noise(Tree()), 12, CYCLIC, "mechanism.strategy is `tree`"),
+    (noise(Identity(), apart=3), 12, CYCLIC, "mechanism.min_separation is for `any-order`"),
+    (Gaussian(noise_multiplier=1.0), 12, AnyOrder(), "sampling.record.scheme is `any-order`, which goes with"),
+    (Gaussian(noise_multiplier=1.0), 12, CYCLIC, "sampling.record.scheme is `cyclic-poisson`, which goes with"),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "steps", "scheme", "text"), REFUSED)
+def test_what_nothing_is_proved_for_is_refused(mechanism, steps, scheme, text):
+    with pytest.raises(KeyedInputError) as error:
+        guarantee(plan(phase(mechanism, steps, scheme)))
+    assert str(error.value).startswith(text)
+    assert "; " in str(error.value)
+
+
+def test_levels_that_do_not_go_with_batches_in_any_order():
+    mechanism = noise(FALLING, times=1)
+    outer = Level(name="user", count=50, scheme=AnyOrder())
+    for scheme, key in (
+        (Poisson(probability=Fraction(1, 2)), "sampling.record"),
+        (AnyOrder(), "sampling.record.scheme"),
+        (CYCLIC, "sampling.record.scheme"),
+    ):
+        levels = (outer, Level(name="record", count=20, scheme=scheme))
+        assert correlated_fault(mechanism, Hierarchy(levels=levels), 12).key == key
+    classes = tuple(Level(name=name, count=20, scheme=All()) for name in ("class", "image"))
+    built = Hierarchy(levels=classes, episodes=Episodes(tasks=1, ways=2, shots=1, queries=1))
+    assert correlated_fault(mechanism, built, 12).key == "sampling.episodes"
+
+
+def test_lengths_of_a_config_fit_the_limits():
+    assert length_fault(noise(FALLING, times=3, apart=5), 12) is None
+    assert "at most 2 can be 6 apart" in str(length_fault(noise(FALLING, times=3, apart=6), 12))
+    fixed = noise(FALLING, times=2, apart=4, participation="fixed-epochs")
+    assert "exactly 3 can be 4 apart" in str(length_fault(fixed, 12))
+    assert "has 10 rows, and the phase has 9 steps" in str(length_fault(noise(DENSE, times=1), 9))
+    assert length_fault(Gaussian(noise_multiplier=1.0), 3) is None
+
+
+# Solvers and other questions.
+
+
+def test_solvers_meet_the_target():
+    run = plan(phase(noise(FALLING, 1.0, times=3, apart=2), 12))
+    found = solve(run, "sigma", goal=EpsilonGoal(limit=2.0))
+    mu = brentq(lambda x: gaussian_epsilon(x) - 2, 0.01, 5)
+    assert found.value == pytest.approx(math.sqrt(4.9375 / 1.3125) / mu, rel=1e-3)
+    assert found.plan.phases[0].mechanism.strategy == FALLING
+    assert guarantee(found.plan).epsilon <= 2
+    found = solve(plan(phase(noise(Identity(), 10.0, apart=5), 12)), "steps", goal=EpsilonGoal(limit=2.0))
+    times = math.floor((10 * mu) ** 2)
+    assert found.value == 5 * times  # the first step of one more participation is the 5 * times + 1st
+    with pytest.raises(UnsupportedError, match="whose cost is proved to rise"):
+        solve(plan(phase(noise(DENSE, 10.0, times=1), 10)), "steps", goal=EpsilonGoal(limit=2.0))
+
+
+def test_published_formulas_and_advice_are_not_for_correlated_noise():
+    run = plan(phase(noise(FALLING, 4.0, times=3, apart=2), 12), adjacency=ADD)
+    rows = {row.method: row for row in compare(run) if row.bound != FLAT_POISSON or row.method != "pld"}
+    assert rows["pld"].epsilon == pytest.approx(gaussian_epsilon(math.sqrt(4.9375 / 1.3125) / 4), rel=1e-8)
+    assert rows["strong-composition"].epsilon is None
+    assert "independent in every step" in rows["strong-composition"].note
+    assert not any(row.method.startswith(("opacus", "tf-privacy")) for row in compare(run))
+    assert evaluate(run).notes == ()
+
+
+def test_no_noise_is_no_guarantee():
+    assert math.isinf(guarantee(plan(phase(noise(FALLING, 0.0, times=1), 12))).epsilon)
+    assert guarantee(plan(phase(noise(FALLING, times=1), 0))).epsilon == 0

@@ -1,0 +1,276 @@
+"""`mechanism.strategy` and what goes with it: every form, every error at its place, hostile files."""
+
+import io
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.lib import format as npy
+
+from dpcalc.config.difference import differences
+from dpcalc.config.load import load, load_text
+from dpcalc.config.normal import normal_form
+from dpcalc.config.source import ConfigError
+from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot, Identity, Matrix, PrefixSum, Toeplitz, Tree
+
+TEXT = """version: 1
+data: {examples: 100}
+sampling: {SAMPLING}
+mechanism: {type: matrix-factorization, noise_multiplier: 4, STRATEGY}
+training: {steps: STEPS}
+privacy: {adjacency: zero-out, delta: 1e-6}
+"""
+ONCE = "max_participations: 1"
+LOWER = np.tril(np.ones((4, 4)))
+
+
+def text(strategy, *, sampling="scheme: any-order", steps=4):
+    return TEXT.replace("SAMPLING", sampling).replace("STRATEGY", strategy).replace("STEPS", str(steps))
+
+
+def loaded(folder, strategy, **more):
+    path = folder / "c.yaml"
+    path.write_text(text(strategy, **more))
+    return load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "meant"),
+    [
+        ("identity", Identity()),
+        ("prefix-sum", PrefixSum()),
+        ("tree", Tree()),
+        ("{tree: {restart_every: 3}}", Tree(restart_every=3)),
+        ("{toeplitz: [1, .5, 1e-3]}", Toeplitz(coefficients=(1.0, 0.5, 1e-3))),
+        ("{toeplitz: [2, -1]}", Toeplitz(coefficients=(2.0, -1.0))),
+        ("{banded: {bands: 3, x-why: speed}}", BandedSquareRoot(band_count=3)),
+    ],
+)
+def test_every_form_and_its_normal_form(strategy, meant):
+    one = load_text(text(f"strategy: {strategy}, min_separation: 2"), path="f")
+    assert one.plan.phases[0].mechanism.strategy == meant
+    again = load_text(normal_form(one.plan), path="g")
+    assert again.plan == one.plan
+    assert again.config_hash == one.config_hash
+
+
+def test_banded_square_root():
+    assert BandedSquareRoot(band_count=4).coefficients == (1.0, 0.5, 0.375, 0.3125)
+
+
+def test_cyclic_draws_and_their_normal_form():
+    config = text(
+        "strategy: {banded: {bands: 3}}", sampling="scheme: cyclic-poisson, groups: 3, expected: 10", steps=30
+    )
+    one = load_text(config, path="f")
+    scheme = one.plan.phases[0].hierarchy.level(1).scheme
+    assert (scheme.probability, scheme.groups) == (Fraction(3, 10), 3)
+    assert load_text(normal_form(one.plan), path="g").plan == one.plan
+    epochs = load_text(config.replace("steps: 30", "epochs: 2"), path="f").plan
+    assert epochs.steps == 20
+    thirds = load_text(config.replace("expected: 10", "rate: 1/7"), path="f")
+    assert load_text(normal_form(thirds.plan), path="g").config_hash == thirds.config_hash
+
+
+@pytest.mark.parametrize(
+    "write", [np.save, lambda name, a: np.savetxt(str(name).replace("npy", "csv"), a, delimiter=",")]
+)
+@pytest.mark.parametrize(
+    "entries", [LOWER, LOWER.astype("f4"), np.asfortranarray(LOWER), LOWER.astype(">f8"), LOWER.astype(int)]
+)
+def test_files_of_every_kind_mean_the_same(tmp_path, write, entries):
+    write(tmp_path / "c.npy", entries)
+    name = "c.npy" if (tmp_path / "c.npy").exists() else "c.csv"
+    strategy = loaded(tmp_path, f"strategy: {{file: {name}}}, {ONCE}").plan.phases[0].mechanism.strategy
+    assert isinstance(strategy, Matrix)
+    assert (strategy.entries == LOWER).all()
+    np.save(tmp_path / "d.npy", LOWER)
+    assert strategy == loaded(tmp_path, f"strategy: {{file: d.npy}}, {ONCE}").plan.phases[0].mechanism.strategy
+
+
+def test_the_content_of_a_file_is_hashed_and_its_name_is_not(tmp_path):
+    np.save(tmp_path / "c.npy", LOWER)
+    np.save(tmp_path / "d.npy", LOWER)
+    one, other = (loaded(tmp_path, f"strategy: {{file: {name}.npy}}, {ONCE}") for name in "cd")
+    assert one.config_hash == other.config_hash
+    np.save(tmp_path / "d.npy", 2 * LOWER)
+    changed = loaded(tmp_path, f"strategy: {{file: d.npy}}, {ONCE}")
+    assert changed.config_hash != one.config_hash
+    (difference,) = differences(other, changed)
+    assert difference.key == "mechanism.strategy"
+    assert difference.is_claim
+    assert difference.new.endswith("(its content changed)")
+
+
+def test_a_changed_limit_is_a_changed_assumption():
+    one, other = (load_text(text(f"strategy: identity, min_separation: {b}"), path="f") for b in (2, 3))
+    (difference,) = differences(one, other)
+    assert difference.is_claim
+
+
+def with_entry(row, column, value):
+    entries = LOWER.copy()
+    entries[row, column] = value
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        (np.ones((4, 4)), "row 1, column 2 is not 0: a strategy is lower triangular"),
+        (LOWER[:3], "is not square: its shape is (3, 4)"),
+        (np.ones(4), "is not square: its shape is (4,)"),
+        (np.ones((0, 0)), "is not square"),
+        (with_entry(2, 1, np.nan), "row 3, column 2 is not finite"),
+        (with_entry(2, 1, np.inf), "row 3, column 2 is not finite"),
+        (with_entry(0, 3, -np.inf), "row 1, column 4 is not finite"),
+        (LOWER * [1, 0, 1, 1], "row 2, column 2 is 0 like all of its column"),
+        (with_entry(1, 1, 0), "row 2, column 2 is 0: a strategy has an inverse"),
+        (1e200 * LOWER, "row 1, column 1 is larger than 1e100"),
+        (LOWER.astype(object), "holds Python objects, which are not loaded"),
+        (LOWER.astype(complex), "holds complex128, not real numbers"),
+        (np.tril(np.ones((5, 5))), "`mechanism.strategy` has 5 rows, and the phase has 4 steps"),
+    ],
+)
+def test_bad_matrices_are_one_sentence(tmp_path, entries, words):
+    np.save(tmp_path / "c.npy", entries, allow_pickle=True)
+    refused(tmp_path, f"strategy: {{file: c.npy}}, {ONCE}", words)
+
+
+def refused(folder, strategy, words, **more):
+    with pytest.raises(ConfigError) as error:
+        loaded(folder, strategy, **more)
+    (diagnostic,) = error.value.diagnostics
+    assert words in diagnostic.message
+    assert diagnostic.line in {3, 4, 5}
+
+
+class Bomb:
+    """Unpickling it ends the test."""
+
+    def __reduce__(self):
+        return (pytest.exit, ("a pickle was loaded",))
+
+
+def test_hostile_files(tmp_path):
+    path = tmp_path / "c.npy"
+    state = f"strategy: {{file: c.npy}}, {ONCE}"
+    np.save(path, np.array([[Bomb()]], dtype=object), allow_pickle=True)
+    refused(tmp_path, state, "holds Python objects")
+    path.write_bytes(pickle.dumps(Bomb()))
+    refused(tmp_path, state, "is no NumPy file")
+    for shape, words in (((4000, 4000), "is shorter or longer"), ((10**9, 10**9), "at most 4,096 are read")):
+        header = io.BytesIO()
+        npy.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+        path.write_bytes(header.getvalue())
+        refused(tmp_path, state, words)
+    with path.open("wb") as stream:
+        stream.truncate(10**9)
+    refused(tmp_path, state, "")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    refused(tmp_path, state, "")
+    refused(tmp_path, f"strategy: {{file: ../../c.npy}}, {ONCE}", "lies outside the repository")
+    refused(tmp_path, f"strategy: {{file: /c.npy}}, {ONCE}", "is an absolute path")
+    refused(tmp_path, f"strategy: {{file: c.txt}}, {ONCE}", "is no NumPy or CSV file")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("1,0\n1,x\n", "row 2, column 2 is no number: x"),
+        ("1,0\n,1\n", "row 2, column 1 is no number: nothing"),
+        ("1,0\n1\n", "has 1 cells in row 2, and 2 rows"),
+        ("1,0\n", "is not square"),
+        ("", "is not square"),
+        ("a,b\n1,1\n", "row 1, column 1 is no number"),
+        ("1,0\n1_0,1\n", "row 2, column 1 is not finite"),
+        ("1,0\n1e999,1\n", "row 2, column 1 is not finite"),
+        ("1,2\n1,1\n", "row 1, column 2 is not 0"),
+        ("\xff", "no UTF-8"),
+    ],
+)
+def test_bad_csv_files(tmp_path, content, words):
+    (tmp_path / "c.csv").write_bytes(content.encode("latin-1"))
+    refused(tmp_path, f"strategy: {{file: c.csv}}, {ONCE}", words, steps=2)
+
+
+def test_cells_above_the_diagonal_may_be_empty(tmp_path):
+    (tmp_path / "c.csv").write_text("1,\n.5,1\n")
+    strategy = loaded(tmp_path, f"strategy: {{file: c.csv}}, {ONCE}", steps=2).plan.phases[0].mechanism.strategy
+    assert strategy.entries.tolist() == [[1, 0], [0.5, 1]]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        ("strategy: bad, max_participations: 1", "`mechanism.strategy` must be identity, prefix-sum, tree, "),
+        ("strategy: 3, max_participations: 1", "`mechanism.strategy` must be identity"),
+        ("strategy: [1], max_participations: 1", "`mechanism.strategy` must be identity"),
+        ("strategy: {toeplitz: [1], tree: {}}", "`mechanism.strategy` must be identity"),
+        ("strategy: {toeplitz: 1}", "`mechanism.strategy.toeplitz` must be a list"),
+        ("strategy: {toeplitz: []}", "`mechanism.strategy.toeplitz` must hold 1 to 5,000"),
+        ("strategy: {toeplitz: [0, 1]}", "`mechanism.strategy.toeplitz[0]` is 0"),
+        ("strategy: {toeplitz: [1, x]}", "`mechanism.strategy.toeplitz[1]` must be a number"),
+        ("strategy: {toeplitz: [1, 1e200]}", "from 1e-100 to 1e100"),
+        ("strategy: {banded: 3}", "`mechanism.strategy.banded` must be a mapping"),
+        ("strategy: {banded: {bands: 0}}", "`mechanism.strategy.banded.bands` must be at least 1"),
+        ("strategy: {banded: {bands: 1e6}}", "`mechanism.strategy.banded.bands` must be at most 100,000"),
+        ("strategy: {banded: {bands: 2, of: 1}}", "unknown key `of`"),
+        ("strategy: {banded: {}}", "`mechanism.strategy.banded.bands` is missing"),
+        ("strategy: {tree: {restart_every: 1.5}}", "`mechanism.strategy.tree.restart_every` must be a whole number"),
+        ("max_participations: 1", "`mechanism.strategy` is missing"),
+        ("strategy: identity", "`mechanism` lacks `min_separation`"),
+        ("strategy: identity, max_participations: 5, min_separation: 1", "of 4 steps at most 4 can be 1 apart"),
+        ("strategy: identity, max_participations: 3, min_separation: 2", "of 4 steps at most 2 can be 2 apart"),
+        (
+            "strategy: identity, max_participations: 1, min_separation: 2, participation: fixed-epochs",
+            "of 4 steps exactly 2 can be 2 apart",
+        ),
+    ],
+)
+def test_bad_strategies_and_limits(tmp_path, strategy, words):
+    refused(tmp_path, strategy, words)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "words"),
+    [
+        ("scheme: poisson, rate: 0.1", "`sampling.scheme` is `poisson`, for which no amplification"),
+        ("scheme: shuffle, size: 10", "`sampling.scheme` is `shuffle`, for which no amplification"),
+        ("scheme: any-order, size: 3", "`size` does not go with scheme `any-order`"),
+        ("scheme: cyclic-poisson, rate: 0.1", "`sampling.groups` is missing"),
+        ("scheme: cyclic-poisson, groups: 3", "`sampling` needs `rate` or `expected`"),
+        ("scheme: cyclic-poisson, groups: 3, expected: 50", "more than the count 100/3"),
+        ("scheme: cyclic-poisson, groups: 3, expected: 200", "more than the count 100"),
+        ("scheme: cyclic-poisson, groups: 2, rate: 0.1", "`sampling.groups` is 2, fewer than the 3 bands"),
+    ],
+)
+def test_samplings_that_do_not_go_with_it(tmp_path, sampling, words):
+    refused(tmp_path, "strategy: {banded: {bands: 3}}", words, sampling=sampling)
+
+
+def test_schemes_that_go_with_nothing_else(tmp_path):
+    (tmp_path / "c.yaml").write_text(text("x-no: 1").replace("type: matrix-factorization, ", ""))
+    with pytest.raises(ConfigError) as error:
+        load(str(tmp_path / "c.yaml"))
+    (diagnostic,) = error.value.diagnostics
+    assert diagnostic.message.startswith("`sampling.scheme` is `any-order`, which goes with mechanism type")
+
+
+def test_epochs_of_batches_in_any_order(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(text(f"strategy: identity, {ONCE}").replace("steps: 4", "epochs: 2"))
+    with pytest.raises(ConfigError) as error:
+        load(str(path))
+    assert "`training.epochs` is no number of steps" in error.value.diagnostics[0].message
+
+
+def test_a_group_under_cyclic_draws(tmp_path):
+    path = tmp_path / "c.yaml"
+    sampling = "scheme: cyclic-poisson, groups: 3, rate: 0.1"
+    path.write_text(text("strategy: identity", sampling=sampling).replace("1e-6}", "1e-6, group_size: 2}"))
+    with pytest.raises(ConfigError) as error:
+        load(str(path))
+    assert "group_size" in error.value.diagnostics[0].message
