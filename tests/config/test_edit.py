@@ -81,7 +81,7 @@ def differing(old, new):
 
 CHANGES = {
     "mechanism": lambda plan: with_noise(plan, *(7.123 + n for n, _ in enumerate(plan.phases))),
-    "training": lambda plan: with_steps(plan, *(77 + n for n, _ in enumerate(plan.phases))),
+    "training": lambda plan: with_steps(plan, *(7_777 + n for n, _ in enumerate(plan.phases))),
     "sampling": lambda plan: with_draw(plan, *(drawn_otherwise(phase) for phase in plan.phases)),
 }
 

@@ -24,7 +24,7 @@ def sample(name):
 
 
 def test_gboard_spanish():
-    """google-research/federated, dp_ftrl/blogpost_supplemental_privacy_accounting.ipynb: 0.81-zCDP, (8.90, 1e-10)-DP."""
+    """google-research/federated, dp_ftrl, blogpost_supplemental_privacy_accounting: 0.81-zCDP, (8.90, 1e-10)-DP."""
     plan = sample("gboard_spanish.yaml")
     (phase,) = plan.phases
     ratio = phase.mechanism.sensitivity(phase.steps).ratio
