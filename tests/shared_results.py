@@ -6,7 +6,7 @@ from dpcalc.work import cached_with_cost
 
 def _shared(function):
     """Return a function of counts and more that computes each result once, and charges its work as if it had again."""
-    known = cached_with_cost(max_entries=300)(lambda items, *more: function(dict(items), *more))
+    known = cached_with_cost(max_entries=64)(lambda items, *more: function(dict(items), *more))
 
     def call(counts, *more):
         return known(tuple(counts.items()), *more)
