@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from zlib import crc32
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 
 def log_uniform(rng, low, high):
@@ -23,11 +24,18 @@ def random_scheme(rng, count, kinds):
     if kind == "all":
         return All()
     if kind == "poisson":
-        return Poisson(probability=Fraction(repr(log_uniform(rng, 1e-5, 0.1))))
+        poisson = Poisson(probability=Fraction(repr(log_uniform(rng, 1e-5, 0.1))))
+        return cut(poisson, count) if crc32(str(poisson.probability).encode()) % 4 == 1 else poisson
     size = max(1, int(log_uniform(rng, 1e-5, 0.1) * count))
     if kind == "shuffle":  # whose passes keep their steps when one unit is removed: no bound covers others
         size = next(larger for larger in range(size, count) if (count - 1) % larger)
     return {"fixed": Fixed, "shuffle": Shuffle, "with-replacement": WithReplacement}[kind](size=size)
+
+
+def cut(poisson, count):
+    """The draw cut to a maximum a little above its mean, chosen by the digits of its rate."""
+    above = 1 + Fraction(poisson.probability.numerator % 100, 100)
+    return CappedPoisson(probability=poisson.probability, max_batch_size=int(count * poisson.probability * above) + 1)
 
 
 def random_mechanism(rng, kind):

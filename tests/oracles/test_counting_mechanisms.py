@@ -10,14 +10,24 @@ from dpcalc.accountants.rdp import composed_moments
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse, Zcdp
 from dpcalc.planner.composition import FORWARD, composed
 from tests.oracles.brute_force import REPLACE_ONE
-from tests.oracles.multistage import bound, constructed, cut_short, group, held, random_problem, shuffled, unequal_group
+from tests.oracles.multistage import (
+    bound,
+    capped,
+    constructed,
+    cut_short,
+    group,
+    held,
+    random_problem,
+    shuffled,
+    unequal_group,
+)
 from tests.oracles.other_noise import answers, discrete_laplace_cells, hockey_sticks, mixtures
 from tests.oracles.test_other_noise import NEVER, ROUND_OFF, enumerable, steps_of, with_mechanism
 from tests.thinning import thinned
 
 BLOCKS = [(0, 6), *(pytest.param(block, 25, marks=pytest.mark.slow) for block in range(1, 8))]
 """(seed, problems): by default, and in the slow suite."""
-FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed]
+FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, capped]
 
 
 def excess(truth, allowed):
@@ -38,7 +48,7 @@ def records(rng, flavour):
 
 
 @pytest.mark.parametrize(("block", "number"), BLOCKS)
-@pytest.mark.parametrize("flavour", [group, unequal_group, constructed], ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize("flavour", [group, unequal_group, constructed, capped], ids=lambda flavour: flavour.__name__)
 def test_no_answers_cost_more_than_the_bound(flavour, block, number):
     rng, highest = np.random.default_rng([FLAVOURS.index(flavour), 3, block]), 0.0
     for _ in range(number):

@@ -13,6 +13,7 @@ from tests.oracles.draws import Draw
 from tests.oracles.multistage import (
     Problem,
     bound,
+    capped,
     constructed,
     cut_short,
     data_sets,
@@ -37,7 +38,7 @@ NEVER = 1 + 1e-9
 ROUND_OFF = 1e-13
 BLOCKS = [(0, 6), *(pytest.param(block, 60, marks=pytest.mark.slow) for block in range(1, 4))]
 """(seed, problems): by default, and in the slow suite."""
-FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, sparse, emptied]
+FLAVOURS = [group, unequal_group, held, shuffled, cut_short, constructed, sparse, emptied, capped]
 NOISE = {
     Laplace: lambda problem, means: laplace_cells(means, problem.sigma, steps=steps_of(problem)),
     DiscreteLaplace: lambda problem, means: discrete_laplace_cells(means, problem.sigma),

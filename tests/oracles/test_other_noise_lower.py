@@ -14,7 +14,7 @@ from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS
 from tests.oracles.draws import Draw
-from tests.oracles.multistage import Problem, bound, constructed, group, held, random_problem
+from tests.oracles.multistage import Problem, bound, capped, constructed, group, held, random_problem
 from tests.oracles.other_noise import hockey_sticks, mixtures
 from tests.oracles.test_multistage_lower import alone
 from tests.oracles.test_other_noise import NOISE, steps_of, with_mechanism
@@ -34,7 +34,9 @@ def best_pattern(problem, kind, epsilon):
 
 
 @pytest.mark.parametrize("kind", NOISE, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("flavour", thinned([held, group, constructed], 1), ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize(
+    "flavour", thinned([held, group, constructed, capped], 1), ids=lambda flavour: flavour.__name__
+)
 def test_some_data_set_costs_as_much_as_the_lower_end_says(flavour, kind):
     rng, said = np.random.default_rng(6), 0
     for _ in range(8):

@@ -32,6 +32,7 @@ WORDS = """
 version name data sampling mechanism training phases privacy accounting budget levels examples count scheme size
 rate expected batch_size steps epochs noise_multiplier max_grad_norm clip type unit delta adjacency group_size
 method epsilon tree redraw_every episodes tuning mean omega rho categories truth_probability also drop_last
+max_batch_size
 """
 KEYS = re.findall(r"\w+", WORDS)
 PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t ~=<.0159e+", ": ", "\n  ", "1e-", "00", "- "]

@@ -1,6 +1,7 @@
 """Random configs over all mechanisms, sampling schemes, levels, relations and 1 to 50 phases; as YAML's JSON subset."""
 
 import math
+from zlib import crc32
 
 import numpy as np
 
@@ -53,7 +54,10 @@ def random_scheme(rng, smallest):
     if kind == "all":
         return {"scheme": "all"}
     if kind == "poisson":
-        return {"scheme": "poisson", "rate": min(1.0, log_uniform(rng, 1e-6, 1.3))}
+        rate = min(1.0, log_uniform(rng, 1e-6, 1.3))
+        chosen = crc32(str(rate).encode())  # which draws are cut: no random number, so that the other configs stay
+        cap = {"max_batch_size": 1 + int(smallest * rate * (chosen % 7) / 3)} if chosen % 5 == 1 else {}
+        return {"scheme": "poisson", "rate": rate, **cap}
     size = max(1, min(smallest, round(math.exp(rng.uniform(0, math.log(max(smallest, 2)))))))
     return {"scheme": str(kind), "size": size}
 
