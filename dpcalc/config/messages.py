@@ -50,7 +50,8 @@ def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
         section: the section that the class describes, which errors of its keys are relative to.
         cause: what the constructor raised.
     """
-    node = node_at(section, *cause.key.split(".")) or section
+    keys = (int(key) if key.isdecimal() else key for key in cause.key.split("."))
+    node = node_at(section, *keys) or section
     return error(cause.code, node.anchor, f"`{node.path}` {cause.problem}", cause.hint)
 
 

@@ -17,7 +17,7 @@ from dpcalc.config.vocabulary import nearest
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.sampling.hierarchy import TASK, Episodes, Level, draw_faults, episode_faults
+from dpcalc.sampling.hierarchy import TASK, Episodes, Level, draw_faults, episode_faults, name_faults
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
@@ -288,8 +288,9 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
     Yields:
         One error for each contradiction, in no particular order.
     """
-    if config.data:
-        yield from _duplicate_level_errors(config.root, config.data)
+    data = config.root.entries.get("data")
+    if config.data and data is not None:
+        yield from (keyed_error(data, fault) for fault in name_faults([level.name for level in config.data.levels]))
     yield from size_errors(config)
     yield from hierarchy_errors(config)
     yield from episode_errors(config)
@@ -377,15 +378,6 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
             message = "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
             hint = "a Poisson or fixed-size sampler, if you train with one, may cost far less"
             yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
-
-
-def _duplicate_level_errors(root: Section, data: Data) -> Iterator[Diagnostic]:
-    """Yield an error for each level name that an outer level has too."""
-    names = [level.name for level in data.levels]
-    for index, name in enumerate(names):
-        node = node_at(root, "data", "levels", index, "name")
-        if name in names[:index] and node is not None:
-            yield error("DPC105", node.anchor, f"two levels are called `{name}`", "give each level its own name")
 
 
 def _unit_errors(config: Sections) -> Iterator[Diagnostic]:

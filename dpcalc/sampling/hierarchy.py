@@ -161,6 +161,14 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
     return replace(scheme, at_most=False) if isinstance(scheme, Fixed) else scheme
 
 
+def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
+    """Yield an error for each level that has the name of an outer one; keys are relative to `data`."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            problem = f"is that of an outer level: two levels are called `{name}`"
+            yield KeyedInputError(f"levels.{index}.name", problem, "give each level its own name", code="DPC105")
+
+
 def draw_faults(levels: Sequence["Level"]) -> Iterator[KeyedInputError]:
     """Yield an error for each draw that does not fit the levels above it; keys begin with the level's name.
 
@@ -261,8 +269,8 @@ class Hierarchy:
         names = [level.name for level in self.levels]
         if not names:
             raise InputError("data.levels: expected at least one level, got none")
-        if len(set(names)) < len(names):
-            raise InputError(f"data.levels: expected different names, got {', '.join(names)}")
+        for fault in name_faults(names):
+            raise fault
         if self.tree is not None:
             if [(min(sizes), max(sizes)) for sizes in self.tree.sizes] != [(x.min_count, x.count) for x in self.levels]:
                 raise InputError("data.levels: expected the fewest and most units that the tree has under one parent")
