@@ -50,7 +50,7 @@ class _GivenKeys:
         if self.has("sampling.max_batch_size"):
             return False
         rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
-        return self.scheme == "all" or (self.scheme == "poisson" and rated)
+        return self.scheme in {"all", "any-order"} or (self.scheme in {"poisson", "cyclic-poisson"} and rated)
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
@@ -91,12 +91,12 @@ def load_from_flags(overrides: Overrides) -> Loaded:
 
 def _missing_flags(given: _GivenKeys) -> Iterator[str]:
     """Yield options still needed: first of size, rate, data set (none: scheme unknown), noise, steps, delta."""
-    takes = SCHEMES.get(given.scheme, ())
+    takes = SCHEMES.get(given.scheme or "poisson", ())
     if given.scheme and given.scheme not in SCHEMES:
         pass
     elif "size" in takes and not given.has("sampling.size", "training.batch_size"):
         yield "--batch-size"
-    elif given.scheme != "all" and not given.has(*_AMOUNTS):
+    elif "rate" in takes and not given.has(*_AMOUNTS):
         yield "--sample-rate"
     elif not given.needs_no_size and not given.states(_SIZE):
         yield "--dataset-size"

@@ -9,10 +9,13 @@ import pytest
 from numpy.lib import format as npy
 
 from dpcalc.config.difference import differences
+from dpcalc.config.flags import load_from_flags, missing_flags
 from dpcalc.config.load import load, load_text
 from dpcalc.config.normal import normal_form
+from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
 from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot, Identity, Matrix, PrefixSum, Toeplitz, Tree
+from dpcalc.sampling.schemes import AnyOrder, CyclicPoisson
 
 TEXT = """version: 1
 data: {examples: 100}
@@ -274,3 +277,21 @@ def test_a_group_under_cyclic_draws(tmp_path):
     with pytest.raises(ConfigError) as error:
         load(str(path))
     assert "group_size" in error.value.diagnostics[0].message
+
+
+def by_options(*keys, **flags):
+    options = tuple((f"--{name.replace('_', '-')}", value) for name, value in flags.items())
+    given = Overrides(flags=(("--delta", "1e-6"), *options), assignments=("mechanism.type=matrix-factorization", *keys))
+    assert missing_flags(given) == ()
+    (phase,) = load_from_flags(given).plan.phases
+    return phase
+
+
+def test_runs_by_options_alone():
+    """Batches in any order have no rate, and the number of units has no effect."""
+    limits = ("mechanism.strategy=tree", "mechanism.max_participations=1")
+    phase = by_options(*limits, scheme="any-order", noise_multiplier="8.83", steps="1600")
+    assert isinstance(phase.hierarchy.level(1).scheme, AnyOrder)
+    keys = ("mechanism.strategy=identity", "sampling.groups=4")
+    phase = by_options(*keys, scheme="cyclic-poisson", sample_rate="1/50", noise_multiplier="2", steps="1600")
+    assert phase.hierarchy.level(1).scheme == CyclicPoisson(probability=Fraction(1, 50), groups=4)
