@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from dpcalc.errors import InputError
 from dpcalc.mechanisms import strategies
 from dpcalc.mechanisms.strategies import Participation
 
@@ -256,3 +257,37 @@ def test_more_steps_cost_no_less():
         trees = [strategies.tree_sensitivity(steps, 8, participation).ratio for steps in range(1, 25)]
         assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(ratios))
         assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(trees))
+
+
+def test_a_dense_toeplitz_matrix_is_bracketed_by_its_formula():
+    coefficients = tuple((1 / np.sqrt(1 + np.arange(300))).tolist())
+    matrix = toeplitz(coefficients, 300)
+    for apart, times in ((7, None), (20, 9), (100, 2), (1, 5)):
+        participation = Participation(separation=apart, max_times=times)
+        exact = strategies.toeplitz_sensitivity(coefficients, 300, participation)
+        found = strategies.matrix_sensitivity(matrix, participation)
+        assert found.squared_lower <= exact.squared <= found.squared
+        assert found.squared_lower == pytest.approx(exact.squared, rel=1e-10)
+
+
+def test_long_runs():
+    """Runs of any length that a config may state, where the limits keep the sums short; else a refusal."""
+    short = (1.0, 0.5, 0.25)
+    few, all_steps = Participation(separation=10, max_times=4), Participation(separation=1)
+    assert strategies.toeplitz_sensitivity(short, 10**15, few).squared == pytest.approx(4 * 1.3125)
+    assert strategies.toeplitz_sensitivity(short, 10**5, all_steps).squared == pytest.approx(10**5 * 1.75**2, rel=1e-4)
+    assert strategies.prefix_sum_sensitivity(10**15, few).squared == pytest.approx(16 * 10**15, rel=1e-9)
+    assert strategies.tree_sensitivity(10**15, 1024, all_steps).squared >= 10**15
+    with pytest.raises(InputError, match="at most 10,000,000"):
+        strategies.toeplitz_sensitivity(short, 10**8, all_steps)
+
+
+@pytest.mark.slow
+def test_the_largest_matrix():
+    """4,096 rows: no more than half a gigabyte beside the matrix, and a bound for limits that need prices."""
+    apart = np.abs(np.subtract.outer(np.arange(4096), np.arange(4096)))
+    matrix = np.tril(1 / np.sqrt(1 + apart))
+    found = strategies.matrix_sensitivity(matrix, Participation(separation=10, max_times=100))
+    coefficients = tuple(matrix[:, 0].tolist())
+    exact = strategies.toeplitz_sensitivity(coefficients, 4096, Participation(separation=10, max_times=100))
+    assert found.squared_lower <= exact.squared <= found.squared <= 1.05 * exact.squared
