@@ -18,7 +18,15 @@ from dpcalc.config.source import STDIN
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    CappedPoisson,
+    Fixed,
+    Poisson,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,11 +237,6 @@ def _log_form(plan: Plan) -> LogForm:
         raise UnsupportedError(
             "audit-sampler: expected tasks in every phase or in none, got both; audit them one by one"
         )
-    if any(phase.hierarchy.spans_steps for phase in plan.phases):
-        raise UnsupportedError(
-            "audit-sampler: expected schemes that draw every step by itself, got any-order or cyclic-poisson, whose "
-            "batches are no independent draws; audit the other phases"
-        )
     if not plan.steps:
         raise InputError("audit-sampler: expected a run of at least one step, got none")
     return LogForm(names=names.pop(), steps=plan.steps)
@@ -284,16 +287,15 @@ def _declared_levels(hierarchy: Hierarchy, steps: int) -> list[DeclaredLevel]:
 def _window(scheme: Scheme, count: int) -> int:
     """Return the draws of a pass: in so many, a loader that goes through `count` units takes each of them once."""
     match scheme:
+        case Shuffle():
+            return scheme.steps_of_a_pass(count)
         case Fixed(size=size) | WithReplacement(size=size):
-            return ceil(Fraction(count, min(size, count)))
-        case Poisson(probability=rate):
-            return ceil(1 / rate) if rate else count
+            drawn = Fraction(min(size, count))
         case CappedPoisson(probability=rate, max_batch_size=most):
-            return ceil(count / min(rate * count, Fraction(most))) if rate else count
-        case Shuffle() as shuffle:
-            return shuffle.steps_of_a_pass(count)
+            drawn = min(rate * count, Fraction(most))
         case _:
-            return 1
+            drawn = scheme.rate(count) * count
+    return ceil(count / drawn) if drawn else count
 
 
 def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
@@ -326,5 +328,7 @@ def _nonempty(scheme: Scheme, size: int, shown: float) -> float | None:
             return float(1 - (1 - float(rate)) ** size)
         case Fixed() | All():
             return float(1 - (1 - shown) ** scheme.max_drawn(size))
-        case _:
+        case WithReplacement() | Shuffle():
             return 1.0 if shown >= CERTAIN else None
+        case _:  # how many units choose a step depends on the other steps
+            return None

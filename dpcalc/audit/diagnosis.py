@@ -9,7 +9,13 @@ from dpcalc.arrays import IntArray
 from dpcalc.audit.draws import LoggedLevel
 from dpcalc.audit.subsets import all_draws, window_counts
 from dpcalc.audit.tails import Kind, Statistic
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    CappedPoisson,
+    Fixed,
+    Poisson,
+    Shuffle,
+    WithReplacement,
+)
 
 _ENOUGH = 20  # expected events whose absence is a pattern: e^-20 by chance
 _SURPRISE = 5.0  # standard deviations from which a mean is another one
@@ -62,30 +68,37 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for a loader that goes through all units, "" if that is declared or not so."""
-    level, sizes = logged.level, logged.draws.sizes
-    counts = window_counts(logged)
-    # A window of a pass meets at most two passes, wherever it begins: no unit is in it three times.
-    if (
-        not counts
-        or counts[-1].observed
-        or counts[-1].expected < _ENOUGH
-        or not by_kind.keys() & {Kind.PASSES, Kind.SIZES}
-    ):
+    """Return the sentence for a loader that goes through all units where another scheme is declared."""
+    level = logged.level
+    if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle) or not _has_passes(logged):
         return ""
-    if isinstance(level.scheme, Shuffle):
-        is_full = bool(np.all(sizes == level.scheme.size))
-        if is_full and not level.scheme.drop_last:
-            return "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`"
-        if not is_full and level.scheme.drop_last:
-            return "some batches are smaller: the loader keeps the end of a pass, `drop_last: false`"
-        return ""
-    if Kind.PASSES not in by_kind:
-        return ""
-    name = "shuffle" if _usual_share(sizes) > _MOST else "balls-in-bins"
+    name = "shuffle" if _usual_share(logged.draws.sizes) > _MOST else "balls-in-bins"
     return (
         f"each {level.name} once per pass of about {level.window} batches: this is `{name}`, not `{level.scheme.name}`"
     )
+
+
+def _has_passes(logged: LoggedLevel) -> bool:
+    """Return True if a third draw of a unit in a window is far rarer than by chance."""
+    # A window of a pass meets at most two passes, wherever it begins: no unit is in it three times.
+    counts = window_counts(logged)
+    return bool(counts) and counts[-1].expected >= _ENOUGH and counts[-1].observed <= _RARE * counts[-1].expected
+
+
+def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for passes that end otherwise than the declared shuffle."""
+    level, scheme, sizes = logged.level, logged.level.scheme, logged.draws.sizes
+    if not isinstance(scheme, Shuffle) or Kind.SIZES not in by_kind or not _has_passes(logged):
+        return ""
+    if _usual_share(sizes) < _MOST:
+        units = f"{sizes.min()} to {sizes.max()} units of level {level.name}"
+        return f"batches hold {units}: this is `balls-in-bins`, not `shuffle`"
+    is_full = bool(np.all(sizes == scheme.size))
+    if is_full and not scheme.drop_last:
+        return "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`"
+    if not is_full and scheme.drop_last:
+        return "some batches are smaller: the loader keeps the end of a pass, `drop_last: false`"
+    return ""
 
 
 def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
@@ -97,7 +110,7 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
         f"{logged.counts.by_occurrence[2]:,} times one {level.name} repeats within a pass of {level.window} batches"
     )
     name = "fixed" if _usual_share(logged.draws.sizes) > _MOST else "poisson"
-    return f"{repeats}: this is `{name}`, not `shuffle`"
+    return f"{repeats}: this is `{name}`, not `{level.scheme.name}`"
 
 
 def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
@@ -126,8 +139,9 @@ def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
     if not by_kind.keys() & {Kind.SIZES, Kind.TOTAL} or not sizes.size:
         return ""
     low, high = int(sizes.min()), int(sizes.max())
-    if isinstance(level.scheme, Poisson | CappedPoisson) and low == high:
-        return f"every batch holds exactly {high} units of level {level.name}: this is `fixed`, not `poisson`"
+    scheme = level.scheme
+    if isinstance(scheme, Poisson | CappedPoisson) and low == high:
+        return f"every batch holds exactly {high} units of level {level.name}: this is `fixed`, not `{scheme.name}`"
     if isinstance(level.scheme, Fixed) and _usual_share(sizes) < _MOST:
         return f"batches hold {low} to {high} units of level {level.name}: this is `poisson`, not `fixed`"
     if isinstance(level.scheme, Fixed) and low == high:
@@ -199,6 +213,7 @@ _PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
     _every_entry_repeated,
     _held_draws,
     _passes,
+    _other_pass,
     _no_passes,
     _repeated_entries,
     _never_drawn,

@@ -8,10 +8,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpcalc.audit.draws import LoggedLevel
-from dpcalc.audit.subsets import SizeLaw, as_is, multiplicity_tests, size_tests, subset_tests, wrong_size_test
+from dpcalc.audit.subsets import (
+    SizeLaw,
+    as_is,
+    multiplicity_tests,
+    size_tests,
+    subset_tests,
+    wrong_size_test,
+)
 from dpcalc.audit.tails import Kind, Statistic, certain
-from dpcalc.errors import UnsupportedError
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    CappedPoisson,
+    Fixed,
+    Poisson,
+    Shuffle,
+    WithReplacement,
+)
 
 
 def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
@@ -19,9 +32,6 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 
     Args:
         logged: the level and what the log shows of it.
-
-    Raises:
-        UnsupportedError: a scheme that this command does not know.
     """
     level, scheme = logged.level, logged.level.scheme
     if level.period > 1 and level.is_shown:
@@ -46,8 +56,6 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
             yield from subset_tests(logged, lambda frame: -np.expm1(size * np.log1p(-1 / frame)))
         case Shuffle():
             yield from _shuffle_tests(logged, scheme)
-        case _:
-            raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name} of level {level.name}")
 
 
 # What is certain.

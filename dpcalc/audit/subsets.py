@@ -18,7 +18,7 @@ from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted, log_tai
 
 _TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
 """Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""
-_JOINT_TAILS = (0.1, 1e-2, 1e-4)  # of the overlap of two draws
+JOINT_TAILS = (0.1, 1e-2, 1e-4)  # of the overlap of two draws
 _MAX_OVERLAPS = 4096  # pairs of draws whose distribution is computed, .1 to 1 ms each; spread evenly over the log
 _MAX_PARTS = 64  # of a frame whose indices are compared; of smaller frames every place
 _UNITS_AT_ONCE = 1_000_000
@@ -208,7 +208,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
         "units that the previous draw has too",
         [Count(observed=observed, expected=float(expected.sum()), trials=float(smaller.sum()))],
     )
-    yield counted(Kind.JOINT, "draws with many units of the previous one", joint_counts(draws, _hypergeometric_tail))
+    yield counted(Kind.JOINT, "draws with many units of the previous one", _joint_counts(draws))
     yield _neighbours_test(logged)
     yield counted(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
     yield from _unit_tests(logged)
@@ -218,33 +218,22 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
         yield _part_test(logged, level.sizes)
 
 
-def joint_counts(draws: Draws, shared: Callable[[IntArray, IntArray, IntArray, IntArray], Array]) -> Iterator[Count]:
-    """Yield how many draws share many units with the previous one.
+def _joint_counts(draws: Draws) -> Iterator[Count]:
+    """Yield how many draws share many units with the previous one, beside the hypergeometric law.
 
     Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
     mean overlap of two draws as it is and widen its distribution.
-
-    Args:
-        draws: of the level.
-        shared: function of (numbers of units, sizes of frames, of previous draws, of draws) that returns the
-            probability that a draw shares at least so many units with the previous one.
     """
     places = np.flatnonzero(draws.previous > 0)
     places = places[:: max(1, -(-places.size // _MAX_OVERLAPS))]
     frames, previous, sizes = draws.frames[places], draws.previous[places], draws.sizes[places]
     kinds, kind = np.unique(np.column_stack([frames, previous, sizes]), axis=0, return_inverse=True)
     kind = kind.reshape(-1)
-    for tail in _JOINT_TAILS:
+    for tail in JOINT_TAILS:
         threshold = binom.isf(tail, kinds[:, 1], kinds[:, 2] / kinds[:, 0]).astype(np.int64) + 1
-        probability = shared(threshold, kinds[:, 0], kinds[:, 1], kinds[:, 2])
+        probability = hypergeom.sf(threshold - 1, kinds[:, 0], kinds[:, 1], kinds[:, 2])
         observed = int((draws.repeated[places] >= threshold[kind]).sum())
         yield Count(observed=observed, expected=float(np.nansum(probability[kind])), trials=places.size)
-
-
-def _hypergeometric_tail(number: IntArray, frame: IntArray, previous: IntArray, size: IntArray) -> Array:
-    """Return the probability that a uniform subset shares at least so many units with another."""
-    tail: Array = hypergeom.sf(number - 1, frame, previous, size)
-    return tail
 
 
 def _neighbours_test(logged: LoggedLevel) -> Statistic:

@@ -66,6 +66,23 @@ def shuffled(rng, *, units=UNITS, size=BATCH, drop_last=False):
             yield order[begin : begin + size].tolist()
 
 
+def balls_in_bins(rng, *, units=UNITS, bins=UNITS // BATCH, is_held=False):
+    chosen = rng.integers(0, bins, units)
+    while True:
+        for step in range(bins):
+            yield np.flatnonzero(chosen == step).tolist()
+        if not is_held:
+            chosen = rng.integers(0, bins, units)
+
+
+def random_allocation(rng, *, times, steps, units=UNITS):
+    log = [[] for _ in range(steps)]
+    for unit in range(units):
+        for step in rng.choice(steps, times, replace=False):
+            log[step].append(unit)
+    return log
+
+
 def duplicated_rank(rng, *, units=UNITS, rate=BATCH / UNITS):
     """Two workers, each with a half of the data, that draw with the same seed."""
     for half in poisson(rng, units=units // 2, rate=rate):

@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 
 import numpy as np
 import pytest
@@ -110,7 +110,8 @@ def audited(tmp_path):
     def run(config, batches):
         plan = load_text(config, path="run.yaml").plan
         path = tmp_path / "log.jsonl"
-        path.write_text(jsonl(islice(batches, plan.steps)), encoding="utf-8")
+        batches = islice(chain(batches, repeat([])), plan.steps)
+        path.write_text(jsonl(batches), encoding="utf-8")
         return audit_log(plan, str(path), on_progress=lambda _: None)
 
     return run
@@ -148,6 +149,8 @@ DISHONEST = {
     "shuffled, declared poisson": ("poisson", loaders.shuffled, SHUFFLE),
     "shuffled, declared fixed": ("fixed", loaders.shuffled, "this is `shuffle`, not `fixed`"),
     "shuffled, declared with replacement": ("with-replacement", loaders.shuffled, "not `with-replacement`"),
+    "balls in bins, declared shuffle": ("shuffle", loaders.balls_in_bins, "this is `balls-in-bins`, not `shuffle`"),
+    "balls in bins, declared poisson": ("poisson", loaders.balls_in_bins, "this is `balls-in-bins`, not `poisson`"),
     "fixed, declared poisson": ("poisson", loaders.fixed, "exactly 50 units of level example: this is `fixed`"),
     "poisson, declared fixed": ("fixed", loaders.poisson, "this is `poisson`, not `fixed`"),
     "poisson, declared shuffle": ("shuffle", loaders.poisson, "this is `poisson`, not `shuffle`"),
@@ -191,7 +194,7 @@ DISHONEST = {
     ),
     "the same seed in every pass": ("poisson", loaders.same_seed_in_every_pass, ""),
     "blocks of neighbours": ("fixed", loaders.blocks, "are batches cut from blocks?"),
-    "a shuffle buffer": ("fixed", loaders.buffered, "stands several times in a batch"),
+    "a shuffle buffer": ("fixed", loaders.buffered, "this is `shuffle`, not `fixed`"),
     "held": (
         "poisson",
         lambda rng: loaders.held(rng, period=4),
