@@ -16,11 +16,15 @@ from dpcalc.audit.log import Block, LogForm, read_blocks
 from dpcalc.audit.tails import OF_NUMBERS, Statistic
 from dpcalc.config.source import STDIN
 from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.mechanisms.strategies import Participation
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
 from dpcalc.sampling.schemes import (
     All,
+    AnyOrder,
     CappedPoisson,
+    CyclicPoisson,
     Fixed,
     Poisson,
     Scheme,
@@ -81,7 +85,7 @@ class _PhaseAudit:
         self.tasks = hierarchy.episodes.tasks if hierarchy.episodes else 1
         self.has_tasks = hierarchy.episodes is not None
         self.steps = phase.steps * self.tasks
-        self.levels = [LevelCounts(level=level) for level in _declared_levels(hierarchy, self.steps)]
+        self.levels = [LevelCounts(level=level) for level in _declared_levels(phase, self.steps)]
         self.entries = 0
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
@@ -242,8 +246,10 @@ def _log_form(plan: Plan) -> LogForm:
     return LogForm(names=names.pop(), steps=plan.steps)
 
 
-def _declared_levels(hierarchy: Hierarchy, steps: int) -> list[DeclaredLevel]:
+def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     """Return the levels of a phase of so many draws from the whole data set, outermost first."""
+    hierarchy = phase.hierarchy
+    limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
     episodes = hierarchy.episodes
     schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
     if episodes is not None:
@@ -260,14 +266,13 @@ def _declared_levels(hierarchy: Hierarchy, steps: int) -> list[DeclaredLevel]:
             sizes = np.array(hierarchy.tree.sizes[number - 1], dtype=np.int64)
         has_sizes = hierarchy.tree is not None or level.is_equal
         probability = shown[number - 1]
-        is_hidden = probability is None or probability < CERTAIN
         declared.append(
             DeclaredLevel(
                 number=number,
                 name=level.name,
                 scheme=scheme,
                 period=level.redraw_every,
-                times=steps // level.redraw_every if is_hidden else ceil(Fraction(steps, level.redraw_every)),
+                times=_times(scheme, level.redraw_every, steps, is_hidden=not probability or probability < CERTAIN),
                 is_every=is_every,
                 sizes=sizes,
                 parents=parents,
@@ -275,13 +280,33 @@ def _declared_levels(hierarchy: Hierarchy, steps: int) -> list[DeclaredLevel]:
                 shown=probability,
                 is_mixed=any(isinstance(each, WithReplacement) for each in schemes[: number - 1]),
                 window=_window(scheme, level.count),
-                lag=1,
+                lag=_lag(scheme, limits),
+                limits=limits if isinstance(scheme, AnyOrder) else None,
                 is_last=number == hierarchy.depth,
             )
         )
         parents = declared[-1].units
         is_every = is_every and has_sizes and scheme == All()
     return declared
+
+
+def _times(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
+    """Return the periods that are counted of a phase; `is_hidden` where a drawn unit may have no entry in one."""
+    # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
+    if isinstance(scheme, CyclicPoisson):
+        return steps - steps % scheme.groups
+    return steps // period if is_hidden else ceil(Fraction(steps, period))
+
+
+def _lag(scheme: Scheme, limits: Participation | None) -> int:
+    """Return the draws from one to the next in which a unit can be, where it keeps its place; else 1."""
+    match scheme:
+        case CyclicPoisson(groups=groups):
+            return groups
+        case AnyOrder() if limits is not None and limits.fixed_epochs:
+            return limits.separation
+        case _:
+            return 1
 
 
 def _window(scheme: Scheme, count: int) -> int:
@@ -291,8 +316,10 @@ def _window(scheme: Scheme, count: int) -> int:
             return scheme.steps_of_a_pass(count)
         case Fixed(size=size) | WithReplacement(size=size):
             drawn = Fraction(min(size, count))
-        case CappedPoisson(probability=rate, max_batch_size=most):
-            drawn = min(rate * count, Fraction(most))
+        case CappedPoisson(probability=rate, max_batch_size=max_size):
+            drawn = min(rate * count, Fraction(max_size))
+        case CyclicPoisson(probability=rate, groups=groups):
+            return groups * ceil(1 / rate) if rate else groups
         case _:
             drawn = scheme.rate(count) * count
     return ceil(count / drawn) if drawn else count

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError
+from dpcalc.mechanisms.strategies import Participation
 from dpcalc.sampling.schemes import Scheme
 
 MAX_UNITS = 20_000_000
@@ -44,7 +45,8 @@ class DeclaredLevel:
         shown: probability that a drawn unit has an entry in the log; None if it is not the same for all units.
         is_mixed: True if a parent can be drawn twice at once, so that its entries are those of several draws.
         window: draws in which a loader that goes through all units takes each of them once.
-        lag: draws from one to the other of two that are compared.
+        lag: draws from one to the other of two that are compared; those of a pass where units keep their place in it.
+        limits: steps in which a unit may take part, where the mechanism states that; else None.
         is_last: True for the records.
     """
 
@@ -61,6 +63,7 @@ class DeclaredLevel:
     is_mixed: bool
     window: int
     lag: int
+    limits: Participation | None
     is_last: bool
 
     @property
@@ -141,8 +144,10 @@ class LevelCounts:
         level: as declared.
         counts: draws of each unit, shape (units,).
         by_occurrence: number of times that a draw was the first, second, third of its unit in a window.
-        moved: draws of a unit whose place in the window is not that of its previous one.
+        moved: draws of a unit that do not lie a multiple of `lag` after its previous one.
         first_moved: (step, unit) of the first of them, or None.
+        close: draws of a unit that lie fewer steps after its previous one than its limits allow.
+        first_close: (step, unit) of the first of them, or None.
         entries: entries of the log; repetitions count at the last level only.
         repeats: pairs (step, unit) with several entries.
         fewest_entries, most_entries: of one unit in one step.
@@ -155,6 +160,8 @@ class LevelCounts:
     by_occurrence: list[int] = field(default_factory=lambda: [0] * (OCCURRENCES + 1))
     moved: int = 0
     first_moved: tuple[int, int] | None = None
+    close: int = 0
+    first_close: tuple[int, int] | None = None
     entries: int = 0
     repeats: int = 0
     fewest_entries: int = _MANY
@@ -190,12 +197,12 @@ class LevelCounts:
             self._count_repeats(steps, units)
         is_new = np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)])
         steps, units = steps[is_new], units[is_new]
+        counted = steps // self.level.period < self.level.times
+        steps, units = steps[counted], units[counted]
+        if not units.size:
+            return
         times = steps // self.level.period
         if self.level.period > 1:
-            counted = times < self.level.times
-            times, steps, units = times[counted], steps[counted], units[counted]
-            if not units.size:
-                return
             times, units = self._of_periods(times, steps, units, end)
         parents = self.level.parents_of(units)
         begins = np.flatnonzero(np.concatenate([[True], (np.diff(parents) != 0) | (np.diff(times) != 0)]))
@@ -302,18 +309,25 @@ class LevelCounts:
         occurrence = np.arange(unit.size) - np.repeat(begins - before, lengths) + 1
         for place in range(1, OCCURRENCES + 1):
             self.by_occurrence[place] += int((occurrence == place).sum())
-        moved = has_previous & ((number - previous) % window != 0)
-        if moved.any():
-            self.moved += int(moved.sum())
-            if self.first_moved is None:
-                entry = int(order[moved].min())
-                self.first_moved = int(times[entry]) * self.level.period, int(units[entry])
+        moved = order[has_previous & ((number - previous) % self.level.lag != 0)]
+        if moved.size:
+            self.moved += moved.size
+            self.first_moved = self.first_moved or self._place(moved.min(), times, units)
+        separation = 0 if self.level.limits is None else self.level.limits.separation
+        close = order[has_previous & (number - previous < separation)]
+        if close.size:
+            self.close += close.size
+            self.first_close = self.first_close or self._place(close.min(), times, units)
         is_end = np.concatenate([is_first[1:], [True]])
         self._last[unit[is_end]] = number[is_end]
         self._occurrences[unit[is_end]] = np.minimum(occurrence[is_end], _MANY)
         self.counts[unit[is_first]] += np.diff(np.flatnonzero(is_first), append=unit.size).astype(np.int32)
         is_repeated: NDArray[np.bool_] = has_previous & (number - previous == self.level.lag)
         return order[is_repeated]
+
+    def _place(self, entry: int, times: IntArray, units: IntArray) -> tuple[int, int]:
+        """Return (step of the phase, unit) of an entry."""
+        return int(times[entry]) * self.level.period, int(units[entry])
 
 
 def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:

@@ -1,25 +1,30 @@
 """The statistics by which the logged draws of one level are tested, for each scheme.
 
 Draws that are independent of each other are tested by `dpcalc.audit.subsets`, passes here.
+Source: docs/theory.md, Theorem 17.3.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.stats import binom
 
-from dpcalc.audit.draws import LoggedLevel
+from dpcalc.audit.draws import OCCURRENCES, LoggedLevel
 from dpcalc.audit.subsets import (
     SizeLaw,
     as_is,
     multiplicity_tests,
     size_tests,
+    spread_test,
     subset_tests,
     wrong_size_test,
 )
-from dpcalc.audit.tails import Kind, Statistic, certain
+from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted
 from dpcalc.sampling.schemes import (
     All,
+    AnyOrder,
     CappedPoisson,
+    CyclicPoisson,
     Fixed,
     Poisson,
     Shuffle,
@@ -39,6 +44,8 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
     if level.is_last and not level.is_mixed and not isinstance(scheme, WithReplacement):
         yield _repeats_test(logged)
     match scheme:
+        case Shuffle() | AnyOrder() | CyclicPoisson():
+            yield from _pass_tests(logged, scheme)
         case All():
             yield from size_tests(logged, SizeLaw(trials=as_is))
         case Fixed():
@@ -48,14 +55,12 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         case Poisson(probability=rate):
             yield from size_tests(logged, SizeLaw(trials=as_is, probability=float(rate)))
             yield from subset_tests(logged, lambda frame: np.full(frame.shape, float(rate)))
-        case CappedPoisson(probability=rate, max_batch_size=most):
-            yield from size_tests(logged, SizeLaw(trials=as_is, probability=float(rate), max_size=most))
+        case CappedPoisson(probability=rate, max_batch_size=max_size):
+            yield from size_tests(logged, SizeLaw(trials=as_is, probability=float(rate), max_size=max_size))
             yield from subset_tests(logged, None)
         case WithReplacement(size=size):
             yield from multiplicity_tests(logged, size)
             yield from subset_tests(logged, lambda frame: -np.expm1(size * np.log1p(-1 / frame)))
-        case Shuffle():
-            yield from _shuffle_tests(logged, scheme)
 
 
 # What is certain.
@@ -91,7 +96,18 @@ def _held_test(logged: LoggedLevel) -> Statistic:
     )
 
 
-# Passes.
+# Passes, and other draws that depend on the step.
+
+
+def _pass_tests(logged: LoggedLevel, scheme: Shuffle | AnyOrder | CyclicPoisson) -> Iterator[Statistic]:
+    """Yield the tests of a scheme whose draws are not alike, or depend on each other."""
+    match scheme:
+        case Shuffle():
+            yield from _shuffle_tests(logged, scheme)
+        case AnyOrder():
+            yield from _any_order_tests(logged)
+        case CyclicPoisson():
+            yield from _cyclic_tests(logged, scheme)
 
 
 def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]:
@@ -116,4 +132,68 @@ def _pass_test(logged: LoggedLevel) -> Statistic:
         observed=repeats,
         expected=0,
         sentence=f"{repeats:,} times one {level.name} is drawn again within a pass of {level.window} batches",
+    )
+
+
+def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+    """Yield tests of the limits within which units take part; of the order nothing is declared."""
+    level, counts = logged.level, logged.counts
+    if level.limits is None:
+        return
+    max_times = level.limits.times(level.times)
+    unit = int(counts.counts.argmax())
+    yield certain(
+        Kind.SPREAD,
+        "units in more steps than declared",
+        observed=int((counts.counts > max_times).sum()),
+        expected=0,
+        sentence=f"{logged.place(-1, unit)} is in {counts.counts[unit]} steps, at most {max_times} are declared",
+    )
+    where = "" if counts.first_close is None else logged.place(*counts.first_close)
+    yield certain(
+        Kind.SEPARATION,
+        "draws too soon after the one before",
+        observed=counts.close,
+        expected=0,
+        sentence=f"{where} is fewer than {level.limits.separation} steps after its step before",
+    )
+    if level.limits.fixed_epochs:
+        yield _moved_test(logged, "is not at its place of the epoch before")
+
+
+def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
+    """Yield tests of draws from one group after the other, in whole cycles; the log does not tell the groups' sizes."""
+    level, cycles = logged.level, logged.level.times // scheme.groups
+    yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
+    if level.shown is None or not level.has_sizes or not cycles:
+        return
+    rate = float(scheme.probability) * level.shown
+    # Each unit is drawn in each cycle with one probability, whatever its group.
+    drawn = Count(
+        observed=int(logged.draws.sizes.sum()), expected=level.units * cycles * rate, trials=level.units * cycles
+    )
+    yield counted(Kind.TOTAL, "units drawn in all", [drawn])
+    yield spread_test(logged, lambda frame: np.full(frame.shape, float(scheme.probability)), cycles)
+    window = level.window // scheme.groups
+    lengths = np.diff([*range(0, cycles, window), cycles])
+    repeats = [
+        Count(
+            observed=logged.counts.by_occurrence[number],
+            expected=level.units * float(binom.sf(number - 1, lengths, rate).sum()),
+            trials=level.units * lengths.size,
+        )
+        for number in range(2, OCCURRENCES + 1)
+    ]
+    yield counted(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
+
+
+def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
+    """Return the test that draws of one unit lie whole passes apart; `sentence` is about the first that does not."""
+    first = logged.counts.first_moved
+    return certain(
+        Kind.HELD,
+        "units at another place than in their pass before",
+        observed=logged.counts.moved,
+        expected=0,
+        sentence="" if first is None else f"{logged.place(*first)} {sentence}",
     )

@@ -213,7 +213,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
     yield counted(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
     yield from _unit_tests(logged)
     if level.is_every and rate is not None:
-        yield _spread_test(logged, rate)
+        yield spread_test(logged, rate, level.times)
     if isinstance(level.sizes, int):
         yield _part_test(logged, level.sizes)
 
@@ -318,16 +318,22 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         )
 
 
-def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array]) -> Statistic:
-    """Return the test of how many units are drawn often, beside the binomial law of the draws of one unit."""
+def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
+    """Return the test of how many units are drawn often, beside the binomial law of the draws of one unit.
+
+    Args:
+        logged: the level.
+        rate: function of the sizes of frames that returns the probability that a draw holds a given unit.
+        draws: number of draws that can hold a unit.
+    """
     level, counts = logged.level, logged.counts.counts
     sizes, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
     probability = rate(sizes) * (level.shown or 0.0)
     tests = []
     for tail in _TAILS:
         for side in (tail, 1 - tail):
-            threshold = binom.isf(side, level.times, probability) + 1
-            expected = float((binom.sf(threshold - 1, level.times, probability) * sizes * parents).sum())
+            threshold = binom.isf(side, draws, probability) + 1
+            expected = float((binom.sf(threshold - 1, draws, probability) * sizes * parents).sum())
             if isinstance(level.sizes, int):
                 observed = int((counts >= threshold[0]).sum())
             else:

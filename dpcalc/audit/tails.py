@@ -36,6 +36,7 @@ class Kind(StrEnum):
     SMALLEST = "smallest"
     REPEATS = "repeats"
     HELD = "held"
+    SEPARATION = "separation"
     PASSES = "passes"
     OVERLAP = "overlap"
     JOINT = "joint"

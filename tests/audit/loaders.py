@@ -66,6 +66,11 @@ def shuffled(rng, *, units=UNITS, size=BATCH, drop_last=False):
             yield order[begin : begin + size].tolist()
 
 
+def same_passes(rng, *, units=UNITS, size=BATCH):
+    """The batches of one shuffled pass again and again."""
+    return cycle(islice(shuffled(rng, units=units, size=size), -(-units // size)))
+
+
 def balls_in_bins(rng, *, units=UNITS, bins=UNITS // BATCH, is_held=False):
     chosen = rng.integers(0, bins, units)
     while True:
@@ -73,6 +78,12 @@ def balls_in_bins(rng, *, units=UNITS, bins=UNITS // BATCH, is_held=False):
             yield np.flatnonzero(chosen == step).tolist()
         if not is_held:
             chosen = rng.integers(0, bins, units)
+
+
+def cyclic_poisson(rng, *, groups, rate, units=UNITS):
+    group = rng.integers(0, groups, units)
+    for step in count():
+        yield np.flatnonzero((group == step % groups) & (rng.random(units) < rate)).tolist()
 
 
 def random_allocation(rng, *, times, steps, units=UNITS):

@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import chain, islice, repeat
+from itertools import chain, cycle, islice, repeat
 
 import numpy as np
 import pytest
@@ -36,7 +36,21 @@ def cut(draw, most):
     return lambda rng, *unit: rng.permutation(draw(rng, *unit))[:most]
 
 
+def correlated(sampling, limits, *, steps=STEPS, units=UNITS, bands=4):
+    """A config with correlated noise."""
+    strategy = f"type: matrix-factorization, strategy: {{banded: {{bands: {bands}}}}}, noise_multiplier: 9{limits}"
+    text = flat_config(sampling, units=units, length="", steps=steps).replace("noise_multiplier: 2", strategy)
+    return text.replace("add-remove", "zero-out")
+
+
+FIXED_EPOCHS = ", min_separation: 60, participation: fixed-epochs"
 HONEST = {
+    "any order": (correlated("any-order", ", max_participations: 34, min_separation: 60"), loaders.same_passes),
+    "any order, fixed epochs": (correlated("any-order", FIXED_EPOCHS), loaders.same_passes),
+    "cyclic poisson": (
+        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
+        lambda rng: loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600),
+    ),
     "poisson": (flat_config("poisson"), loaders.poisson),
     "fixed": (flat_config("fixed"), loaders.fixed),
     "with-replacement": (flat_config("with-replacement"), loaders.with_replacement),
@@ -235,6 +249,48 @@ def test_other_loaders_are_contradicted(audited, name):
     result = audited(flat_config(scheme), loader(np.random.default_rng(5)))
     assert not result.agrees
     (finding,) = result.findings
+    assert sentence in finding
+
+
+def delayed(rng):
+    """The second pass begins a step late."""
+    batches = list(islice(loaders.same_passes(rng), 60))
+    return chain(batches, [[]], cycle(batches))
+
+
+CORRELATED = {
+    "too often": (
+        correlated("any-order", ", max_participations: 33, min_separation: 60"),
+        loaders.same_passes,
+        "is in 34 steps, at most 33 are declared",
+    ),
+    "too soon": (
+        correlated("any-order", ", min_separation: 60"),
+        loaders.shuffled,
+        "is fewer than 60 steps after its step before",
+    ),
+    "not at its place": (
+        correlated("any-order", FIXED_EPOCHS),
+        delayed,
+        "is not at its place of the epoch before",
+    ),
+    "not in its group": (
+        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
+        lambda rng: loaders.poisson(rng, units=600, rate=0.1 / 7),
+        "is drawn in steps of several of the 7 groups",
+    ),
+    "another rate in groups": (
+        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
+        lambda rng: loaders.cyclic_poisson(rng, groups=7, rate=0.12, units=600),
+        "units drawn in all",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORRELATED)
+def test_limits_of_correlated_noise_that_are_not_kept(audited, name):
+    config, loader, sentence = CORRELATED[name]
+    (finding,) = audited(config, loader(np.random.default_rng(5))).findings
     assert sentence in finding
 
 

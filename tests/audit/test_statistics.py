@@ -53,6 +53,7 @@ def level(scheme, *, units, draws, window, shown=1.0):
         is_mixed=False,
         window=window,
         lag=1,
+        limits=None,
         is_last=True,
     )
 
