@@ -263,11 +263,11 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
     """Return the largest rate (Poisson) or size (otherwise) of the outermost sampled level that meets a goal."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
-    drawn = chosen.hierarchy.levels[place].scheme
-    if isinstance(drawn, Poisson | CappedPoisson | CyclicPoisson):
-        solution = _solve_probability(goal, drawn, _scheme_setter(plan, chosen, place, epochs))
+    level = chosen.hierarchy.levels[place]
+    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
+        solution = _solve_probability(goal, level, _scheme_setter(plan, chosen, place, epochs))
         return replace(solution, phase=plan.phases.index(chosen), level=place)
-    return _solve_size(chosen.hierarchy.levels[place], goal, _scheme_setter(plan, chosen, place, epochs))
+    return _solve_size(level, goal, _scheme_setter(plan, chosen, place, epochs))
 
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
@@ -286,11 +286,12 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
     _refuse_assumed(level, "batch")
 
     groups = drawn.groups if isinstance(drawn, CyclicPoisson) else 1
+    limit = level.max_drawn if isinstance(drawn, CappedPoisson) else level.count
 
     def put_expected(value: int) -> Plan:
         return with_scheme(replace(drawn, probability=Fraction(value * groups, level.count)))
 
-    value, fails_at = largest_whole(put_expected, (1, level.count // groups), goal, "batch size")
+    value, fails_at = largest_whole(put_expected, (1, limit // groups), goal, "batch size")
     return _solution(put_expected(value), (value, fails_at), ("rate", "expected"), goal)
 
 
@@ -367,17 +368,17 @@ def _size_ranges(level: Level) -> list[tuple[int, int]]:
     return [*ranges, *([(1, largest)] if largest else [])]
 
 
-def _solve_probability(
-    goal: Goal, drawn: Poisson | CappedPoisson | CyclicPoisson, draw: Callable[[Scheme], Plan]
-) -> Solution:
-    """Return the largest Poisson rate that meets a goal."""
+def _solve_probability(goal: Goal, level: Level, draw: Callable[[Scheme], Plan]) -> Solution:
+    """Return the largest Poisson rate that meets a goal; of batches that are cut, with a mean of at most the cap."""
+    scheme = level.scheme
+    largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
 
     def with_value(value: Fraction) -> Plan:
-        return draw(replace(drawn, probability=value))
+        return draw(replace(scheme, probability=value))  # type: ignore[arg-type]  # only Poisson draws come here
 
-    if goal.certified(with_value(Fraction(1))) <= goal.limit:
-        return _solution(with_value(Fraction(1)), (Fraction(1), None), ("rate", "rate"), goal)
-    high, low = 1.0, 1.0
+    if goal.certified(with_value(largest)) <= goal.limit:
+        return _solution(with_value(largest), (largest, None), ("rate", "rate"), goal)
+    high = low = float(largest)
     while goal.estimate(with_value(Fraction(low))).value > goal.limit:
         high, low = low, low / 8
         if low < 1e-15:
@@ -395,9 +396,9 @@ def _solve_probability(
         value = Fraction(root * (1 - 4 * step))
         if step > 0.1:
             raise _disagreement_error("rate", root)
-    fails_at = Fraction(min(1.0, root))
+    fails_at = min(largest, Fraction(root))
     while goal.certified(with_value(fails_at)) <= goal.limit:
-        fails_at = min(Fraction(1), fails_at * Fraction(1 + step))
+        fails_at = min(largest, fails_at * Fraction(1 + step))
     return _solution(with_value(value), (value, fails_at), ("rate", "rate"), goal)
 
 

@@ -18,7 +18,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal, NoSolution
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson
 from tests.oracles.exact_gaussian import exact_delta
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
@@ -37,6 +37,7 @@ def plan_of(scheme, *, noise=4.0, steps=1_000, adjacency=Adjacency.ADD_REMOVE):
 
 
 HUNDREDTH = Poisson(probability=Fraction(1, 100))
+CUT_HUNDREDTH = CappedPoisson(probability=Fraction(1, 100), max_batch_size=1500)
 
 
 def test_without_noise_epsilon_is_infinite_and_delta_is_one():
@@ -106,7 +107,7 @@ def test_the_moments_give_a_delta_above_the_exact_one(monkeypatch, epsilon):
 
 
 @pytest.mark.parametrize("quantity", ["sigma", "steps", "rate"])
-@pytest.mark.parametrize("scheme", [HUNDREDTH, Fixed(size=600)])
+@pytest.mark.parametrize("scheme", [HUNDREDTH, Fixed(size=600), CUT_HUNDREDTH])
 def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme):
     plan = plan_of(scheme)
     found = solve(plan, quantity, goal=EpsilonGoal(limit=1.0))
@@ -120,7 +121,8 @@ def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme
             worse = replace(phase, steps=found.fails_at)
             assert found.fails_at == found.value + 1
         case "rate":
-            new = Fixed(size=found.fails_at) if isinstance(scheme, Fixed) else Poisson(probability=found.fails_at)
+            changed = {"size" if isinstance(scheme, Fixed) else "probability": found.fails_at}
+            new = replace(scheme, **changed)
             (level,) = phase.hierarchy.levels
             worse = replace(phase, hierarchy=Hierarchy(levels=(replace(level, scheme=new),)))
     assert guarantee(replace(found.plan, phases=(worse,))).epsilon > 1.0

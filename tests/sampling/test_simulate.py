@@ -3,13 +3,14 @@
 import itertools
 from collections import Counter
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
 
 from dpcalc.errors import InputError
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
 from dpcalc.simulation import sampler
 from dpcalc.simulation.checks import mean_interval
@@ -64,6 +65,19 @@ def test_poisson_draws_are_independent_coins(rate):
         for size in range(frame + 1):
             for one in itertools.combinations(range(frame), size):
                 assert_near(sets[one], float(rate**size * (1 - rate) ** (frame - size)))
+
+
+@pytest.mark.parametrize(("rate", "cap"), [(Fraction(2, 5), 1), (Fraction(2, 5), 2), (Fraction(1), 3)])
+def test_cut_draws_are_coins_of_which_any_so_many_stay(rate, cap):
+    scheme = CappedPoisson(probability=rate, max_batch_size=cap)
+    for frame, sets in zip((4, 2), drawn_sets(scheme, [4, 2]), strict=True):
+        kept = [frame - missing for missing in range(frame + 1) if frame - missing <= cap]
+        of_size = {size: comb(frame, size) * rate**size * (1 - rate) ** (frame - size) for size in range(frame + 1)}
+        assert {len(one) for one in sets} <= set(kept)
+        for size in kept:
+            chance = of_size[size] if size < cap else sum(of_size[n] for n in range(size, frame + 1))
+            for one in itertools.combinations(range(frame), size):
+                assert_near(sets[one], float(chance / comb(frame, size)))
 
 
 def test_poisson_draws_of_nothing():
