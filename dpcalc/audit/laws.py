@@ -20,6 +20,7 @@ from dpcalc.audit.subsets import (
     wrong_size_test,
 )
 from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted
+from dpcalc.errors import UnsupportedError
 from dpcalc.sampling.schemes import (
     All,
     AnyOrder,
@@ -37,6 +38,9 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 
     Args:
         logged: the level and what the log shows of it.
+
+    Raises:
+        UnsupportedError: the scheme cannot be tested.
     """
     level, scheme = logged.level, logged.level.scheme
     if level.period > 1 and level.is_shown:
@@ -61,6 +65,8 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         case WithReplacement(size=size):
             yield from multiplicity_tests(logged, size)
             yield from subset_tests(logged, lambda frame: -np.expm1(size * np.log1p(-1 / frame)))
+        case _:
+            raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
 
 
 # What is certain.
