@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from dpcalc.cli.output import CommandResult, on_terminal, remarks, width
 from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import config_reader, loaded_plan, matching_paths
 from dpcalc.errors import InputError
-
-if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
 
 EXAMPLE = "Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg"
 
@@ -91,6 +88,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     from dpcalc.charts.shapes import CurveRequest
     from dpcalc.charts.table import chart_csv, chart_lines, chart_output
     from dpcalc.charts.text import chart_text
+    from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.grid import parse_numbers
 
     if as_csv and as_json:
@@ -104,7 +102,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     read = reader.open if varies_size else reader.load
     paths = [path for word in configs or () for path in matching_paths(word)]
     loaded = tuple(map(read, paths)) if paths else (loaded_plan(context, allow_any_size=varies_size),)
-    names = zip(_names(loaded), (config.plan for config in loaded), strict=True)
+    names = zip(config_names(loaded), (config.plan for config in loaded), strict=True)
     request = CurveRequest(
         plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=grid, on_progress=report_progress
     )
@@ -123,9 +121,3 @@ def curve(  # noqa: PLR0913  one parameter an option
     else:
         text = f"{chart_text(chart, width=width())}\n{chart_lines(chart)}" if on_terminal() else chart_lines(chart)
     return CommandResult(text=text, asides=asides, changed=(plot,) if plot else ())
-
-
-def _names(loaded: tuple[Loaded, ...]) -> list[str]:
-    """Return the names of the lines of several configs: their own if these differ, else their files."""
-    names = [config.plan.name or config.path for config in loaded]
-    return names if len(set(names)) == len(names) else [config.path for config in loaded]

@@ -169,23 +169,10 @@ def number(option: str, text: str | None, *, positive: bool = False) -> float | 
         option: its name, for the message.
         text: the text of the user, or None.
         positive: whether 0 is refused too.
-
-    Returns:
-        The number; None for None.
-
-    Raises:
-        InputError: the text is no such number.
     """
-    if text is None:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = _quotient(text)
-    if not 0 <= value < math.inf or (positive and value == 0):
-        expected = f"expected a finite number {'>' if positive else '>='} 0"
-        raise InputError(f"{option}: {expected}, got `{text}`{_way_out(text)}")
-    return value
+    if positive:
+        return _stated(option, text, "a finite number > 0", lambda value: 0 < value < math.inf)
+    return _stated(option, text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
 
 
 def probability(option: str, text: str | None) -> float | None:
@@ -194,23 +181,8 @@ def probability(option: str, text: str | None) -> float | None:
     Args:
         option: its name, for the message.
         text: the text of the user, or None.
-
-    Returns:
-        The number; None for None.
-
-    Raises:
-        InputError: the text is no such number.
     """
-    if text is None:
-        return None
-    try:
-        value = number(option, text)
-    except InputError:
-        value = None
-    if value is None or not 0 < value < 1:
-        expected = "expected a probability between 0 and 1, both excluded"
-        raise InputError(f"{option}: {expected}, got `{text}`{_way_out(text)}")
-    return value
+    return _stated(option, text, "a probability between 0 and 1, both excluded", lambda value: 0 < value < 1)
 
 
 def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
@@ -220,19 +192,28 @@ def whole_number(option: str, text: str | None, *, min_value: int) -> int | None
         option: its name, for the message.
         text: the text of the user, or None.
         min_value: least number that is valid.
-
-    Raises:
-        InputError: the text is no such number.
     """
+
+    def is_valid(value: float) -> bool:
+        return min_value <= value <= _LARGEST_WHOLE and value == int(value)
+
+    value = _stated(option, text, f"a whole number >= {min_value}", is_valid, quotients=False)
+    return None if value is None else int(value)
+
+
+def _stated(
+    option: str, text: str | None, expected: str, is_valid: Callable[[float], bool], *, quotients: bool = True
+) -> float | None:
+    """Return the valid number that an option states; None for None; InputError for any other text."""
     if text is None:
         return None
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not min_value <= value <= _LARGEST_WHOLE or value != int(value):
-        raise InputError(f"{option}: expected a whole number >= {min_value}, got `{text}`{_way_out(text)}")
-    return int(value)
+        value = _quotient(text) if quotients else math.nan
+    if not is_valid(value):
+        raise InputError(f"{option}: expected {expected}, got `{text}`{_way_out(text)}")
+    return value
 
 
 def _quotient(text: str) -> float:
