@@ -64,7 +64,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
             yield from subset_tests(logged, None)
         case WithReplacement(size=size):
             yield from multiplicity_tests(logged, size)
-            yield from subset_tests(logged, lambda frame: -np.expm1(size * np.log1p(-1 / frame)))
+            yield from subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** size)
         case _:
             raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
 
