@@ -358,7 +358,8 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
     for run in config.runs:
         yield from _shuffle_notes(run, config)
         noise = run.node("mechanism", "noise_multiplier")
-        if isinstance(run.mechanism, Gaussian) and run.mechanism.noise_multiplier == 0 and noise is not None:
+        is_noisy = isinstance(run.mechanism, Gaussian) or getattr(run.mechanism, "is_correlated", False)
+        if is_noisy and getattr(run.mechanism, "noise_multiplier", 1) == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
 

@@ -173,6 +173,19 @@ class BandedSquareRoot(Toeplitz):
         """Value of `mechanism.strategy` as a config states it."""
         return f"{{banded: {{bands: {self.band_count}}}}}"
 
+    def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
+        """Return the sensitivity in the first steps.
+
+        Args:
+            steps: length of the run, >= 1.
+            participation: steps in which a unit takes part.
+        """
+        of_floats = super().sensitivity(steps, participation)
+        # The j-th coefficient is a product of j rounded quotients: off by 2 j roundings, and its square by twice that.
+        margin = 10 * self.band_count * 2.0**-53
+        ends = of_floats.squared_lower * (1 - margin), of_floats.squared * (1 + margin)
+        return replace(of_floats, squared_lower=ends[0], squared=ends[1])
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixSum(Strategy):

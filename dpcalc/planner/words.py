@@ -5,13 +5,12 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
-from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
-from dpcalc.mechanisms.strategies import Sensitivity
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -25,6 +24,10 @@ from dpcalc.sampling.schemes import (
     Shuffle,
     WithReplacement,
 )
+
+if TYPE_CHECKING:  # few plans need them
+    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+    from dpcalc.mechanisms.strategies import Sensitivity
 
 _COUNT = re.compile(r"(?<![\w.,/:+-])(?<!et al\. )\d{4,}(?![\w.,/:-]\d|\w)")  # no part of a number, no year
 
@@ -52,10 +55,19 @@ def sampling_text(phase: Phase) -> str:
     return "; then ".join((texts[0] + _participation_text(phase), *texts[1:]))
 
 
+def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
+    """Return the mechanism if its noise is correlated over the steps, else None."""
+    if not mechanism.is_correlated:
+        return None
+    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization  # noqa: PLC0415  few plans need it
+
+    return mechanism if isinstance(mechanism, MatrixFactorization) else None
+
+
 def _participation_text(phase: Phase) -> str:
     """Return the limits of participation under `any-order` in words, "" under other schemes."""
-    mechanism = phase.mechanism
-    if not isinstance(mechanism, MatrixFactorization) or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
+    mechanism = _correlated(phase.mechanism)
+    if mechanism is None or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
         return ""
     times, apart = mechanism.limits.times(phase.steps), mechanism.limits.separation
     if times <= 1:
@@ -195,7 +207,7 @@ def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
     """Return True if a phase adds noise to a sum in which a drawn unit may have no drawn record."""
-    adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise | MatrixFactorization)
+    adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.is_correlated
     if not adds_noise or phase.hierarchy.episodes is not None:
         return False
     without_stand_in = Poisson | CappedPoisson | CyclicPoisson | All
@@ -306,7 +318,7 @@ class PhaseSummary:
     joint_noise_multiplier: float | None = None
     other_sums: str | None = None
     clips: bool = True
-    sensitivity: Sensitivity | None = None
+    sensitivity: "Sensitivity | None" = None
     strategy: str = ""
 
 
@@ -331,10 +343,11 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSum
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
     sensitivity, strategy = None, ""
-    if isinstance(mechanism, MatrixFactorization):
-        strategy = mechanism.strategy.text
+    correlated = _correlated(mechanism)
+    if correlated is not None:
+        strategy = correlated.strategy.text
         if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-            sensitivity = mechanism.sensitivity(phase.steps)
+            sensitivity = correlated.sensitivity(phase.steps)
     return PhaseSummary(
         name=phase.name,
         steps=phase.steps,
@@ -360,8 +373,9 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSum
 
 def _joint_noise_multiplier(mechanism: Mechanism) -> float | None:
     """Return the noise multiplier of all sums of a step together, None but for Gaussian noise."""
-    if isinstance(mechanism, MatrixFactorization):
-        return mechanism.joint_noise_multiplier
+    correlated = _correlated(mechanism)
+    if correlated is not None:
+        return correlated.joint_noise_multiplier
     return mechanism.joint.noise_multiplier if isinstance(mechanism, Gaussian) else None
 
 

@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpcalc.errors import InputError
 from dpcalc.mechanisms import strategies
+from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot
 from dpcalc.mechanisms.strategies import Participation
 
 SETTINGS = [
@@ -291,3 +293,14 @@ def test_the_largest_matrix():
     coefficients = tuple(matrix[:, 0].tolist())
     exact = strategies.toeplitz_sensitivity(coefficients, 4096, Participation(separation=10, max_times=100))
     assert found.squared_lower <= exact.squared <= found.squared <= 1.05 * exact.squared
+
+
+def test_the_banded_square_root_in_exact_fractions():
+    """The coefficients are binomials of 2 j over j, by 4^j; sens^2 and the column norm without rounding."""
+    bands, steps, apart, times = 40, 60, 7, 5
+    exact = [Fraction(math.comb(2 * j, j), 4**j) for j in range(bands)]
+    rows = [sum(exact[t - j * apart] for j in range(times) if 0 <= t - j * apart < bands) for t in range(steps)]
+    ratio = sum(row**2 for row in rows) / sum(c**2 for c in exact)
+    found = BandedSquareRoot(band_count=bands).sensitivity(steps, Participation(separation=apart, max_times=times))
+    assert Fraction(found.ratio_lower) ** 2 <= ratio <= Fraction(found.ratio) ** 2
+    assert found.ratio == pytest.approx(math.sqrt(ratio), rel=1e-12)
