@@ -23,6 +23,7 @@ MAX_LENGTH = 10_000_000
 _UNIT = 2.0**-53  # unit round-off
 ALMOST = 1e-9
 """Relative difference below which squared column norms count as equal; a lower bound has so much more noise."""
+_MAX_WRITTEN_OUT = 512  # rows of a Toeplitz matrix for the bound on any matrix: 30 ms
 _MAX_PREFIX_SUMS = 1_000_000  # steps whose errors are computed: one second
 _MAX_PRODUCTS = 200_000_000  # of coefficients for them, one second
 _HALVINGS = 24  # of the search for a multiplier: what is left of it is below 1e-6 of a sum
@@ -129,6 +130,11 @@ def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participat
     signed = np.abs(_window_sums(c, length, times, apart)) - 4 * overlapping * _UNIT * bounding
     attained = max(_ends(math.fsum(np.maximum(signed, 0) ** 2), 2)[0], low)
     how = "coefficients under the running maximum of their sizes"
+    if steps <= _MAX_WRITTEN_OUT:
+        padded = np.concatenate((c, np.zeros(steps - len(c))))
+        by_rows = matrix_sensitivity(np.tril(padded[np.subtract.outer(range(steps), range(steps))]), participation)
+        if by_rows.squared < squared:
+            squared, how = by_rows.squared, by_rows.how
     return _sensitivity((attained, squared), (low, high), is_exact=False, how=how)
 
 

@@ -119,6 +119,7 @@ def test_signs_are_not_ignored():
     """c = (1, -2), two steps: the formula with signs would say 2, contributions of opposite signs attain 10."""
     found = strategies.toeplitz_sensitivity((1.0, -2.0), 2, Participation(separation=1))
     assert not found.is_exact
+    assert found.squared == pytest.approx(10, rel=1e-12)
     assert found.squared >= 10
 
 
