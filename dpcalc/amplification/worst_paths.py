@@ -85,7 +85,7 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
         yield from -table.counts.T
         return
     for at, level in enumerate(table.hierarchies[phase].levels[: table.unit]):
-        sampled = np.full(own.shape, level.rate < 1)
+        sampled = np.full(own.shape, isinstance(level.scheme, CappedPoisson) or level.rate < 1)
         stand_in = np.zeros_like(own)
         if isinstance(level.scheme, (Fixed, WithReplacement, Shuffle)):
             sampled = table.counts[:, at] > (1 if isinstance(level.scheme, WithReplacement) else level.scheme.size)

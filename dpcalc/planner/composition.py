@@ -151,7 +151,7 @@ def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
 
 def _releases(plan: Plan, phase: Phase) -> bool:
     """Return True if a phase can draw the protected unit; no product of probabilities that may have 1000 digits."""
-    return phase.steps > 0 and all(level.rate > 0 for level in phase.hierarchy.levels[: plan.unit])
+    return phase.steps > 0 and all(level.is_drawn for level in phase.hierarchy.levels[: plan.unit])
 
 
 def is_noiseless(plan: Plan) -> bool:

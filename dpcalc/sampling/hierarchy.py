@@ -127,7 +127,14 @@ class Level:
     @property
     def is_whole(self) -> bool:
         """True if the draw leaves no unit out at the smallest and at the largest count."""
+        if isinstance(self.scheme, CappedPoisson):  # at the largest count it is cut; its exact rate takes long
+            return False
         return all(self.scheme.rate(count) == 1 for count in (self.min_count, self.count))
+
+    @property
+    def is_drawn(self) -> bool:
+        """True if the draw can hold a unit: its rate is above 0."""
+        return self.scheme.probability > 0 if isinstance(self.scheme, CappedPoisson) else self.rate > 0
 
     @property
     def rate(self) -> Fraction:

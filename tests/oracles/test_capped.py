@@ -12,7 +12,7 @@ from dpcalc.accountants.pld import auto
 from dpcalc.amplification import worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.composition import FORWARD, composed
+from dpcalc.planner.composition import FORWARD, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.solve import guarantee
 from dpcalc.sampling.counts import overflow
@@ -165,3 +165,17 @@ def test_merged_frames_are_above_each_of_them(monkeypatch):
     merged = np.array([*deltas()])
     assert (exact <= merged * (1 + 1e-9)).all()
     assert merged[3] > exact[3] * 1.001  # records of users of 25 sizes
+
+
+def test_whether_a_level_is_drawn_needs_no_law(monkeypatch):
+    """A thousand phases of large cut batches once took minutes before any work was counted."""
+
+    def refuse(*_):
+        raise AssertionError("the law of a batch was counted")
+
+    monkeypatch.setattr("dpcalc.sampling.schemes.overflow", refuse)
+    plan = flat_plan(10**9, Fraction(1, 1000), 10**6 + 500)
+    (level,) = plan.phases[0].hierarchy.levels
+    assert (level.is_whole, level.is_drawn) == (False, True)
+    assert releasing_phases(plan) == plan.phases
+    assert not releasing_phases(flat_plan(10**9, Fraction(0), 10**6))
