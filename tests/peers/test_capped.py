@@ -1,4 +1,4 @@
-"""Poisson batches cut to a maximum: dp_accounting takes the pair of replace-one for full batches under every relation."""
+"""Poisson batches cut to a maximum: dp_accounting takes the pair of replace-one for full ones under every relation."""
 
 from fractions import Fraction
 
