@@ -45,7 +45,7 @@ def correlated(sampling, limits, *, steps=STEPS, units=UNITS, bands=4):
 
 FIXED_EPOCHS = ", min_separation: 60, participation: fixed-epochs"
 HONEST = {
-    "any order": (correlated("any-order", ", max_participations: 34, min_separation: 60"), loaders.same_passes),
+    "any order": (correlated("any-order", ", min_separation: 60"), loaders.same_passes),
     "any order, fixed epochs": (correlated("any-order", FIXED_EPOCHS), loaders.same_passes),
     "cyclic poisson": (
         correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
