@@ -1,20 +1,31 @@
 """Random allocation: in each pass every unit takes part in one step, chosen at random ("balls in bins").
 
-Source: docs/theory.md, Theorem 7.6.
+Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
 """
 
-from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, total
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from dpcalc.amplification.schedule import PhaseBound
+from dpcalc.amplification.tree import Chain, Release, Repeat, Single
+from dpcalc.losses.atoms import Atoms, chain_of, composed
+from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, sum_of, total
 from dpcalc.losses.pair import LossCurve
+from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.losses.ratio_lattice import Estimate
+from dpcalc.sampling.schemes import AllocatedPass
+from dpcalc.work import cached_with_cost
+
+Bins = tuple[tuple[LossCurve, int], ...]
+"""((loss of all steps of one bin for a unit in it, number of such bins), ...)."""
 
 
-def allocated_pass(curve: LossCurve, bins: int, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass in which a unit takes part in one of several steps, chosen uniformly.
+@cached_with_cost(256)
+def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
+    """Return the loss of a pass in which a unit takes part in the steps of one of several bins, chosen uniformly.
 
     Args:
-        curve: loss of one step with the unit against the same step without it.
-        bins: number of steps, >= 1.
+        bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
         estimate: which bound; LOWER_REVERSED has the data set without the unit as its first distribution.
         share: probability that the unit takes part in the pass at all, in (0, 1].
 
@@ -23,5 +34,92 @@ def allocated_pass(curve: LossCurve, bins: int, estimate: Estimate, *, share: fl
 
     Raises:
         ConvergenceError: if the loss of one step cannot be put on a lattice.
+        TooLargeError: if a lattice would have too many points.
     """
-    return pair_of(total(ratio_law(curve, estimate), bins, estimate), bins, estimate, share=share)
+    sums = [total(ratio_law(curve, estimate), number, estimate) for curve, number in bins]
+    law = reduce(lambda a, b: sum_of(a, b, estimate), sums)
+    return pair_of(law, sum(number for _, number in bins), estimate, share=share)
+
+
+def pass_losses(
+    passes: Sequence[AllocatedPass], loss: Callable[[int], LossCurve], estimate: Estimate
+) -> tuple[tuple[Atoms, int], ...]:
+    """Return ((loss of a pass, number of such passes), ...) for one unit; errors as for `allocated_pass`.
+
+    Args:
+        passes: of a phase.
+        loss: from a number of steps to the loss of so many steps in which the unit takes part.
+        estimate: which bound.
+    """
+    return tuple(
+        (
+            allocated_pass(
+                tuple((loss(steps), number) for number, steps in each_pass.bins), estimate, share=float(each_pass.share)
+            ),
+            each_pass.number,
+        )
+        for each_pass in passes
+    )
+
+
+def allocated_releases(
+    phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
+) -> tuple[Release, Release]:
+    """Return the steps of a phase with an allocation as release trees (D||D', D'||D), upper bounds.
+
+    Args:
+        phase_bound: the bound of a step in which the unit takes part, its allocation and links.
+        steps: of the phase, >= 0.
+        loss: from a number of steps to an upper bound on the loss of so many steps in which the unit takes part.
+
+    Raises:
+        LookupError: the bound has no allocation.
+
+    Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
+    """
+    allocation, links = phase_bound.allocation, phase_bound.links
+    if allocation is None:
+        raise LookupError("allocation: expected the scheme by which units choose their steps, got none")
+    parts: Sequence[tuple[PrivacyProfile, int]]
+    if not phase_bound.is_revealed:
+        parts = pass_losses(allocation.passes(steps), loss, Estimate.UPPER)
+    elif links == "-":
+        parts = ((loss(1), allocation.visits(steps)),)
+    else:
+        parts = ((allocated_pass(((loss(1), 1),), Estimate.UPPER), allocation.visits(steps)),)
+    linked = [(_linked(curve, links), number) for curve, number in parts if number]
+    return (
+        Chain(nodes=tuple(Repeat(node=Single(curve=curve), count=number) for curve, number in linked)),
+        Chain(nodes=tuple(Repeat(node=Single(curve=curve.swapped), count=number) for curve, number in linked)),
+    )
+
+
+def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
+    """Return the loss of a pass between data sets that are several removals ("-") and additions ("+") apart."""
+    if links == "-":
+        return curve
+    if not isinstance(curve, Atoms):
+        raise TypeError(f"links: expected a loss with finitely many values, got {curve!r}")
+    return chain_of([curve if link == "-" else curve.swapped for link in links])
+
+
+def repeated_loss(curve: Atoms, steps: int) -> Atoms:
+    """Return an upper bound on the loss of several independent releases, as a pair with finitely many values.
+
+    Args:
+        curve: of one release.
+        steps: number of releases, >= 1.
+
+    Raises:
+        ValueError: for fewer than 1.
+    """
+    # By squaring: each product thins its factors to 501 losses, so that fewer products lose less.
+    result, power = None, curve
+    while steps:
+        if steps % 2:
+            result = power if result is None else composed(result, power)
+        steps //= 2
+        power = composed(power, power) if steps else power
+    if result is None:
+        raise ValueError("steps: expected at least 1, got 0")
+    return result

@@ -15,6 +15,7 @@ from functools import partial, reduce
 
 import numpy as np
 
+from dpcalc.amplification.allocation import allocated_releases, repeated_loss
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import (
     Average,
@@ -30,7 +31,7 @@ from dpcalc.amplification.phase import bound_with_redraws, native_bound
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, repeat_under_draws, shortened_pass_error
 from dpcalc.amplification.tree import Chain, Release, Repeat, Single
 from dpcalc.arrays import Array
-from dpcalc.errors import WorkExceededError
+from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms, chained, composed, from_first, from_second, glued, side_by_side, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -262,10 +263,8 @@ class BlackBoxSteps:
             return self.noise
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._bound(self.path))
-        return replace(
-            bound_with_redraws(self.hierarchy, self.path, self.group, self._bound),
-            steps_of_a_pass=self.noise.steps_of_a_pass,
-        )
+        drawn = bound_with_redraws(self.hierarchy, self.path, self.group, self._bound)
+        return replace(self.noise, bound=drawn.bound, squared=1, hold=drawn.hold, revealed=drawn.revealed)
 
     def _bound(self, drawn: Path) -> Bound:
         """Return the one-step bound in changed units; for randomized response under Poisson draws H is public."""
@@ -301,12 +300,14 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
         return _pass_releases(steps)
     phase_bound = steps.phase_bound
     return repeated_releases(
-        steps.mechanism, replace(phase_bound, bound=unamplified(phase_bound.bound), revealed=()), steps.number
+        steps.mechanism,
+        replace(phase_bound, bound=unamplified(phase_bound.bound), revealed=(), is_revealed=True),
+        steps.number,
     )
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return `number` equal steps (shuffle: passes) as release trees (D||D', D'||D); held draws are public.
+    """Return `number` equal steps (in passes, if any) as release trees (D||D', D'||D); held draws are public.
 
     Draws that are held for several steps, the protected level's own included, are revealed.
 
@@ -316,6 +317,8 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
         number: of steps, >= 0.
     """
     bound, revealed = phase_bound.bound, phase_bound.revealed
+    if phase_bound.allocation is not None:
+        return _allocated_releases(_step_loss(mechanism, bound), phase_bound, number)
     if phase_bound.hold > 1:
         bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
     random_draws = tuple((rate, period) for rate, period in revealed if rate < 1)
@@ -324,6 +327,18 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
     return repeat_under_draws(passes, random_draws, 1, lambda _: ahead), repeat_under_draws(
         passes, random_draws, 1, lambda _: back
     )
+
+
+def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
+    """Return the steps of a phase with an allocation; raise UnsupportedError for divergences if it is not revealed."""
+    if isinstance(curve, Atoms):
+        atoms = curve
+        return allocated_releases(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
+    if not phase_bound.is_revealed or phase_bound.allocation is None:
+        raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
+    linked = chained_divergences([curve], len(phase_bound.links)) if phase_bound.links[1:] else curve
+    visits = phase_bound.allocation.visits(number)
+    return Repeat(node=Single(curve=linked), count=visits), Repeat(node=Single(curve=linked.swapped), count=visits)
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:

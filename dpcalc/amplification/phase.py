@@ -25,7 +25,7 @@ from dpcalc.amplification.schedule import (
     shortened_pass_error,
     with_passes,
 )
-from dpcalc.errors import WorkExceededError
+from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
@@ -45,11 +45,15 @@ def phase_bounds(
         group: the protected units and their placement.
 
     Returns:
-        The bound of the protected level, for a group perhaps one with hidden draws, and those of its ancestors.
+        The bound of the protected level, for a group perhaps one with hidden draws, and those of its ancestors; with an
+        allocation see `_allocated_bounds`.
 
     Raises:
         InputError: removing what is protected takes a step from the passes, and no bound covers that.
+        UnsupportedError: the protected unit is above the allocated level.
     """
+    if hierarchy.allocation is not None:
+        return _allocated_bounds(hierarchy, path, clip, adjacency, group)
     if is_shortened(hierarchy, unit=len(path.counts), adjacency=adjacency, group=group):
         above = _ancestor_bounds(hierarchy, path, clip, group)
         if not above:
@@ -61,6 +65,42 @@ def phase_bounds(
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
     bounds = (native, replace(native, bound=hidden)) if hidden is not None else (native,)
     return (*bounds, *_ancestor_bounds(hierarchy, path, clip, group))
+
+
+def _allocated_bounds(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> tuple[PhaseBound, ...]:
+    """Return the bounds of a phase with an allocation: with a hidden choice of steps if the unit makes it, revealed.
+
+    A bound for one unit covers several by links, one change of the data after the other, and replace-one as a removal
+    and an addition. The last bound, of a group as a whole, is for Gaussian noise alone.
+
+    Raises:
+        UnsupportedError: the protected unit is above the allocated level.
+
+    Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
+    """
+    unit, allocated = len(path.counts), hierarchy.level(hierarchy.allocated)
+    if unit < hierarchy.allocated:
+        above = hierarchy.level(unit).name
+        raise UnsupportedError(
+            f"level {allocated.name}: expected a scheme of the protected level, {above}, or of one above it, got "
+            f"{allocated.scheme.name} of each {allocated.name} of a {above}; state the scheme for {above}, or protect "
+            f"{allocated.name} with group_size"
+        )
+    base, allocation = hierarchy.given_allocation(), hierarchy.allocation
+    single = native_bound(base, path, clip=clip, adjacency=adjacency, group=Group())
+    bounds = [replace(single, allocation=allocation, is_revealed=True, links="-" * group.size)]
+    if group.size > 1:
+        together = native_bound(base, path, clip=clip, adjacency=adjacency, group=group)
+        bounds.append(replace(together, allocation=allocation, is_revealed=True))
+    if unit == hierarchy.allocated:
+        links, removal = "-" * group.size, adjacency
+        if adjacency is Adjacency.REPLACE_ONE:
+            links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
+        hidden = native_bound(base, path, clip=clip, adjacency=removal, group=Group())
+        bounds.insert(0, replace(hidden, allocation=allocation, links=links))
+    return tuple(bounds)
 
 
 def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.contexts import Placement
@@ -20,7 +20,7 @@ from dpcalc.losses.moments import Curve
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import Shuffle
+from dpcalc.sampling.schemes import Allocation, Shuffle
 from dpcalc.work import TURN, spend
 
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
@@ -83,6 +83,10 @@ class PhaseBound:
         hold: redraw period of the protected level, in steps.
         revealed: (rate, redraw period) of the public draws above that are held for longer, outermost first.
         steps_of_a_pass: number of steps in which the unit takes part once; 1 without a shuffle.
+        allocation: how the unit, or one above it, chooses its steps; `bound` is then that of a step it takes part in.
+        is_revealed: True if the steps that an allocation chooses are taken to be public.
+        links: of an allocation: the changes, each covered by `bound`, that lead from D to D'; "-" in its direction
+            (a removal), "+" against it (an addition).
     """
 
     bound: Bound
@@ -90,6 +94,9 @@ class PhaseBound:
     hold: int = 1
     revealed: tuple[tuple[Fraction, int], ...] = ()
     steps_of_a_pass: int = 1
+    allocation: Allocation | None = None
+    is_revealed: bool = False
+    links: str = "-"
 
     @property
     def is_plain(self) -> bool:
@@ -111,17 +118,16 @@ def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: floa
     Source: docs/theory.md, Theorem 7.1 and Theorem 7.3.
     """
     passes = -(-steps // phase_bound.steps_of_a_pass)
-
-    @cache
-    def curve(held_steps: int) -> PrivacyProfile:
-        return step_profile(
-            phase_bound.bound, noise_multiplier=noise_multiplier / math.sqrt(phase_bound.squared * held_steps)
-        )
-
+    curve = cache(partial(_held_profile, phase_bound, noise_multiplier))
     ahead = repeat_under_draws(passes, phase_bound.revealed, phase_bound.hold, curve)
     return ahead, repeat_under_draws(
         passes, phase_bound.revealed, phase_bound.hold, lambda held_steps: curve(held_steps).swapped
     )
+
+
+def _held_profile(phase_bound: PhaseBound, noise_multiplier: float, steps: int) -> PrivacyProfile:
+    """Return the profile of `steps` steps under one draw of the protected level, for Gaussian noise (upper bound)."""
+    return step_profile(phase_bound.bound, noise_multiplier=noise_multiplier / math.sqrt(phase_bound.squared * steps))
 
 
 def repeat_under_draws(

@@ -30,7 +30,17 @@ from dpcalc.planner.published import (
 from dpcalc.planner.vary import is_refused, largest_group, noise_scaler, noise_setter, refusal, with_level
 from dpcalc.planner.words import differing_facts
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    BallsInBins,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Shuffle,
+    WithReplacement,
+)
 from dpcalc.work import SECOND, allowance
 
 LOWER = "lower"
@@ -128,6 +138,8 @@ _VARIED_FACT = {
     "noise_multiplier factor": "noise",
     "rate": "sampling",
     "size": "sampling",
+    "bins": "sampling",
+    "times": "sampling",
 }
 _ROUND_OFF = 1e-3  # passes: a length this close to a whole number of passes counts as that number
 
@@ -200,11 +212,15 @@ def _over_rate(request: CurveRequest) -> Chart:
     level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         name, middle, limit = "rate", float(level.scheme.probability), 1.0
+    elif isinstance(level.scheme, BallsInBins):
+        name, middle, limit = "bins", float(level.scheme.bins), float(_single_phase(request.first).steps)
+    elif isinstance(level.scheme, RandomAllocation):
+        name, middle, limit = "times", float(level.scheme.times), float(level.scheme.steps)
     else:
         name, middle, limit = "size", float(getattr(level.scheme, "size", 1)), float(_max_size(level))
     ends = middle / _RATE_FACTOR, min(middle * _RATE_FACTOR, limit)
     grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
-    if name == "size":
+    if name != "rate":
         grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
     if not request.grid and isinstance(level.scheme, Shuffle):
         plan_at = _rate_setter(request.first)
@@ -230,6 +246,10 @@ def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
             case CappedPoisson() | CyclicPoisson() as scheme:
                 cut = replace(scheme, probability=Fraction(repr(value)))
                 return with_level(plan, phase, place, replace(level, scheme=cut))
+            case BallsInBins() as scheme:
+                return with_level(plan, phase, place, replace(level, scheme=replace(scheme, bins=int(value))))
+            case RandomAllocation() as scheme:
+                return with_level(plan, phase, place, replace(level, scheme=replace(scheme, times=int(value))))
             case _:
                 poisson = Poisson(probability=Fraction(repr(value)))
                 return with_level(plan, phase, place, replace(level, scheme=poisson))
@@ -384,13 +404,11 @@ def _pass_share(phase: Phase) -> Fraction:
     level = phase.hierarchy.levels[_sampled_level(phase)]
     if isinstance(level.scheme, Poisson | CappedPoisson):
         return level.scheme.probability
-    if isinstance(level.scheme, All):
-        return level.rate
     if isinstance(level.scheme, Shuffle):
         return Fraction(1, level.scheme.steps_of_a_pass(level.count))
-    if isinstance(level.scheme, CyclicPoisson):
-        return level.rate
-    return Fraction(level.scheme.size, level.count)
+    if isinstance(level.scheme, Fixed | WithReplacement):
+        return Fraction(level.scheme.size, level.count)
+    return level.rate
 
 
 CURVES: dict[str, Callable[[CurveRequest], Chart]] = {

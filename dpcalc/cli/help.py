@@ -11,6 +11,7 @@ from dpcalc.cli.progress import progress
 from dpcalc.errors import InputError
 
 OPTIONS, ARGUMENTS, COMMANDS = "Options", "Arguments", "Commands"
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 
 class HelpfulCommand(TyperCommand):
@@ -64,7 +65,13 @@ class HelpfulGroup(TyperGroup):
             panels.setdefault(panel if isinstance(panel, str) else COMMANDS, []).append((name, summary))
         for panel, rows in panels.items():
             with formatter.section(panel):
-                formatter.write_dl(rows)
+                _write_rows(formatter, rows)
+
+
+def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
+    """Write a list of names and texts, in which no line ends inside a word with hyphens: people copy such names."""
+    formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows])
+    formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
 
 
 def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: ANN401  click's classes move between versions
@@ -77,7 +84,7 @@ def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: A
             panels.setdefault(panel if isinstance(panel, str) else usual, []).append((_name(param), _text(param)))
     for panel, rows in panels.items():
         with formatter.section(panel):
-            formatter.write_dl(rows)
+            _write_rows(formatter, rows)
 
 
 def _is_argument(param: Any) -> bool:  # noqa: ANN401  likewise

@@ -22,10 +22,12 @@ from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import (
     All,
     AnyOrder,
+    BallsInBins,
     CappedPoisson,
     CyclicPoisson,
     Fixed,
     Poisson,
+    RandomAllocation,
     Scheme,
     Shuffle,
     WithReplacement,
@@ -123,7 +125,10 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
     pairs = zip((level.name for level in data.levels), count_ranges, strict=True)
     levels = tuple(
-        replace(level_of(name, run.sampling.get(name), counts), is_assumed=has_assumed_sizes(config.root))
+        replace(
+            level_of(name, run.sampling.get(name), counts, steps=run.training.steps),
+            is_assumed=has_assumed_sizes(config.root),
+        )
         for name, counts in pairs
     )
     built = Episodes(**asdict(run.episodes)) if run.episodes else None
@@ -202,45 +207,49 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
     return None
 
 
-def level_of(name: str, draw: Draw | None, count_range: tuple[int, int]) -> Level:
+def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, steps: int | None = None) -> Level:
     """Return one level with its draw.
 
     Args:
         name: of the level.
         draw: its draw; None draws all units.
         count_range: (fewest, most) units under one parent.
+        steps: of the phase, among which a random allocation chooses; None where they do not matter.
 
     Raises:
-        InputError: the draw takes more units than there are.
+        InputError: the draw takes more units than there are, or more steps than the phase has.
     """
     fewest, largest = count_range
     draw = draw or Draw(scheme="all")
-    return Level(
-        name=name, min_count=fewest, count=largest, scheme=_scheme(draw, largest), redraw_every=draw.redraw_every
-    )
+    scheme = _scheme(draw, largest, steps)
+    return Level(name=name, min_count=fewest, count=largest, scheme=scheme, redraw_every=draw.redraw_every)
 
 
-def _scheme(draw: Draw, count: int) -> Scheme:  # noqa: PLR0911  one for each scheme
+def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
     """Return the sampling scheme of one level; `expected` refers to `count`, the most units under one parent."""
+    scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):
-            return Fixed(size=size, at_most=True)
+            scheme = Fixed(size=size, at_most=True)
         case Draw(scheme="fixed", size=int(size)):
-            return Fixed(size=size)
+            scheme = Fixed(size=size)
         case Draw(scheme="with-replacement", size=int(size)):
-            return WithReplacement(size=size)
+            scheme = WithReplacement(size=size)
         case Draw(scheme="shuffle", size=int(size), drop_last=drop_last):
-            return Shuffle(size=size, drop_last=drop_last)
+            scheme = Shuffle(size=size, drop_last=drop_last)
         case Draw(scheme="poisson", rate=rate, expected=expected, max_batch_size=cap):
             drawn = Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
-            return drawn if cap is None else CappedPoisson(probability=drawn.probability, max_batch_size=cap)
+            scheme = drawn if cap is None else CappedPoisson(probability=drawn.probability, max_batch_size=cap)
         case Draw(scheme="cyclic-poisson", rate=rate, expected=expected, groups=groups):
             probability = rate if rate is not None else Fraction(expected or 0, count) * groups
-            return CyclicPoisson(probability=probability, groups=groups)
+            scheme = CyclicPoisson(probability=probability, groups=groups)
         case Draw(scheme="any-order"):
-            return AnyOrder()
-        case _:
-            return All()
+            scheme = AnyOrder()
+        case Draw(scheme="balls-in-bins", bins=int(bins), assignment=assignment):
+            scheme = BallsInBins(bins=bins, is_held=assignment == "held")
+        case Draw(scheme="random-allocation", times=int(times)):
+            scheme = RandomAllocation(times=times, steps=times if steps is None else steps)
+    return scheme
 
 
 def has_assumed_sizes(root: Section) -> bool:

@@ -21,7 +21,14 @@ from dpcalc.config.yaml_text import parse_with_flaws
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Poisson
+from dpcalc.sampling.schemes import (
+    All,
+    BallsInBins,
+    CappedPoisson,
+    CyclicPoisson,
+    Poisson,
+    RandomAllocation,
+)
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 
@@ -328,7 +335,7 @@ def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
     for before, level in zip(old.hierarchy.levels, new.hierarchy.levels, strict=True):
         above = ("sampling", level.name)
-        paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,))
+        paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
         nodes = (_stated_scalar(run, (*above, *keys)) for keys in paths)
         node = next((node for node in nodes if node), None)
         if node is None and isinstance(level.scheme, All):
@@ -352,10 +359,16 @@ _SECTIONS: dict[str, Callable[[Run, Phase, Phase], Iterator[_NumberChange]]] = {
 
 
 def _draw_amount(level: Level) -> tuple[str, Fraction]:
-    """Return ("size" or "rate", its number) of a level's draw."""
-    if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
-        return "rate", level.scheme.probability
-    return "size", Fraction(level.max_drawn)
+    """Return (key, its number) of the amount in a level's draw: "size", "rate", "bins" or "times"."""
+    match level.scheme:
+        case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
+            return "rate", poisson.probability
+        case BallsInBins(bins=bins):
+            return "bins", Fraction(bins)
+        case RandomAllocation(times=times):
+            return "times", Fraction(times)
+        case _:
+            return "size", Fraction(level.max_drawn)
 
 
 def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:

@@ -19,6 +19,9 @@ _AMOUNTS = ("sampling.rate", "sampling.expected", "sampling.size", "training.bat
 _SCHEME, _RATE, _SIZE, _GROUP = "sampling.scheme", "sampling.rate", "data.examples", "privacy.group_size"
 
 
+_CHOOSING_STEPS = {"balls-in-bins": "sampling.bins", "random-allocation": "sampling.times"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class _GivenKeys:
     """The keys that the command line states.
@@ -46,11 +49,12 @@ class _GivenKeys:
 
     @property
     def needs_no_size(self) -> bool:
-        """True if the result does not depend on the number of examples: drawn at a rate and not cut, or all of them."""
+        """True if the result does not depend on the number of examples: each drawn at a rate and not cut, or all."""
         if self.has("sampling.max_batch_size"):
             return False
         rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
-        return self.scheme in {"all", "any-order"} or (self.scheme in {"poisson", "cyclic-poisson"} and rated)
+        is_rated = self.scheme in {"poisson", "cyclic-poisson"} and rated
+        return is_rated or self.scheme in {"all", "any-order", *_CHOOSING_STEPS}
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
@@ -96,6 +100,9 @@ def _missing_flags(given: _GivenKeys) -> Iterator[str]:
         pass
     elif "size" in takes and not given.has("sampling.size", "training.batch_size"):
         yield "--batch-size"
+    elif given.scheme in _CHOOSING_STEPS:
+        if not given.has(_CHOOSING_STEPS[given.scheme]):
+            yield f"--set {_CHOOSING_STEPS[given.scheme]}=N"
     elif "rate" in takes and not given.has(*_AMOUNTS):
         yield "--sample-rate"
     elif not given.needs_no_size and not given.states(_SIZE):

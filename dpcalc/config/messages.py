@@ -148,6 +148,8 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
 
 def _extra_key_hint(key: str, scheme: str) -> str:
     """Return what to write instead of a key that does not go with a scheme."""
+    if key == "redraw_every" and scheme == "balls-in-bins":
+        return "`assignment: held` keeps the choice of the first pass"
     if key == "redraw_every":
         return "fixed, poisson and all draws can be held; others are made in every step"
     if key == "max_batch_size":
@@ -167,6 +169,8 @@ def _extra_key_hint(key: str, scheme: str) -> str:
         "cyclic-poisson": "takes `rate` or `expected`, and `groups`",
         "all": "draws everything",
         "any-order": "takes no other key: `mechanism` says in which steps a unit takes part",
+        "balls-in-bins": "takes `bins`",
+        "random-allocation": "takes `times`",
     }.get(scheme, "takes `size`")
     return f"`{scheme}` {takes}"
 

@@ -18,7 +18,18 @@ from dpcalc.config.values import EPISODES
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    Allocation,
+    BallsInBins,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Shuffle,
+    WithReplacement,
+)
 from dpcalc.sampling.trees import Tree
 
 if TYPE_CHECKING:
@@ -169,16 +180,24 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one f
             passes = shuffle.steps_of_a_pass(level.count)
             amount = f", size: {size}{', drop_last: true' if shuffle.drop_last else ''}"
             return amount, f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
-        case Poisson(probability=rate):
-            return _rate_and_remark(level, rate)
-        case CappedPoisson(probability=rate, max_batch_size=cap):
-            amount, remark = _rate_and_remark(level, rate)
-            return f"{amount}, max_batch_size: {cap}", remark
+        case BallsInBins() | RandomAllocation() as allocation:
+            return f", {_allocation_keys(allocation)}", f"rate {_rounded_text(level.rate)}"
+        case Poisson() | CappedPoisson() as poisson:
+            amount, remark = _rate_and_remark(level, poisson.probability)
+            cap = f", max_batch_size: {poisson.max_batch_size}" if isinstance(poisson, CappedPoisson) else ""
+            return f"{amount}{cap}", remark
         case CyclicPoisson(probability=rate, groups=groups):
             stated, remark = _rate_and_remark(replace(level, scheme=Poisson(probability=rate)), rate)
             if stated.startswith(", expected"):  # that of all groups: a step draws from one
                 stated, remark = f", rate: {scalars.probability_text(rate) or rate}", ""
             return f"{stated}, groups: {groups}", remark and f"of all groups {remark}"
+
+
+def _allocation_keys(allocation: Allocation) -> str:
+    """Return the keys of an allocation as YAML."""
+    if isinstance(allocation, RandomAllocation):
+        return f"times: {allocation.times}"
+    return f"bins: {allocation.bins}{', assignment: held' if allocation.is_held else ''}"
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
@@ -295,13 +314,18 @@ def _level_content(level: Level) -> dict[str, object]:
         amount = scheme.size
     elif isinstance(scheme, Poisson | CappedPoisson | CyclicPoisson):
         amount = str(Fraction(scheme.probability))
+    elif isinstance(scheme, BallsInBins):
+        amount = scheme.bins
+    elif isinstance(scheme, RandomAllocation):
+        amount = scheme.times
     fewest = {} if level.is_equal else {"least": level.min_count}
     period = {} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}
     dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
     limited = {"at_most": True} if isinstance(scheme, Fixed) and scheme.at_most else {}
     capped = {"max_batch_size": scheme.max_batch_size} if isinstance(scheme, CappedPoisson) else {}
     grouped = {"groups": scheme.groups} if isinstance(scheme, CyclicPoisson) else {}
-    drawn = {"scheme": scheme.name, "amount": amount, **limited, **capped, **period, **dropped, **grouped}
+    assigned = {"assignment": "held"} if isinstance(scheme, BallsInBins) and scheme.is_held else {}
+    drawn = {"scheme": scheme.name, "amount": amount, **limited, **capped, **period, **dropped, **grouped, **assigned}
     return {"name": level.name, "count": level.count, **fewest, **drawn}
 
 

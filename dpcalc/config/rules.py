@@ -104,7 +104,8 @@ def hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
             _fitting_level(level.name, run.sampling.get(level.name, Draw(scheme="all")), count_range)
             for level, count_range in zip(config.data.levels, count_ranges, strict=True)
         ]
-        yield from (keyed_error(sampling, fault) for fault in draw_faults(levels))
+        steps = None if run.training is None else run.training.steps
+        yield from (keyed_error(sampling, fault) for fault in draw_faults(levels, steps))
         try:
             tasks = run.episodes and Episodes(**asdict(run.episodes))
         except KeyedInputError as cause:
@@ -270,7 +271,10 @@ def _epoch_errors(
         draw = run.sampling.get(name)
         if draw is None or draw.scheme == "all":
             continue
-        if draw.scheme != "poisson" and fewest < largest:
+        if draw.scheme == "random-allocation":
+            message = f"`{epochs.path}` is no number of steps: random-allocation chooses among steps, not passes"
+            yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
+        elif draw.scheme not in {"poisson", "balls-in-bins"} and fewest < largest:
             message = f"`{epochs.path}` is no number of steps: nobody knows how many of level `{name}` there are"
             yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
         return

@@ -38,7 +38,8 @@ from dpcalc.sampling import schemes
 MAX_LEVELS = 16  # hierarchies in the literature have two to four
 MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
 SCHEMES = {name: scheme.keys for name, scheme in schemes.SCHEMES.items()}
-"""Keys that a draw takes beside `scheme`, by sampling scheme; `size` is then required."""
+"""Keys that a draw takes beside `scheme`, by sampling scheme; `size`, `bins` and `times` are then required."""
+_AMOUNTS = ("size", "bins", "times", "groups")
 _CLAUSE = r"\s*(>=|<=|==|!=|~=|>|<)\s*[0-9]{1,6}(\.[0-9]{1,6}){0,5}(\.\*)?\s*"
 REQUIREMENT = rf"^{_CLAUSE}(,{_CLAUSE})*$"
 _SHORT = "Short for data with one level: "
@@ -116,9 +117,10 @@ class Draw:
     scheme: str = key(
         Word(tuple(SCHEMES)),
         "poisson: each one on its own; fixed: a fixed number without replacement; with-replacement: independent draws "
-        "of one; shuffle: batches cut from a random order, all units in each pass; all: everything. For mechanism type "
-        "matrix-factorization: any-order, nothing is assumed but the limits of `mechanism`; cyclic-poisson, one group "
-        "after the other. Never assumed: state what the sampler really does.",
+        "of one; shuffle: batches cut from a random order, all units in each pass; balls-in-bins: each one in a step "
+        "of the pass that it chooses; random-allocation: each one in so many steps of the phase; all: everything. For "
+        "mechanism type matrix-factorization: any-order, nothing is assumed but the limits of `mechanism`; "
+        "cyclic-poisson, one group after the other. Never assumed: state what the sampler really does.",
         advice=f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
     )
     size: int | AtMost | None = key(
@@ -162,18 +164,32 @@ class Draw:
         default=1,
         advice="say into how many groups the units are split",
     )
+    bins: int | None = key(
+        COUNT,
+        "For scheme balls-in-bins: steps of a pass, in one of which each unit takes part.",
+        default=None,
+        advice="say how many steps a pass has",
+    )
+    assignment: str = key(
+        Word(("fresh", "held")),
+        "For scheme balls-in-bins: whether units choose their step anew in each pass, or once for all passes.",
+        default="fresh",
+    )
+    times: int | None = key(
+        COUNT,
+        "For scheme random-allocation: steps of the phase in which each unit takes part.",
+        default=None,
+        advice="say in how many steps each unit takes part",
+    )
 
 
 @cache
 def draw_keys(scheme: str) -> dict[str, Key]:
     """Return the keys of a draw with one sampling scheme."""
     keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
-    if "size" in keys:
-        kind = keys["size"].kind if scheme == "fixed" else COUNT
-        keys["size"] = replace(keys["size"], kind=kind, is_required=True)
-    if "groups" in keys:
-        keys["groups"] = replace(keys["groups"], is_required=True)
-    return keys
+    if "size" in keys and scheme != "fixed":
+        keys["size"] = replace(keys["size"], kind=COUNT)
+    return {name: replace(each, is_required=True) if name in _AMOUNTS else each for name, each in keys.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,19 @@ EVERY = "all"  # `--unit all` protects each level in turn
 BATCH = "batch"  # `clip: batch` is level 0, the whole batch
 EPISODES = "episodes"  # key of `sampling` that excludes draws by level
 BATCH_SIZE = "batch_size"  # moved into the draw under this name until the scheme is known
-DRAW_KEYS = ("scheme", "size", "rate", "expected", "max_batch_size", "redraw_every", "drop_last", "groups")
+DRAW_KEYS = (
+    "scheme",
+    "size",
+    "rate",
+    "expected",
+    "max_batch_size",
+    "redraw_every",
+    "drop_last",
+    "groups",
+    "bins",
+    "assignment",
+    "times",
+)
 AMOUNT_KEYS = frozenset({"size", "rate", "expected", BATCH_SIZE})  # each says how many are drawn
 QUOTIENT_PATTERN = f"^{QUOTIENT}$"
 # Not allowed as names of levels: keys that stand beside level names in `sampling`, or decide how sections are merged.

@@ -84,6 +84,8 @@ _VALUES = {
         "fixed": "uniform without-replacement wor fixed-size",
         "with-replacement": "replacement wr bootstrap",
         "shuffle": "shuffled shuffling reshuffle random-reshuffling epoch",
+        "balls-in-bins": "balls-and-bins bins bib",
+        "random-allocation": "allocation k-out-of-t",
         "all": "full full-batch none",
         "any-order": "fixed-order deterministic arbitrary",
         "cyclic-poisson": "cyclic",

@@ -373,16 +373,18 @@ def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
     """Return (losses, log masses) with those around index `zero` merged into two, `excess` less mass in P and Q."""
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
-    # the corner; the range doubles until both masses are positive.
+    # the corner; the range doubles until both masses are positive. P mass x at the low end and y at the high one solve
+    # x + y = p and x e^-low + y e^-high = q, each by a formula of its own: either may be too small to be a difference.
     reach = 1
     while True:
         first, last = max(0, zero - reach), min(losses.size - 1, zero + reach - 1)
         inside, (low, high) = slice(first, last + 1), (losses[first], losses[last])
         p = float(np.exp(logs[inside]).sum()) - excess
         q = float(np.exp(logs[inside] - losses[inside]).sum()) - excess
-        up = (p - q * math.exp(low)) / -math.expm1(low - high)
-        if 0 < up < p or last - first + 1 == losses.size:
-            ends, two = np.array([low, high]), np.log(np.maximum([p - up, up], _MIN_POSITIVE))
+        up, down = p - q * math.exp(low), q - p * math.exp(-high)
+        if min(up, down) > 0 or last - first + 1 == losses.size:
+            masses = np.log(np.maximum([down, up], _MIN_POSITIVE)) - math.log(-math.expm1(low - high))
+            ends, two = np.array([low, high]), masses + np.array([low, 0.0])
             others = np.append(losses[:first], losses[last + 1 :])
             return np.append(others, ends), np.append(np.append(logs[:first], logs[last + 1 :]), two)
         reach *= 2
@@ -425,21 +427,30 @@ def _thin_for_product(pair: Atoms) -> Atoms:
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
-    """Return a bound on (P_0, P_k) if `pair` bounds each (P_i, P_{i+1}): losses coupled and added; loss 0 for k = 0.
-
-    The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
+    """Return a bound on (P_0, P_k) if `pair` bounds each (P_i, P_{i+1}): `chain_of` k equal pairs.
 
     Args:
         pair: of one link.
         links: k >= 0; 0 gives loss 0.
+    """
+    return chain_of([pair] * links)
+
+
+def chain_of(pairs: Sequence[Atoms]) -> Atoms:
+    """Return a bound on (P_0, P_k) if pairs[i] bounds (P_i, P_{i+1}): losses coupled and added; loss 0 without any.
+
+    The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
+
+    Args:
+        pairs: of the links in order, k of them.
 
     Returns:
-        An upper bound on the privacy loss, the smallest that follows from the pair alone but for round-off.
+        An upper bound on the privacy loss, the smallest that follows from the pairs alone but for round-off.
 
     Source: docs/theory.md, Theorem 11.5; Dong, Roth, Su 2022 (1905.02383v3), Theorem 2.14.
     """
-    chain = pair if links else Atoms(losses=(), log_masses=())
-    for _ in range(links - 1):
+    *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
+    for pair in reversed(first):
         widths, (outer, inner) = side_by_side([from_second(pair), from_first(chain)])
         in_both = outer > -np.inf
         logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]

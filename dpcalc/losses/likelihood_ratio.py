@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpcalc.arrays import Array
+from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import Atoms, glued
 from dpcalc.losses.cells import points_with_losses, turning_points
 from dpcalc.losses.moments import reach
@@ -45,12 +46,16 @@ _FEW_CLUMPS = 12  # the same for a tail that is larger
 _TAIL_CLUMPS = 200  # values to which two tails are reduced before they are added, which matters to second order
 _LARGER = 16.0  # factor from which on a tail is larger
 _MAX_LOSSES = 4000  # of a pair from above; what composes it takes time in proportion
+_BLOCK = 4096  # numbers in a row of a direct convolution
+_PRODUCT = 0.25  # units of work of one of its products
 _NO_ZERO = 1e-18  # Q mass at ratio 0 up to which its sum with another ratio is not resolved point by point
 _NODES = 5  # Gauss-Legendre nodes of a panel, which is at most a quarter of the length on which densities change
 _QUADRATURE = 1e-13  # bound on the relative error of the mass of a panel; measured 1e-15
 _LOG_TAIL = -62.0  # log of the mass of a step that is neglected
 _LOG_NOTHING = -690.0  # log of the smallest mass under Q that is a float
 _LARGEST = 300.0  # loss of a step beyond which its ratio is called infinite or 0
+_MOST_ZERO = 0.99  # Q mass at ratio 0 up to which the other masses are made to sum to what is missing to 1
+_MOST_INFINITE = 0.5  # P mass at infinite ratios from which on a bound tells nothing
 _NO_MASS = 1e-13  # difference of masses that is round-off
 _MARGIN = 1e-15  # relative, for a logarithm and a product
 
@@ -67,18 +72,26 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
         TooLargeError: if the lattice would have too many points.
     """
     rough = [_pieces(segment) for segment in curve.segments]
-    lattice = lattice_for(*_some_ratios(curve, rough), 0.0)
+    ratios, masses = _some_ratios(curve, rough)
+    if not ratios.size:
+        raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
+    lattice = lattice_for(ratios, masses, 0.0)
     parts = [_atoms(curve)]
     for segment, pieces in zip(curve.segments, rough, strict=True):
         parts += [_panels(segment, y, loss, lattice) for y, loss in pieces]
     log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     order = np.argsort(losses, kind="stable")
     log_p, losses = log_p[order], losses[order]
+    if estimate is not Estimate.UPPER:
+        # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
+        losses = np.minimum(losses, _LARGEST - 1)
     finite = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
-    # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound leaves the
-    # former out, and rounds the latter up where 0 would raise it.
+    # A ratio that is no float after a sum is called infinite or 0, which raises both profiles. A lower bound has none
+    # of the former, and rounds the latter up where 0 would raise it.
     large, small = ~finite & (losses > 0), ~finite & (losses <= 0)
     infinite = curve.infinity_mass + (float(np.exp(log_p[large]).sum()) if estimate is Estimate.UPPER else 0.0)
+    if infinite > _MOST_INFINITE:
+        raise TooLargeError(f"expected ratios up to e^{_LARGEST:.0f}, got larger ones in most cases")
     q = np.exp(log_p[finite] - losses[finite])
     zero = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
     rounded_to_zero = float(np.exp(np.minimum(log_p[small] - losses[small], 0.0)).sum())
@@ -89,7 +102,8 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
         zero = zero if zero > _NO_MASS else 0.0
         ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
     cells = RatioCells.between(lattice, float(ratios[0]), float(ratios[-1]), estimate)
-    cells.add(ratios, q * (1 - zero) / float(q.sum()))
+    # Next to a ratio of 0 the sum to 1 says nothing about what is left.
+    cells.add(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q)
     law = cells.law()
     law = replace(law, zero=law.zero + zero, infinite=infinite, error=_QUADRATURE, shift=TOLERANCE)
     return trimmed(law, estimate)
@@ -173,9 +187,9 @@ def total(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
     result, power = None, law
     for place, digit in enumerate(digits):
         if place:
-            power = _on_own_lattice(_sum(power, power, estimate), estimate)
+            power = _on_own_lattice(sum_of(power, power, estimate), estimate)
         if digit:
-            result = power if result is None else _sum(result, power, estimate)
+            result = power if result is None else sum_of(result, power, estimate)
     return result or law
 
 
@@ -203,8 +217,7 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
         (P, Q) from below; LOWER_REVERSED: one that bounds delta(D', D) from below, with D' as its first distribution.
     """
     ratios, q = law.points()
-    if estimate is Estimate.UPPER:
-        ratios, q = _fewer(ratios, q)
+    ratios, q = _fewer(ratios, q, estimate)
     ratios = 1 - share + share * (ratios / count)
     losses = np.log(ratios)
     if share < 1 and law.zero:
@@ -227,8 +240,8 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
     return _with_losses((-losses - margin)[::-1], (log_q - raised)[::-1], zero * math.exp(-raised))
 
 
-def _fewer(ratios: Array, masses: Array) -> tuple[Array, Array]:
-    """Return the law with at most `_MAX_LOSSES` values: other mass is split over the neighbours, mean kept."""
+def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
+    """Return the law with at most `_MAX_LOSSES` values: others split over neighbours (UPPER) or merged into means."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
@@ -238,6 +251,9 @@ def _fewer(ratios: Array, masses: Array) -> tuple[Array, Array]:
     below = np.cumsum(3 * weight / float(weight.sum()) + 1 / weight.size)
     places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
     kept = sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
+    if estimate is not Estimate.UPPER:
+        mass = np.add.reduceat(masses, kept)
+        return np.add.reduceat(masses * ratios, kept) / mass, mass
     ends: Array = ratios[kept]
     right = np.clip(np.searchsorted(ends, ratios), 1, kept.size - 1)
     share = np.clip((ratios - ends[right - 1]) / (ends[right] - ends[right - 1]), 0.0, 1.0)
@@ -252,8 +268,13 @@ def _with_losses(losses: Array, log_masses: Array, infinity_mass: float) -> Atom
     return Atoms(losses=tuple(losses.tolist()), log_masses=tuple(log_masses.tolist()), infinity_mass=infinity_mass)
 
 
-def _sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
+def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     """Return the law of the sum of two independent ratios, on the wider of their linear lattices.
+
+    Args:
+        a: of one ratio, or of a sum of them.
+        b: of the other.
+        estimate: what both laws and the result bound.
 
     Raises:
         TooLargeError: if it would have too many points.
@@ -264,8 +285,7 @@ def _sum(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     lattice = replace(a.lattice, top=_top_of_sum(a, b) if a.lattice.level is not None else 0.0)
     cells = RatioCells.between(lattice, low, 2 * max(high_a, high_b), estimate)
     if a.linear.size and b.linear.size:
-        spend(a.linear.size * b.linear.size)
-        cells.add_linear(a.start + b.start, np.convolve(a.linear, b.linear))
+        cells.add_linear(a.start + b.start, _convolved(a.linear, b.linear))
     for x, y in ((a, b), (b, a)):
         if x.linear.size and y.tail.size:
             _add_bulk_and_tail(cells, x, y)
@@ -294,6 +314,17 @@ def _range(law: RatioLaw) -> tuple[float, float]:
     if law.tail.size:
         ends += law.tail_ratios[[0, -1]].tolist()
     return ends[0], ends[-1]
+
+
+def _convolved(a: Array, b: Array) -> Array:
+    """Return the convolution of two rows by sums of products, each right to a few units in its last place."""
+    spend(_PRODUCT * a.size * b.size)
+    result = np.zeros(a.size + b.size - 1)
+    # In blocks: scalar products of more than 10,000 numbers are spread over threads, which takes 60 times as long.
+    for at in range(0, a.size, _BLOCK):
+        block = a[at : at + _BLOCK]
+        result[at : at + block.size + b.size - 1] += np.convolve(block, b)
+    return result
 
 
 def _top_of_sum(a: RatioLaw, b: RatioLaw) -> float:
@@ -388,7 +419,7 @@ def _add_geometric(cells: RatioCells, a: RatioLaw, b: RatioLaw) -> None:
     size = max(law.tail_start + law.tail.size for law in (a, b)) - first
     p, q = (np.pad(x.tail, (x.tail_start - first, size - (x.tail_start - first) - x.tail.size)) for x in (a, b))
     apart = min(size - 1, math.ceil(math.log(4 / step) / step) + 2)
-    spend(apart * (4000 + 4 * size))
+    spend(apart * (2000 + 1.5 * size))
     position = np.log1p(np.exp(-np.arange(apart + 1) * step)) / step
     point = cells.points_of(position)
     moved, shift = np.expm1((position - point) * step), point.astype(np.int64) + first - cells.tail_start

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.accountants.result import StepCounts
+from dpcalc.amplification.allocation import allocated_pass, allocated_releases, repeated_loss
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
     ProtectedUnits,
@@ -18,15 +19,20 @@ from dpcalc.amplification.any_mechanism import (
     repeated_releases,
     unamplified_releases,
 )
+from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.phase import phase_bounds
-from dpcalc.amplification.schedule import PhaseBound, phase_release
+from dpcalc.amplification.schedule import PhaseBound, phase_release, step_profile
 from dpcalc.amplification.tree import Chain, Release, ensemble_refusal, query_release, step_counts
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
-from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
+from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
+from dpcalc.guarantee import Adjacency
+from dpcalc.losses.profile import PrivacyProfile
+from dpcalc.losses.ratio_lattice import Estimate
+from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import BlackBox, Mechanism
+from dpcalc.mechanisms.kinds import BlackBox, Mechanism, RdpOnly
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -95,10 +101,11 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     """Return the protected units with the valid bounds of each phase."""
     draws = _draws(plan)
-    hierarchies = [hierarchy for hierarchy, _ in draws]
     first: dict[tuple[Hierarchy, int], int] = {}  # many phases have the same draws
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
-    ways = worst_paths(draws, unit=plan.unit)
+    # Where units choose their steps, the path is that of a step which they have chosen.
+    in_step = [(hierarchy.given_allocation(), clip) for hierarchy, clip in draws]
+    ways = worst_paths(in_step, unit=plan.unit)
     if plan.group_size > 1:
         ways = (path_above_all(ways),)
 
@@ -108,7 +115,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
             for (hierarchy, clip), place in first.items()
         }
         return ProtectedUnit(
-            place=_place(hierarchies[0], paths[0]) if plan.group_size == 1 else group.words,
+            place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,
             group=group,
             choices=tuple(bounds[place] for place in places),
@@ -117,7 +124,9 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     return tuple(
         protected(paths, group)
         for paths in ways
-        for group in groups(plan.group_size, hierarchies, unit=plan.unit, adjacency=plan.adjacency)
+        for group in groups(
+            plan.group_size, [hierarchy for hierarchy, _ in in_step], unit=plan.unit, adjacency=plan.adjacency
+        )
     )
 
 
@@ -251,7 +260,8 @@ class Composition:
         place = self.plan.phases.index(phase)
         if phase.hierarchy.episodes is not None:
             return self.likeliest.bounds[place].inclusion
-        return max(each_unit.paths[place].uncut.inclusion(self.plan.unit) for each_unit in self.units)
+        in_step = max(each_unit.paths[place].uncut.inclusion(self.plan.unit) for each_unit in self.units)
+        return phase.hierarchy.chosen_rate * in_step
 
     @property
     def by_direction(self) -> dict[str, ProtectedUnit]:
@@ -277,12 +287,13 @@ class Composition:
         """Return the cheapest bound of a phase, known from the same noise and steps or compared; else the first."""
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
         if key not in self._chosen:
-            if len(choices) == 1 or not may_compare:
-                return choices[0]
+            valid = valid_bounds(phase, choices)
+            if len(valid) == 1 or not may_compare:
+                return valid[0]
             try:
-                self._chosen[key] = _cheapest(choices, phase, self.plan.delta)
+                self._chosen[key] = _cheapest(valid, phase, self.plan.delta)
             except ConvergenceError:  # for too much work, too, or centers too far apart
-                return choices[0]
+                return valid[0]
         return self._chosen[key]
 
     def bounds_of(self, protected: ProtectedUnit) -> tuple[PhaseBound, ...]:
@@ -368,7 +379,7 @@ def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
-            return phase_release(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+            return gaussian_releases(phase, bound)
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
     protected_question = ProtectedUnits(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
@@ -381,6 +392,36 @@ def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound
     except WorkExceededError:
         with own_allowance(math.inf):
             return unamplified_releases(steps)
+
+
+def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
+    """Return (forward, backward) release of a phase with Gaussian noise, upper bounds.
+
+    Args:
+        phase: a phase with Gaussian noise.
+        bound: its bound for one protected unit.
+
+    Raises:
+        UnsupportedError: the phase has another mechanism.
+    """
+    noise = phase.gaussian.noise_multiplier
+    if bound.allocation is None:
+        return phase_release(bound, steps=phase.steps, noise_multiplier=noise)
+    single = step_profile(bound.bound, noise_multiplier=noise)
+
+    def loss(steps: int) -> PrivacyProfile:
+        if steps == 1:
+            return single
+        if isinstance(bound.bound, StepBound) and bound.bound.inclusion == 1:
+            return step_profile(bound.bound, noise_multiplier=noise / math.sqrt(steps))
+        return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), steps)
+
+    try:
+        return allocated_releases(bound, phase.steps, loss)
+    except WorkExceededError:
+        raise
+    except TooLargeError:  # nearly all losses are larger than a float holds: hiding the step saves next to nothing
+        return allocated_releases(replace(bound, is_revealed=True), phase.steps, loss)
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
@@ -418,13 +459,15 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     phase = plan.phases[place]
     if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
+    # What an allocation hides is the removal of one unit; its links make up the group, and the addition of another.
+    is_removal = bound.allocation is not None and not bound.is_revealed and plan.adjacency is Adjacency.REPLACE_ONE
     return BlackBoxSteps(
         mechanism=phase.mechanism,
-        hierarchy=phase.hierarchy,
+        hierarchy=phase.hierarchy.given_allocation(),
         path=protected.paths[place],
         clip=phase.clip,
-        adjacency=plan.adjacency,
-        group=protected.group,
+        adjacency=Adjacency.ADD_REMOVE if is_removal else plan.adjacency,
+        group=protected.group if bound.allocation is None else Group(),
         noise=bound,
         number=phase.steps,
     )
@@ -446,10 +489,28 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
     return min(choices, key=cost)
 
 
+def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
+    """Return the bounds of a protected unit that hold for the mechanism of a phase: all, but for allocations.
+
+    Args:
+        phase: one of a plan's phases.
+        choices: the bounds of a protected unit in it.
+
+    Returns:
+        The bounds in their order; of an allocation under other than Gaussian noise the hidden choice of steps, for
+        mechanisms that know their losses and what a missing unit does, and the revealed one.
+    """
+    if not phase.hierarchy.allocated or isinstance(phase.mechanism, Gaussian):
+        return choices
+    first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else (choices[0],)
+    revealed = next(bound for bound in choices if bound.is_revealed)
+    return (revealed,) if revealed in first else (*first, revealed)
+
+
 def _noisy(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
     """Return (forward, backward) release of a phase that adds noise to a sum; refuses PATE."""
     if isinstance(phase.mechanism, Gaussian):
-        return phase_release(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+        return gaussian_releases(phase, bound)
     if not isinstance(phase.mechanism, BlackBox):
         raise TypeError(f"{phase.name}: expected noise on a sum, got {phase.mechanism.name}")
     return repeated_releases(phase.mechanism, bound, phase.steps)

@@ -5,9 +5,9 @@ Source: docs/theory.md, Theorem 10.1.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise
@@ -18,9 +18,10 @@ from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import composed_moments
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
+from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.counts import Average, Bound, CountPair, count_mixtures
-from dpcalc.amplification.data_sets import Mixture, data_set_atoms, data_set_pair, episode_pair, sign_patterns
+from dpcalc.amplification.data_sets import Mixture, data_set_atoms, episode_pair, sign_patterns
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import (
     PhaseBound,
@@ -28,22 +29,37 @@ from dpcalc.amplification.schedule import (
     is_shuffled,
     steps_of_a_pass,
 )
-from dpcalc.errors import UnsupportedError, WorkExceededError
+from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import Curve
-from dpcalc.losses.pair import MixturePair
+from dpcalc.losses.pair import LossCurve, MixturePair
+from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise
-from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
+from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, releasing_phases
+from dpcalc.planner.phase_data_set import (
+    Pair,
+    PhaseDataSet,
+    Repetition,
+    allocated_data_set,
+    drawn_pair,
+    zero_neighbours_pair,
+)
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.counts import drop_rare_tail
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    CappedPoisson,
+    Fixed,
+    Poisson,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
 from dpcalc.work import SECOND, allowance
-
-Pair = tuple[Mixture, Mixture]
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 0.8 * SECOND, 0.9 * SECOND
@@ -128,8 +144,8 @@ def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curv
     """
     protected, order = composition.costliest(direction)
     best: tuple[float, bool, dict[Curve, int]] | None = None
-    with suppress(WorkExceededError), allowance(_SEARCH_WORK):  # the best so far is a data set, too
-        for counts, attained in _candidates(composition.plan, protected):
+    with suppress(TooLargeError), allowance(_SEARCH_WORK):  # the best so far is a data set, too
+        for counts, attained in _candidates(composition.plan, protected, direction):
             score = float(composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0])
             tight = attained and (bool(direction) or len(composition.units) == 1)
             if best is None or (score, tight) > best[:2]:
@@ -137,16 +153,21 @@ def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curv
     return None if best is None else (best[2], best[1])
 
 
-def _candidates(plan: Plan, protected: ProtectedUnit) -> Iterator[tuple[dict[Curve, int], bool]]:
-    """Yield (steps, True if they attain the unit's bound) of each different data set in each direction; maybe none."""
+def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[tuple[dict[Curve, int], bool]]:
+    """Yield (steps, True if they attain the unit's bound) of each different data set in each direction; maybe none.
+
+    With an allocation, whose losses take long, only in the direction that is named, if one is.
+    """
     seen_candidates: set[frozenset[tuple[Curve, int]]] = set()
     phases = releasing_phases(plan)
     paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
     if not all(_is_enumerable(path, lowest) for path, lowest in paths):
         return
-    phase_sets = [phase_set for phase in phases if (phase_set := _phase_data_set(plan, phase, protected)) is not None]
+    phase_sets = [phase_set for phase in phases if (phase_set := _data_set(plan, phase, protected)) is not None]
     if len(phase_sets) < len(phases):
         return
+    is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
+    both_ways = (direction.startswith(BACKWARD),) if is_named else (False, True)
     for signs in sign_patterns(plan.unit):
         parts = [
             (phase, part, part.pair(signs))
@@ -157,66 +178,53 @@ def _candidates(plan: Plan, protected: ProtectedUnit) -> Iterator[tuple[dict[Cur
             phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
             for phase_set in phase_sets
         )
-        for swapped in (False, True):
+        for swapped in both_ways:
             counts: Counter[Curve] = Counter()
-            for phase, part, pair in parts:
-                p, q = pair[::-1] if swapped else pair
+            for phase, part, (p, q) in parts:
                 if p != q:
-                    counts[_curve(phase, p, q, part.factor)] += part.number
+                    counts[_released_curve(phase, part, (p, q), swapped=swapped)] += part.number
             steps = frozenset(counts.items())
             if steps and steps not in seen_candidates:
                 seen_candidates.add(steps)
                 yield dict(counts), tight
 
 
-def _curve(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> Curve:
+def _released_curve(phase: Phase, part: "Repetition", pair: Pair, *, swapped: bool) -> Curve:
+    """Return the loss of one repetition in D||D', swapped: in D'||D; of a pass in which the unit chooses its steps."""
+    if part.allocated is None:
+        return _curve(phase, *(pair[::-1] if swapped else pair), part.factor)
+    estimate = Estimate.LOWER_REVERSED if swapped else Estimate.LOWER
+
+    def loss(steps: int) -> LossCurve:
+        return _curve(phase, *pair, part.factor / math.sqrt(steps))
+
+    ((curve, _),) = pass_losses((replace(part.allocated, number=1),), loss, estimate)
+    return curve
+
+
+def _curve(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
     """Return the loss of one observation of a data set's sum; Gaussian noise is multiplied by the noise factor."""
     if isinstance(phase.mechanism, AdditiveNoise):
         return data_set_atoms(phase.mechanism, p, q)
     return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Repetition:
-    """Independent releases of a phase that have the same pair of distributions.
-
-    Attributes:
-        pair: (P, Q) of one release for a sign pattern.
-        factor: noise deviation of a release over that of a step: 1 / sqrt(k) for k steps under one draw, sqrt(n) for
-            the sum of the n steps of a pass.
-        number: number of such releases, >= 1.
-    """
-
-    pair: Callable[[tuple[int, ...]], Pair]
-    factor: float
-    number: int
+def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
+    """Return the data sets of one phase, with or without an allocation; None where none is known."""
+    if phase.hierarchy.allocation is None:
+        return _phase_data_set(plan, phase, protected)
+    place = plan.phases.index(phase)
+    return allocated_data_set(plan, phase, protected.paths[place], protected.choices[place][0])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PhaseDataSet:
-    """The data sets of one phase as independent Gaussian observations; k steps under one draw count as one.
-
-    Attributes:
-        phase_bound: the upper bound of the phase, for comparison.
-        repetitions: the observations, independent of one another. Gradients do not change under one draw, so only the
-            sum of a pass, or of all steps under one outermost draw, is observed. A sum of other than Gaussian noise has
-            no distribution of the same kind: then one step under each outermost draw is observed.
-        is_complete: False if steps of the bound were left out, so that the lower bound is valid but not tight.
-    """
-
-    phase_bound: PhaseBound
-    repetitions: tuple[_Repetition, ...]
-    is_complete: bool = True
-
-
-def _phase_data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _PhaseDataSet | None:
+def _phase_data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
     """Return the data sets of one phase; None for contributions that change under one draw and for scattered groups."""
     place = plan.phases.index(phase)
     hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
     phase_bound = protected.choices[place][0]
     if hierarchy.episodes is not None:
-        built = _Repetition(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
-        return _PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
+        built = Repetition(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
+        return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
     periods = [level.redraw_every for level in hierarchy.levels]
     co_sampled = co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size)
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
@@ -236,7 +244,7 @@ def _phase_data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _Phas
         for length, number in ((periods[0], whole), (remaining, 1))
         if length and number
     )
-    return _PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions)
+    return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions)
 
 
 def _is_enumerable(path: Path, lowest: int) -> bool:
@@ -282,7 +290,7 @@ def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
     return any(isinstance(scheme, Shuffle) for scheme in below) and any(isinstance(scheme, Poisson) for scheme in below)
 
 
-def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> _Repetition:
+def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
     """Return the sum of all steps under one draw of the outermost level as one observation, repeated `number` times.
 
     Args:
@@ -293,12 +301,12 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
     """
     repeats = tuple(min(above // below, _MAX_SUMMED) for above, below in pairwise(periods))
     factor = math.sqrt(math.prod(repeats) / periods[-1])
-    return _Repetition(pair=cache(partial(_drawn_pair, co_sampled, plan, repeats)), factor=factor, number=number)
+    return Repetition(pair=cache(partial(drawn_pair, co_sampled, plan, repeats)), factor=factor, number=number)
 
 
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
-) -> _PhaseDataSet:
+) -> PhaseDataSet:
     """Return the data sets of a phase with shuffles: of each pass only the sum of all its steps is observed.
 
     In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the company's
@@ -310,18 +318,18 @@ def _sums_of_passes(
     # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
     drawn_below = any(isinstance(level.scheme, Poisson) for level in phase.hierarchy.levels[phase.clip :])
     may_be_empty = phase.clip < plan.unit and (drawn_below or not _keeps_a_record(plan, path, phase.clip))
-    pair_of = _zero_neighbours_pair if length > 1 and may_be_empty else _drawn_pair
+    pair_of = zero_neighbours_pair if length > 1 and may_be_empty else drawn_pair
     pair = cache(partial(pair_of, co_sampled, plan, ()))
-    repetitions = [_Repetition(pair=pair, factor=math.sqrt(length), number=number)] if number else []
+    repetitions = [Repetition(pair=pair, factor=math.sqrt(length), number=number)] if number else []
     ((at, scheme), *others) = ((at, scheme) for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle))
     if remaining and not others and not _is_shortened(plan, phase):
         schemes = list(co_sampled.path.schemes)
         schemes[at] = Fixed(size=remaining * scheme.size)
         begun = replace(co_sampled, path=replace(co_sampled.path, schemes=tuple(schemes)))
         repetitions.append(
-            _Repetition(pair=cache(partial(pair_of, begun, plan, ())), factor=math.sqrt(remaining), number=1)
+            Repetition(pair=cache(partial(pair_of, begun, plan, ())), factor=math.sqrt(remaining), number=1)
         )
-    return _PhaseDataSet(phase_bound=phase_bound, repetitions=tuple(repetitions), is_complete=length == 1)
+    return PhaseDataSet(phase_bound=phase_bound, repetitions=tuple(repetitions), is_complete=length == 1)
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
@@ -373,7 +381,7 @@ def _passes_are_aligned(path: Path) -> bool:
 
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
-) -> _PhaseDataSet | None:
+) -> PhaseDataSet | None:
     """Return the data sets of a phase of which one step under each outermost draw is observed; None for passes.
 
     For noise other than Gaussian, and for units whose contributions change while their draw is held.
@@ -385,10 +393,10 @@ def _single_steps(
     ):
         return None
     period = max((level.redraw_every for level in phase.hierarchy.levels if not level.is_whole), default=1)
-    single = _Repetition(
-        pair=cache(partial(_drawn_pair, co_sampled, plan, ())), factor=1.0, number=-(-phase.steps // period)
+    single = Repetition(
+        pair=cache(partial(drawn_pair, co_sampled, plan, ())), factor=1.0, number=-(-phase.steps // period)
     )
-    return _PhaseDataSet(phase_bound=phase_bound, repetitions=(single,), is_complete=phase_bound.hold == 1)
+    return PhaseDataSet(phase_bound=phase_bound, repetitions=(single,), is_complete=phase_bound.hold == 1)
 
 
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
@@ -413,19 +421,11 @@ def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
     return episode_pair(phase.hierarchy, signs[-1], draw=draw, adjacency=adjacency, members=plan.group_size)
 
 
-def _drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], signs: tuple[int, ...]) -> Pair:
-    """Return (P, Q) of one draw of the outermost level."""
-    return data_set_pair(co_sampled, adjacency=plan.adjacency, signs=signs, members=plan.group_size, repeats=repeats)
-
-
-def _zero_neighbours_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], signs: tuple[int, ...]) -> Pair:
-    """Return (P, Q) of one draw of a data set in which all other units contribute zero."""
-    return _drawn_pair(co_sampled, plan, repeats, tuple(0 for _ in signs))
-
-
-def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[_Repetition, ...], signs: tuple[int, ...]) -> bool:
+def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...], signs: tuple[int, ...]) -> bool:
     """Return True if in every step a data set's pair is that of the bound in both directions."""
     if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not repetitions:
+        return False
+    if phase_bound.allocation is not None and (phase_bound.is_revealed or phase_bound.links != "-"):
         return False
     return all(_has_pair(phase_bound.bound, part.pair(signs)) for part in repetitions)
 

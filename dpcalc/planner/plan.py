@@ -8,7 +8,10 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import CyclicPoisson
+from dpcalc.sampling.schemes import (
+    CyclicPoisson,
+    RandomAllocation,
+)
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
@@ -44,6 +47,12 @@ class Phase:
             raise InputError(f"clip: expected a level from 0 to {self.hierarchy.depth}, got {self.clip}")
         if self.steps < 0:
             raise InputError(f"steps: expected a whole number >= 0, got {self.steps}")
+        allocation = self.hierarchy.allocation
+        if isinstance(allocation, RandomAllocation) and self.steps > allocation.steps:
+            raise InputError(
+                f"steps: expected at most {allocation.steps}, of which units choose {allocation.times} by "
+                f"random-allocation, got {self.steps}; more steps to choose from cost less: solve for sigma or rate"
+            )
 
     @property
     def gaussian(self) -> Gaussian:

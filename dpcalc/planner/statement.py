@@ -21,7 +21,6 @@ from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
 from dpcalc.amplification.counts import unamplified
-from dpcalc.amplification.schedule import phase_release
 from dpcalc.amplification.tree import Chain, Release, step_counts
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -33,8 +32,10 @@ from dpcalc.planner.composition import (
     black_box_steps,
     composed,
     ensemble_release,
+    gaussian_releases,
     is_noiseless,
     releasing_phases,
+    valid_bounds,
 )
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.optional_parts import FAILURES, optional
@@ -234,10 +235,11 @@ def unsampled_epsilon(plan: Plan | Composition) -> float:
 
 def _unsampled_phase(plan: Plan, protected: ProtectedUnit, place: int) -> tuple[Release, Release]:
     """Return (forward, backward) release of one phase in which every step is known to hold the unit."""
-    phase, own = plan.phases[place], protected.choices[place][0]
+    phase = plan.phases[place]
+    own = valid_bounds(phase, protected.choices[place])[0]
     if isinstance(phase.mechanism, Gaussian):
-        known = replace(own, bound=unamplified(own.bound), revealed=())
-        return phase_release(known, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+        known = replace(own, bound=unamplified(own.bound), revealed=(), is_revealed=True)
+        return gaussian_releases(phase, known)
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
     return unamplified_releases(black_box_steps(plan, protected, place, own))

@@ -16,11 +16,14 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import (
     All,
+    Allocation,
     AnyOrder,
+    BallsInBins,
     CappedPoisson,
     CyclicPoisson,
     Fixed,
     Poisson,
+    RandomAllocation,
     Shuffle,
     WithReplacement,
 )
@@ -114,11 +117,14 @@ def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
             if level.is_equal:
                 return f"{_number(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
             return f"each of {_count_text(level)} ({level.name}) with probability {_number(rate)}, Poisson{cut}"
-        case WithReplacement(size=size):
-            return f"{size} of {_count_text(level)} ({level.name}), with replacement"
-        case Shuffle(size=size, drop_last=drop_last):
-            left_out = ", dropping the last incomplete batch of a pass" if drop_last else ""
-            return f"{size} of {_count_text(level)} ({level.name}) in turn, shuffled{left_out}"
+        case WithReplacement(size=size) | Shuffle(size=size) as scheme:
+            way = "with replacement" if isinstance(scheme, WithReplacement) else "shuffled"
+            turn = " in turn" if isinstance(scheme, Shuffle) else ""
+            is_cut = isinstance(scheme, Shuffle) and scheme.drop_last
+            left_out = ", dropping the last incomplete batch of a pass" if is_cut else ""
+            return f"{size} of {_count_text(level)} ({level.name}){turn}, {way}{left_out}"
+        case BallsInBins() | RandomAllocation() as allocation:
+            return f"each of {_count_text(level)} ({level.name}) in {_allocation_text(allocation)}"
         case CyclicPoisson(probability=rate, groups=groups):
             drawn = f"each with probability {_number(rate)}"
             return f"{_count_text(level)} ({level.name}) in {groups} groups, one of them a step, {drawn}, Poisson"
@@ -126,6 +132,13 @@ def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
             return f"batches of {_count_text(level)} ({level.name}) in any order"
         case All():
             return f"all {_count_text(level)} ({level.name})"
+
+
+def _allocation_text(allocation: Allocation) -> str:
+    """Return the steps in which a unit takes part, in words."""
+    if isinstance(allocation, RandomAllocation):
+        return f"{allocation.times} of all {allocation.steps} steps, chosen at random"
+    return f"one of {allocation.bins} steps of a pass, chosen {'once' if allocation.is_held else 'anew in each pass'}"
 
 
 def _count_text(level: Level) -> str:
@@ -143,6 +156,8 @@ def _redraw_text(plan: Plan) -> str:
     levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
     if any(isinstance(level.scheme, Shuffle) for level in levels):
         return "in every pass, and nothing is claimed for not knowing the order of a shuffle"
+    if any(isinstance(level.scheme, Allocation) for level in levels):
+        return "in every pass or phase; no unit's steps depend on another's, and they stay secret"
     return "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
 
 
@@ -355,7 +370,7 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSum
         noise_multiplier=phase.noise_multiplier,
         clip=phase.clip_names[phase.clip],
         sampling=sampling_text(phase),
-        inclusion=bound.inclusion,
+        inclusion=bound.inclusion * phase.hierarchy.chosen_rate,
         shift=bound.shift if is_gaussian else None,
         distances=bound.distances if is_gaussian else (),
         distances_swapped=bound.distances_swapped if is_gaussian else (),

@@ -15,11 +15,14 @@ from math import ceil, prod
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.sampling.schemes import (
     All,
+    Allocation,
     AnyOrder,
+    BallsInBins,
     CappedPoisson,
     CyclicPoisson,
     Fixed,
     Poisson,
+    RandomAllocation,
     Scheme,
     Shuffle,
     WithReplacement,
@@ -176,15 +179,22 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
             yield KeyedInputError(f"levels.{index}.name", problem, "give each level its own name", code="DPC105")
 
 
-def draw_faults(levels: Sequence["Level"]) -> Iterator[KeyedInputError]:
-    """Yield an error for each draw that does not fit the levels above it; keys begin with the level's name.
+def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
+    """Yield an error for each draw that does not fit the levels above it, or the steps; keys begin with the level.
 
-    A redraw period divides that of the level above, only draws without a memory of their own are held, and a pass of a
-    shuffle goes over all units, so that all levels above it are drawn whole.
+    A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
+    all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
+    and neither of them under an allocation.
 
     Args:
         levels: outermost first.
+        steps: of the phase, of which an allocation needs at least those of a pass; None where they do not matter.
     """
+    for level in levels:
+        key, chosen = _allocated_amount(level.scheme)
+        if steps is not None and chosen > steps:
+            problem = f"is {chosen}, more than the {steps} steps of the phase"
+            yield KeyedInputError(f"{level.name}.{key}", problem, f"lower `{key}`, or train for more steps")
     for above, level in pairwise(levels):
         period = above.redraw_every
         if level.redraw_every > period:
@@ -203,16 +213,19 @@ def draw_faults(levels: Sequence["Level"]) -> Iterator[KeyedInputError]:
                 code="DPC107",
             )
     for number, level in enumerate(levels):
-        sampled = next((x for x in levels[:number] if not x.is_whole and not isinstance(x.scheme, Shuffle)), None)
-        if isinstance(level.scheme, Shuffle) and sampled is not None:
+        is_allocated = isinstance(level.scheme, Allocation)
+        sampled = next(
+            (x for x in levels[:number] if not x.is_whole and (is_allocated or not isinstance(x.scheme, Shuffle))), None
+        )
+        if isinstance(level.scheme, Shuffle | Allocation) and sampled is not None:
             yield KeyedInputError(
                 f"{level.name}.scheme",
-                f"is `shuffle`, but level `{sampled.name}` above it is not drawn whole",
+                f"is `{level.scheme.name}`, but level `{sampled.name}` above it is not drawn whole",
                 f"a pass goes over all units: draw `{sampled.name}` with scheme all, or state another scheme here",
                 code="DPC107",
             )
         capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
-        if level.redraw_every > 1 and (capped or isinstance(level.scheme, (WithReplacement, Shuffle))):
+        if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
             problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
             yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
         repeated = next((x for x in levels[:number] if isinstance(x.scheme, WithReplacement)), None)
@@ -224,6 +237,17 @@ def draw_faults(levels: Sequence["Level"]) -> Iterator[KeyedInputError]:
                 "it in another way, or leave max_batch_size out",
                 code="DPC107",
             )
+
+
+def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
+    """Return ("bins" or "times", its number) of an allocation; ("", 0) for other schemes."""
+    match scheme:
+        case BallsInBins(bins=bins):
+            return "bins", bins
+        case RandomAllocation(times=times):
+            return "times", times
+        case _:
+            return "", 0
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
@@ -322,6 +346,34 @@ class Hierarchy:
         return len(self.levels)
 
     @property
+    def allocated(self) -> int:
+        """Number of the level whose units choose their steps (balls in bins, random allocation); 0 if there is none."""
+        return next((at for at, level in enumerate(self.levels, start=1) if isinstance(level.scheme, Allocation)), 0)
+
+    @property
+    def allocation(self) -> Allocation | None:
+        """The scheme of the allocated level; None if there is none."""
+        scheme = self.levels[self.allocated - 1].scheme
+        return scheme if isinstance(scheme, BallsInBins | RandomAllocation) else None
+
+    @property
+    def chosen_rate(self) -> Fraction:
+        """The probability that a unit of the allocated level chooses a step; 1 without an allocation."""
+        return Fraction(1) if self.allocation is None else self.level(self.allocated).rate
+
+    def given_allocation(self) -> "Hierarchy":
+        """Return the draws of a step that the allocated unit has chosen: its level drawn whole; else the same object.
+
+        Bounds of one step are those of this hierarchy.
+        """
+        if self.allocation is None:
+            return self
+        levels = (
+            replace(level, scheme=All()) if isinstance(level.scheme, Allocation) else level for level in self.levels
+        )
+        return replace(self, levels=tuple(levels))
+
+    @property
     def data(self) -> tuple[object, ...]:
         """Return ((name, min_count, count) of each level..., the tree's sizes or None), without the draws."""
         sizes = None if self.tree is None else self.tree.sizes
@@ -370,10 +422,10 @@ class Hierarchy:
                     return Fraction(size * self.units(number - 1), self.units(number))
                 case Poisson(probability=rate) | CappedPoisson(probability=rate):
                     return rate  # loaders count passes by it, whatever a cap leaves
-                case CyclicPoisson() as cyclic:
-                    return cyclic.rate(level.count)
                 case Shuffle() as shuffle:
                     return Fraction(1, shuffle.steps_of_a_pass(level.count))
+                case CyclicPoisson() | BallsInBins() | RandomAllocation() as scheme:
+                    return scheme.rate(level.count)
                 case All():
                     continue
         return Fraction(1)

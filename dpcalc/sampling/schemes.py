@@ -257,14 +257,159 @@ class CyclicPoisson:
         return count
 
 
+@dataclass(frozen=True, kw_only=True)
+class AllocatedPass:
+    """Equal passes of steps; in each pass a unit takes part in the steps of one bin, chosen uniformly, or in none.
+
+    Attributes:
+        bins: ((number of bins, steps of each of them), ...), all numbers >= 1.
+        share: probability that the unit takes part at all, in (0, 1].
+        number: of such passes, >= 1; they are independent.
+    """
+
+    bins: tuple[tuple[int, int], ...]
+    share: Fraction = Fraction(1)
+    number: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class BallsInBins:
+    """In each pass of `bins` steps every child takes part in one step, which it chooses uniformly and independently.
+
+    Attributes:
+        bins: steps of a pass, a whole number >= 1; public, and not computed from the number of children.
+        is_held: whether the choice of the first pass holds for all passes of the phase.
+    """
+
+    name: ClassVar[str] = "balls-in-bins"
+    keys: ClassVar[tuple[str, ...]] = ("bins", "assignment")
+    bins: int
+    is_held: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise InputError if bins < 1."""
+        if self.bins < 1:
+            raise InputError(f"bins: expected a whole number >= 1, got {self.bins}; a pass has at least one step")
+
+    def rate(self, count: int) -> Fraction:
+        """Return 1 / bins, the probability that a step holds a child, whatever the count."""
+        del count
+        return Fraction(1, self.bins)
+
+    def max_drawn(self, count: int) -> int:
+        """Return `count`: all children can choose the same step."""
+        return count
+
+    @property
+    def steps_of_a_pass(self) -> int:
+        """Return `bins`."""
+        return self.bins
+
+    def visits(self, steps: int) -> int:
+        """Return the largest number of steps in which one child takes part, of the first `steps` of a phase."""
+        return -(-steps // self.bins)
+
+    def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
+        """Return the passes that make up the first `steps` of a phase, the unfinished one included."""
+        whole, remaining = divmod(steps, self.bins)
+        unfinished = AllocatedPass(bins=((remaining, 1),), share=Fraction(remaining, self.bins))
+        if not self.is_held:
+            every = AllocatedPass(bins=((self.bins, 1),), number=whole)
+            return (*((every,) if whole else ()), *((unfinished,) if remaining else ()))
+        if not whole:
+            return (unfinished,) if remaining else ()
+        longer = ((remaining, whole + 1),) if remaining else ()
+        return (AllocatedPass(bins=(*longer, (self.bins - remaining, whole))),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomAllocation:
+    """Every child takes part in exactly `times` of all `steps` of a phase: a uniform choice, independently.
+
+    Attributes:
+        times: a whole number from 1 to `steps`.
+        steps: of the phase.
+    """
+
+    name: ClassVar[str] = "random-allocation"
+    keys: ClassVar[tuple[str, ...]] = ("times",)
+    times: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        """Raise InputError if times is outside [1, steps]."""
+        if not 1 <= self.times <= self.steps:
+            raise InputError(
+                f"times: expected a whole number from 1 to {self.steps}, the steps of the phase, got {self.times}"
+            )
+
+    def rate(self, count: int) -> Fraction:
+        """Return times / steps, the probability that a step holds a child, whatever the count."""
+        del count
+        return Fraction(self.times, self.steps)
+
+    def max_drawn(self, count: int) -> int:
+        """Return `count`: all children can choose the same step."""
+        return count
+
+    @property
+    def steps_of_a_pass(self) -> int:
+        """Return `steps`: the whole phase."""
+        return self.steps
+
+    def visits(self, steps: int) -> int:
+        """Return the largest number of steps in which one child takes part, of the first `steps` of a phase."""
+        return min(self.times, steps)
+
+    def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
+        """Return passes that cost at least as much: `times` random blocks of all steps, one step in each; () for 0.
+
+        For times 1 they cost the same, also for the first steps alone.
+
+        Source: docs/theory.md, Theorem 7.7.
+        """
+        if self.times == 1:
+            return BallsInBins(bins=self.steps).passes(steps)
+        if not steps:
+            return ()
+        small, longer = divmod(self.steps, self.times)
+        sizes = ((small, self.times - longer), (small + 1, longer))
+        return tuple(AllocatedPass(bins=((size, 1),), number=number) for size, number in sizes if number)
+
+
+Allocation = BallsInBins | RandomAllocation
+
+
 def _refuse_size_below_1(size: int) -> None:
     """Raise InputError if size < 1."""
     if size < 1:
         raise InputError(f"size: expected a whole number >= 1, got {size}; a draw of nothing trains nothing")
 
 
-Scheme = Fixed | Poisson | CappedPoisson | WithReplacement | Shuffle | All | AnyOrder | CyclicPoisson
+Scheme = (
+    Fixed
+    | Poisson
+    | CappedPoisson
+    | CyclicPoisson
+    | WithReplacement
+    | Shuffle
+    | BallsInBins
+    | RandomAllocation
+    | All
+    | AnyOrder
+)
 SCHEMES: dict[str, type[Scheme]] = {
-    x.name: x for x in (Poisson, CyclicPoisson, Fixed, WithReplacement, Shuffle, All, AnyOrder)
+    x.name: x
+    for x in (
+        Poisson,
+        CyclicPoisson,
+        Fixed,
+        WithReplacement,
+        Shuffle,
+        BallsInBins,
+        RandomAllocation,
+        All,
+        AnyOrder,
+    )
 }
-"""Sampling schemes by name. `keys` are those that a draw in a config takes beside `scheme`; `size` is then required."""
+"""Sampling schemes by name. `keys` are those that a draw in a config takes beside `scheme`; amounts are required."""

@@ -5,7 +5,7 @@ The first part computes the distributions that are expected; the second compares
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,7 +17,16 @@ from dpcalc.planner.plan import Plan
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    BallsInBins,
+    CappedPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
 from dpcalc.simulation.checks import MISS_PROBABILITY, Check, Ends, RandomSource, mean_interval
 from dpcalc.simulation.sampler import (
     DrawCounts,
@@ -63,7 +72,7 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
         protected: the unit or group.
         index: of the phase, from 0.
     """
-    hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
+    hierarchy, path = plan.phases[index].hierarchy, _path_of_a_step(plan, protected, index)
     is_of_pass = any(isinstance(level.scheme, Shuffle) for level in hierarchy.levels)
     in_round = None
     if hierarchy.episodes is not None:
@@ -77,6 +86,16 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
         law, is_exact = _group_distribution(plan, protected, path)
         is_exact &= all(level.is_equal for level in hierarchy.levels[: plan.unit])
     return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=is_of_pass, in_round=in_round)
+
+
+def _path_of_a_step(plan: Plan, protected: ProtectedUnit, index: int) -> Path:
+    """Return the path with an allocated level as a Poisson draw at its rate, which it is within one step."""
+    hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
+    if not 0 < hierarchy.allocated <= len(path.schemes):
+        return path
+    schemes = [*path.schemes]
+    schemes[hierarchy.allocated - 1] = Poisson(probability=hierarchy.chosen_rate)
+    return replace(path, schemes=tuple(schemes))
 
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
@@ -151,6 +170,13 @@ def _path_frames(hierarchy: Hierarchy, protected: ProtectedUnit, index: int, lev
 
 def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
     """Return the probability that some step of a round draws the unit, given its rate at each level."""
+    if hierarchy.allocation is not None:
+        # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
+        in_step = (
+            math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate if hierarchy.allocated <= len(rates) else 0
+        )
+        visits = hierarchy.allocation.visits(hierarchy.allocation.steps_of_a_pass)
+        return -math.expm1(visits * math.log1p(-in_step)) if in_step < 1 else 1.0
     # From the innermost level outwards: a drawn parent stays for several draws of its children, which are independent.
     probability = float(rates[-1])
     levels = zip(hierarchy.levels, hierarchy.levels[1 : len(rates)], rates, strict=False)
@@ -282,13 +308,15 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
     expected = count.nominal / parents if of_frames else expected_draws(scheme, frame_size)
     if isinstance(scheme, Shuffle):
         expected *= scheme.steps_of_a_pass(int(frame_size))
+    elif isinstance(scheme, BallsInBins | RandomAllocation):
+        expected *= scheme.steps_of_a_pass
     observed = count.drawn / parents
     interval = observed, observed
     if isinstance(scheme, CappedPoisson):
         cap = scheme.max_batch_size
         low, high = mean_interval(observed / cap, parents, miss_probability=MISS_PROBABILITY)
         interval = low * cap, high * cap
-    when = "in a pass" if isinstance(scheme, Shuffle) else "at a time"
+    when = "in a pass" if isinstance(scheme, Shuffle | BallsInBins | RandomAllocation) else "at a time"
     return phase.check(f"{name} drawn {when}", (expected, expected), observed, interval, count.parents)
 
 
@@ -344,6 +372,8 @@ def _batch_interval(phase: _Phase, depth: int) -> Ends:
             factor = level.count if isinstance(scheme, Poisson) else 1.0
             if isinstance(scheme, Shuffle):
                 factor = 1 / scheme.steps_of_a_pass(level.count)
+            elif isinstance(scheme, BallsInBins | RandomAllocation):
+                factor = 1 / scheme.steps_of_a_pass
             low, high = low * ends[0] * factor, high * ends[1] * factor
         return low, high
     largest = copies * math.prod(scheme.max_drawn(level.count) for scheme, level in zip(schemes, levels, strict=False))

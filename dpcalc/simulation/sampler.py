@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    Allocation,
+    BallsInBins,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
 
 # One draw from each of many frames.
 
@@ -38,6 +50,9 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
     Returns:
         Indices from 0; those in a frame are in the order of the pass for a shuffle, and repeated as often as the unit
         is drawn.
+
+    Raises:
+        TypeError: the scheme is an allocation, see `draw_allocation`.
     """
     match scheme:
         case Fixed():
@@ -52,6 +67,8 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
         case WithReplacement():
             frames = np.repeat(np.arange(sizes.size), scheme.size)
             return frames, rng.integers(0, sizes[frames])
+        case BallsInBins() | RandomAllocation():
+            raise TypeError(f"{scheme.name}: expected a draw of one step, got one of a whole pass")
         case Shuffle():
             frames, units = _all_units(sizes)
             return frames, units[np.lexsort((rng.random(frames.size), frames))]
@@ -231,7 +248,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps of a pass with one shuffle, else the redraw period of level 1; UnsupportedError otherwise.
+    """Return the steps of a pass, else the redraw period of level 1; UnsupportedError for shuffles that do not align.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -244,7 +261,22 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
     for level in shuffled:
         if isinstance(level.scheme, Shuffle):
             return level.scheme.steps_of_a_pass(level.count)
+    if hierarchy.allocation is not None:
+        return hierarchy.allocation.steps_of_a_pass
     return hierarchy.level(1).redraw_every
+
+
+def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple[IntArray, IntArray]:
+    """Return (index from 0 of each unit, a step that it chooses) in a pass; a unit that chooses several comes as often.
+
+    Args:
+        allocation: how units choose their steps.
+        units: their number, each choosing on its own.
+        rng: random numbers.
+    """
+    if isinstance(allocation, BallsInBins):
+        return np.arange(units), rng.integers(0, allocation.bins, units)
+    return _draw_fixed(Fixed(size=allocation.times), np.full(units, allocation.steps), rng)
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices:
@@ -298,14 +330,14 @@ def expected_draws(scheme: Scheme, count: float) -> float:
         count: units in the frame.
     """
     match scheme:
-        case Fixed(size=size):
-            return min(size, count)
-        case WithReplacement(size=size):
-            return size
+        case Fixed(size=size) | WithReplacement(size=size):
+            return min(size, count) if isinstance(scheme, Fixed) else size
         case Poisson(probability=rate):
             return count * float(rate)
         case CappedPoisson():
             return count * float(scheme.rate(round(count)))
+        case BallsInBins() | RandomAllocation():
+            return count * float(scheme.rate(int(count)))
         case Shuffle():
             return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
         case All() | CyclicPoisson():
@@ -335,14 +367,17 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
     levels = []
     members = np.zeros((rounds, length), dtype=np.int64)
     for level, scheme in enumerate(schemes, start=1):
-        # A shuffled level, and every level above one, is drawn once for the whole pass.
-        is_whole_pass = any(isinstance(inner, Shuffle) for inner in schemes[level - 1 :])
+        # A level that goes in passes, and every level above one, is drawn once for the whole pass.
+        is_whole_pass = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[level - 1 :])
         redraws = 1 if is_whole_pass else span // hierarchy.level(level).redraw_every
         span //= redraws
         steps = (steps[:, None] + np.arange(redraws) * span).ravel()
         first, sizes = children(hierarchy, level, np.repeat(units, redraws))
-        frames, indices = draw_units(scheme, sizes, rng)
+        frames, indices = draw_units(All() if isinstance(scheme, Allocation) else scheme, sizes, rng)
         steps, units = steps[frames], first[frames] + indices
+        if isinstance(scheme, Allocation):
+            chosen, step_in_pass = draw_allocation(scheme, units.size, rng)
+            steps, units, span = steps[chosen] + step_in_pass, units[chosen], 1
         if isinstance(scheme, Shuffle):
             step_in_pass = index_in_frame(frames, sizes) // scheme.size
             is_kept = step_in_pass < length  # drop_last leaves out what is beyond the last whole batch

@@ -24,7 +24,7 @@ def gaussian(sigma):
 
 def epsilon_intervals(curve, bins, passes, delta):
     """((lower, upper) of D against D', the same of D' against D)."""
-    upper, lower, back = (allocated_pass(curve, bins, estimate) for estimate in Estimate)
+    upper, lower, back = (allocated_pass(((curve, bins),), estimate) for estimate in Estimate)
     forward = [(lower, LOWER), (upper, UPPER)]
     reverse = [(back, LOWER), (upper.swapped, UPPER)]
     return [
@@ -35,7 +35,7 @@ def epsilon_intervals(curve, bins, passes, delta):
 
 def delta_intervals(curve, bins, epsilon):
     """((lower, upper) of D against D', the same of D' against D) for one pass, read from the pairs themselves."""
-    upper, lower, back = (allocated_pass(curve, bins, estimate) for estimate in Estimate)
+    upper, lower, back = (allocated_pass(((curve, bins),), estimate) for estimate in Estimate)
     return [(lower.delta(epsilon), upper.delta(epsilon)), (back.delta(epsilon), upper.swapped.delta(epsilon))]
 
 
@@ -63,7 +63,7 @@ MORE_TOTAL_VARIATIONS = [
 
 
 def check_total_variation(bins, passes, sigma, reference):
-    pairs = [allocated_pass(gaussian(sigma), bins, estimate) for estimate in (Estimate.LOWER, Estimate.UPPER)]
+    pairs = [allocated_pass(((gaussian(sigma), bins),), estimate) for estimate in (Estimate.LOWER, Estimate.UPPER)]
     ends = [
         delta_bounds({pair: passes}, epsilon=0.0, sides=(side,))[0]
         for pair, side in zip(pairs, (LOWER, UPPER), strict=True)
@@ -175,7 +175,7 @@ def test_steps_may_depend_on_earlier_outputs():
     """A step that is chosen by the past costs no more: each is a random function of the output of one mechanism."""
     random, (p, q) = np.random.default_rng(5), (np.array([0.8, 0.2]), np.array([0.25, 0.75]))
     pair = Atoms.of_masses((math.log(0.2 / 0.75), math.log(0.8 / 0.25)), (0.2, 0.8))
-    bound = allocated_pass(pair, 2, Estimate.UPPER)
+    bound = allocated_pass(((pair, 2),), Estimate.UPPER)
     largest = 0.0
     for _ in range(200):
         first, *second = (
@@ -198,7 +198,9 @@ def test_a_unit_that_takes_part_with_a_probability(share):
     """One step, taken part in with probability q, is Poisson sampling."""
     sampled = MixturePair.of({0: 1 - Fraction(share), 1: Fraction(share)}, {0: Fraction(1)}, deviation=1.0)
     exact = epsilon_bounds({sampled: 10}, delta=1e-6, sides=(LOWER, UPPER))
-    pairs = [allocated_pass(gaussian(1.0), 1, estimate, share=share) for estimate in (Estimate.LOWER, Estimate.UPPER)]
+    pairs = [
+        allocated_pass(((gaussian(1.0), 1),), estimate, share=share) for estimate in (Estimate.LOWER, Estimate.UPPER)
+    ]
     ends = [
         epsilon_bounds({pair: 10}, delta=1e-6, sides=(side,))[0]
         for pair, side in zip(pairs, (LOWER, UPPER), strict=True)
@@ -257,9 +259,9 @@ def test_simulated_passes_lie_in_the_interval(seed):
         math.exp(random.uniform(math.log(0.4), math.log(6))),
         int(math.exp(random.uniform(math.log(2), math.log(400)))),
     )
-    upper = allocated_pass(gaussian(sigma), bins, Estimate.UPPER)
+    upper = allocated_pass(((gaussian(sigma), bins),), Estimate.UPPER)
     epsilon = upper.epsilon(10 ** random.uniform(-3, -1))
     mean, error = simulated(sigma, bins, epsilon, seed=seed)
-    lower = allocated_pass(gaussian(sigma), bins, Estimate.LOWER)
+    lower = allocated_pass(((gaussian(sigma), bins),), Estimate.LOWER)
     assert lower.delta(epsilon) - 5 * error <= mean <= upper.delta(epsilon) + 5 * error
     assert error < 0.1 * mean

@@ -89,6 +89,11 @@ DIFFERENT = [
     flat({"sampling": "{scheme: shuffle, size: 256}"}),
     flat({"sampling": "{scheme: shuffle, size: 257}"}),
     flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 25}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 26}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 25, assignment: held}"}),
+    flat({"sampling": "{scheme: random-allocation, times: 25}"}),
+    flat({"sampling": "{scheme: random-allocation, times: 26}"}),
     nested({"sampling": "{task: {scheme: all}}", "mechanism": "{noise_multiplier: 6}"}),
     *(
         classes({"sampling": f"{{episodes: {{tasks: {tasks}, ways: {ways}, shots: {shots}, queries: {queries}}}}}"})

@@ -185,7 +185,7 @@ def test_what_is_missing_is_marked():
         "data: {examples: 60_000}  # examples is not in your file",
         (
             "sampling: {scheme: poisson, rate: 0.01}  # rate is not in your file; how the loader draws: poisson, "
-            "cyclic-poisson, fixed, with-replacement, shuffle, all or any-order"
+            "cyclic-poisson, fixed, with-replacement, shuffle, balls-in-bins, random-allocation, all or any-order"
         ),
         "mechanism: {noise_multiplier: 1.1}",
         "training: {steps: 10_000}  # steps is not in your file",

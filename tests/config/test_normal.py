@@ -84,6 +84,9 @@ TEXTS = [
     flat({"sampling": "{scheme: with-replacement, size: 70_000}", "privacy": "{delta: 1e-6, group_size: 12}"}),
     flat({"sampling": "{scheme: poisson, rate: 0.1, max_batch_size: 300}", "training": "{epochs: 3}"}),
     nested({"sampling": "{task: {scheme: poisson, expected: 1, max_batch_size: 2}, example: {scheme: all}}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 25}", "training": "{epochs: 3}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 25, assignment: held}"}),
+    flat({"sampling": "{scheme: random-allocation, times: 25}"}),
     flat({"sampling": "{scheme: shuffle, size: 256}", "training": "{epochs: 3}"}),
     flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}", "training": "{epochs: 3}"}),
     nested(

@@ -134,6 +134,9 @@ ONLY_DPCALC = {
     "which file it is": {"votes of no kind", "votes elsewhere"},
     "one part names or bounds another": {
         "size above some counts",
+        "bins left out",
+        "more bins than steps",
+        "more times than steps",
         "group under a limit",
         "a group whose batches are cut",
         "no outer level",
@@ -325,6 +328,18 @@ EFFECTS = {
     "sampling.groups": (
         correlated("strategy: identity", "{scheme: cyclic-poisson, rate: 0.5, groups: 3}"),
         correlated("strategy: identity", "{scheme: cyclic-poisson, rate: 0.5, groups: 0}"),
+    ),
+    "sampling.bins": (
+        {"sampling": "{scheme: balls-in-bins, bins: 7}"},
+        {"sampling": "{scheme: balls-in-bins, bins: 0}"},
+    ),
+    "sampling.assignment": (
+        {"sampling": "{scheme: balls-in-bins, bins: 7, assignment: held}"},
+        {"sampling": "{scheme: balls-in-bins, bins: 7, assignment: kept}"},
+    ),
+    "sampling.times": (
+        {"sampling": "{scheme: random-allocation, times: 7}"},
+        {"sampling": "{scheme: random-allocation, times: 1.5}"},
     ),
     "sampling.episodes": (TASKS, {**TASKS, "sampling": "{episodes: 3}"}),
     "sampling.episodes.tasks": (built("tasks: 9"), built("tasks: 0")),
