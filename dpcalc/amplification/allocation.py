@@ -3,11 +3,15 @@
 Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 
-from dpcalc.amplification.schedule import PhaseBound
+from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.schedule import PhaseBound, step_profile
 from dpcalc.amplification.tree import Chain, Release, Repeat, Single
+from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import Atoms, chain_of, composed
 from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, sum_of, total
 from dpcalc.losses.pair import LossCurve
@@ -92,6 +96,34 @@ def allocated_releases(
         Chain(nodes=tuple(Repeat(node=Single(curve=curve), count=number) for curve, number in linked)),
         Chain(nodes=tuple(Repeat(node=Single(curve=curve.swapped), count=number) for curve, number in linked)),
     )
+
+
+def allocated_gaussian_releases(
+    phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
+) -> tuple[Release, Release]:
+    """Return the steps of a Gaussian phase with an allocation as release trees (D||D', D'||D), upper bounds.
+
+    Args:
+        phase_bound: the bound of a step in which the unit takes part, its allocation and links.
+        steps: of the phase, >= 0.
+        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
+    """
+    bound = phase_bound.bound
+    single = step_profile(bound, noise_multiplier=noise_multiplier)
+
+    def loss(repeats: int) -> PrivacyProfile:
+        if repeats == 1:
+            return single
+        if isinstance(bound, StepBound) and bound.inclusion == 1:
+            return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
+        return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
+
+    try:
+        return allocated_releases(phase_bound, steps, loss)
+    except WorkExceededError:
+        raise
+    except TooLargeError:  # nearly all losses are larger than a float holds: hiding the step saves next to nothing
+        return allocated_releases(replace(phase_bound, is_revealed=True), steps, loss)
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:

@@ -21,14 +21,7 @@ from dpcalc.config.yaml_text import parse_with_flaws
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import (
-    All,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Poisson,
-    RandomAllocation,
-)
+from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 

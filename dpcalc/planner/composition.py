@@ -10,7 +10,7 @@ from functools import cached_property
 
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.accountants.result import StepCounts
-from dpcalc.amplification.allocation import allocated_pass, allocated_releases, repeated_loss
+from dpcalc.amplification.allocation import allocated_gaussian_releases
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
     ProtectedUnits,
@@ -19,17 +19,14 @@ from dpcalc.amplification.any_mechanism import (
     repeated_releases,
     unamplified_releases,
 )
-from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.phase import phase_bounds
-from dpcalc.amplification.schedule import PhaseBound, phase_release, step_profile
+from dpcalc.amplification.schedule import PhaseBound, phase_release
 from dpcalc.amplification.tree import Chain, Release, ensemble_refusal, query_release, step_counts
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
-from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
+from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.profile import PrivacyProfile
-from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import BlackBox, Mechanism, RdpOnly
@@ -404,24 +401,8 @@ def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release
     Raises:
         UnsupportedError: the phase has another mechanism.
     """
-    noise = phase.gaussian.noise_multiplier
-    if bound.allocation is None:
-        return phase_release(bound, steps=phase.steps, noise_multiplier=noise)
-    single = step_profile(bound.bound, noise_multiplier=noise)
-
-    def loss(steps: int) -> PrivacyProfile:
-        if steps == 1:
-            return single
-        if isinstance(bound.bound, StepBound) and bound.bound.inclusion == 1:
-            return step_profile(bound.bound, noise_multiplier=noise / math.sqrt(steps))
-        return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), steps)
-
-    try:
-        return allocated_releases(bound, phase.steps, loss)
-    except WorkExceededError:
-        raise
-    except TooLargeError:  # nearly all losses are larger than a float holds: hiding the step saves next to nothing
-        return allocated_releases(replace(bound, is_revealed=True), phase.steps, loss)
+    releases = phase_release if bound.allocation is None else allocated_gaussian_releases
+    return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
