@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -16,13 +16,15 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import rdp
 from dpcalc.accountants.result import StepCounts
 from dpcalc.errors import ConvergenceError, DpcalcError, InputError, UnsupportedError
-from dpcalc.numerics.roots import bracket_root
+from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import advantage, true_positive_rates
+from dpcalc.sampling.schemes import BallsInBins, RandomAllocation, Scheme
 
 Value = float | int | Fraction
+_NEAR_BINS = 3e-4  # relative distance from the limit at which a search for bins by the estimate ends
 _REMEMBERED = 4  # compositions kept in a search: each may hold megabytes
 
 
@@ -140,8 +142,14 @@ def _certified(counts: StepCounts, delta: float) -> float:
         return rdp(counts, delta=delta).epsilon
 
 
-def largest_whole(
-    with_value: Callable[[int], Plan | Composition], ends: tuple[int, int], goal: Goal, name: str, *, growth: int = 16
+def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
+    with_value: Callable[[int], Plan | Composition],
+    ends: tuple[int, int],
+    goal: Goal,
+    name: str,
+    *,
+    growth: int = 16,
+    start: int | None = None,
 ) -> tuple[int, int | None]:
     """Return (largest whole number that certainly meets a goal, the next one, which fails, or None at the upper end).
 
@@ -153,6 +161,7 @@ def largest_whole(
         goal: what is asked.
         name: of the number.
         growth: factor between the first numbers tried.
+        start: a number near the answer; None searches for one by the estimate.
 
     Raises:
         NoSolution: the smallest number fails, too.
@@ -166,7 +175,7 @@ def largest_whole(
     first = certified(lowest)
     if first > goal.limit:
         raise NoSolution(name, goal, lowest, first)
-    low = _near_root(estimated, ends, goal.limit, growth)
+    low = _near_root(estimated, ends, goal.limit, growth) if start is None else start
     high, reach = highest + 1, 1  # what fails, or is no number that there is
     while low > lowest and certified(low) > goal.limit:
         low, high, reach = max(lowest, low - reach), low, 2 * reach
@@ -291,3 +300,43 @@ def require_pld_method(plan: Plan | Composition) -> Composition:
             f"attacker: expected method auto or pld, got {composition.plan.method}; leave --method out"
         )
     return composition
+
+
+def solve_allocation(
+    scheme: BallsInBins | RandomAllocation, goal: Goal, longest: int, draw: Callable[[Scheme], Plan]
+) -> tuple[Plan, tuple[int, int | None], str]:
+    """Return (plan, (fewest bins or most times that meet a goal, the next number, which fails), "bins" or "times").
+
+    Args:
+        scheme: what units do today.
+        goal: what is asked.
+        longest: largest number of bins that is tried.
+        draw: from a scheme to the plan with it.
+
+    Raises:
+        NoSolution: nothing meets the goal.
+    """
+    if isinstance(scheme, RandomAllocation):
+
+        def with_times(times: int) -> Plan:
+            return draw(replace(scheme, times=times))
+
+        times, fails_at = largest_whole(with_times, (1, scheme.steps), goal, "times")
+        return with_times(times), (times, fails_at), "times"
+
+    def without_bins(fewer: int) -> Plan:
+        return draw(replace(scheme, bins=longest - fewer))
+
+    def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
+        bins = round(math.exp(log_bins))
+        return math.log(max(estimated(bins), 1e-300) / goal.limit), math.nan
+
+    estimated = cache(lambda bins: goal.estimate(without_bins(longest - bins)).value)
+    near = falling_root(excess, math.log(scheme.bins), (0.0, math.log(longest)), tolerance=_NEAR_BINS)
+    start = longest - min(longest, math.ceil(math.exp(near)))
+    try:
+        fewer, fails_at = largest_whole(without_bins, (0, longest - 1), goal, "bins", start=start)
+    except NoSolution as none:
+        raise NoSolution("bins", goal, longest, none.best_reached) from none
+    next_bins = None if fails_at is None else longest - fails_at
+    return without_bins(fewer), (longest - fewer, next_bins), "bins"

@@ -20,7 +20,7 @@ from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
 from dpcalc.planner.evaluate import CLOSED_FORM, guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, largest_whole
+from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, largest_whole, solve_allocation
 from dpcalc.planner.vary import (
     accepted_size,
     is_refused,
@@ -33,7 +33,18 @@ from dpcalc.planner.vary import (
     with_level,
 )
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, AnyOrder, CappedPoisson, CyclicPoisson, Fixed, Poisson, Scheme, Shuffle
+from dpcalc.sampling.schemes import (
+    All,
+    AnyOrder,
+    BallsInBins,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Scheme,
+    Shuffle,
+)
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
@@ -43,6 +54,8 @@ NEAREST = 3e-4  # relative distance from the limit from where one more step of a
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
 _NUDGE = 1e-5  # relative change of the noise over which a derivative is taken
 _MAX_STEPS = 10**15  # whole numbers up to here are exact in float64
+_ALLOCATED = 4  # times the work of a search where units choose their steps, whose count is three times too high
+_MAX_BINS = 10**5  # of a search at a fixed number of epochs
 _FEW_STEPS = 20  # of a pass that drops its last batch: from there on it leaves out less than one unit in 20
 
 
@@ -125,7 +138,8 @@ def solve(
             f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
         )
     base = composed(plan)
-    methods = [(plan.method, _SEARCH_WORK)]
+    slower = _ALLOCATED if any(phase.hierarchy.allocated for phase in plan.phases) else 1
+    methods = [(plan.method, slower * _SEARCH_WORK)]
     if plan.method == "auto" and isinstance(goal, EpsilonGoal):
         methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
     for method, units in methods:
@@ -267,6 +281,10 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         solution = _solve_probability(goal, level, _scheme_setter(plan, chosen, place, epochs))
         return replace(solution, phase=plan.phases.index(chosen), level=place)
+    if isinstance(level.scheme, BallsInBins | RandomAllocation):
+        longest = chosen.steps if epochs is None else _MAX_BINS
+        found, ends, key = solve_allocation(level.scheme, goal, longest, _scheme_setter(plan, chosen, place, epochs))
+        return _solution(found, ends, ("rate", key), goal)
     return _solve_size(level, goal, _scheme_setter(plan, chosen, place, epochs))
 
 
@@ -277,6 +295,8 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
     level = chosen.hierarchy.levels[place]
     with_scheme = _scheme_setter(plan, chosen, place, epochs)
     drawn = level.scheme
+    if isinstance(drawn, BallsInBins | RandomAllocation):
+        raise InputError(f"batch: expected batches of a stated size, got {drawn.name}; `solve-rate` finds its `bins`")
     if not isinstance(drawn, Poisson | CappedPoisson | CyclicPoisson):
         return _solve_size(level, goal, with_scheme)
     if not level.is_equal:

@@ -134,7 +134,7 @@ def test_lower_bounds_of_large_nested_draws_with_replacement_are_left_out():
     """Their exact sums multiply level after level: minutes for three levels of 500 draws."""
     for size, is_known in ((2, True), (22, False)):
         nested = plan(*[(1000, WithReplacement(size=size))] * 3, unit=3, clip=3, adjacency=Adjacency.REPLACE_ONE)
-        assert any(True for _ in _candidates(nested, protected_units(nested)[0])) == is_known
+        assert any(True for _ in _candidates(nested, protected_units(nested)[0], "")) == is_known
 
 
 def test_a_held_draw_is_one_draw_with_distances_times_the_root_of_its_length():
