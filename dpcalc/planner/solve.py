@@ -283,8 +283,8 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
         return replace(solution, phase=plan.phases.index(chosen), level=place)
     if isinstance(level.scheme, BallsInBins | RandomAllocation):
         longest = chosen.steps if epochs is None else _MAX_BINS
-        found, ends, key = solve_allocation(level.scheme, goal, longest, _scheme_setter(plan, chosen, place, epochs))
-        return _solution(found, ends, ("rate", key), goal)
+        solved, ends, key = solve_allocation(level.scheme, goal, longest, _scheme_setter(plan, chosen, place, epochs))
+        return _solution(solved, ends, ("rate", key), goal)
     return _solve_size(level, goal, _scheme_setter(plan, chosen, place, epochs))
 
 
