@@ -23,6 +23,7 @@ from dpcalc.sampling.hierarchy import TASK, Hierarchy
 from dpcalc.sampling.schemes import (
     All,
     AnyOrder,
+    BallsInBins,
     CappedPoisson,
     CyclicPoisson,
     Fixed,
@@ -301,6 +302,8 @@ def _times(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
 def _lag(scheme: Scheme, limits: Participation | None) -> int:
     """Return the draws from one to the next in which a unit can be, where it keeps its place; else 1."""
     match scheme:
+        case BallsInBins(bins=bins):
+            return bins
         case CyclicPoisson(groups=groups):
             return groups
         case AnyOrder() if limits is not None and limits.fixed_epochs:

@@ -10,9 +10,11 @@ from dpcalc.audit.draws import LoggedLevel
 from dpcalc.audit.subsets import all_draws, window_counts
 from dpcalc.audit.tails import Kind, Statistic
 from dpcalc.sampling.schemes import (
+    BallsInBins,
     CappedPoisson,
     Fixed,
     Poisson,
+    RandomAllocation,
     Shuffle,
     WithReplacement,
 )
@@ -70,7 +72,7 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
 def _passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence for a loader that goes through all units where another scheme is declared."""
     level = logged.level
-    if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle) or not _has_passes(logged):
+    if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
         return ""
     name = "shuffle" if _usual_share(logged.draws.sizes) > _MOST else "balls-in-bins"
     return (
@@ -101,10 +103,24 @@ def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
     return ""
 
 
+def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
+    """Return the sentence for choices of steps that are kept though they should be new, or the reverse."""
+    level, scheme = logged.level, logged.level.scheme
+    if not isinstance(scheme, BallsInBins):
+        return ""
+    if Kind.HELD in by_kind and logged.counts.first_moved is not None:
+        where = logged.place(*logged.counts.first_moved)
+        return f"{where} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
+    again = logged.draws.sizes[logged.draws.numbers < level.times - scheme.bins].sum()
+    if Kind.OVERLAP not in by_kind or logged.draws.repeated.sum() < _MOST * again:
+        return ""
+    return f"units of level {level.name} are at the same step of every pass: this is `assignment: held`, not `fresh`"
+
+
 def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
     """Return the sentence for a declared pass in which units repeat."""
     level = logged.level
-    if not isinstance(level.scheme, Shuffle) or Kind.PASSES not in by_kind:
+    if not isinstance(level.scheme, Shuffle | BallsInBins) or Kind.PASSES not in by_kind:
         return ""
     repeats = (
         f"{logged.counts.by_occurrence[2]:,} times one {level.name} repeats within a pass of {level.window} batches"
@@ -140,8 +156,9 @@ def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
         return ""
     low, high = int(sizes.min()), int(sizes.max())
     scheme = level.scheme
-    if isinstance(scheme, Poisson | CappedPoisson) and low == high:
-        return f"every batch holds exactly {high} units of level {level.name}: this is `fixed`, not `{scheme.name}`"
+    if isinstance(scheme, Poisson | CappedPoisson | RandomAllocation | BallsInBins) and low == high:
+        name = "shuffle" if isinstance(scheme, BallsInBins) else "fixed"
+        return f"every batch holds exactly {high} units of level {level.name}: this is `{name}`, not `{scheme.name}`"
     if isinstance(level.scheme, Fixed) and _usual_share(sizes) < _MOST:
         return f"batches hold {low} to {high} units of level {level.name}: this is `poisson`, not `fixed`"
     if isinstance(level.scheme, Fixed) and low == high:
@@ -211,6 +228,7 @@ def _usual_share(sizes: IntArray) -> float:
 
 _PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
     _every_entry_repeated,
+    _assignment,
     _held_draws,
     _passes,
     _other_pass,

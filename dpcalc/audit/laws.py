@@ -5,12 +5,14 @@ Source: docs/theory.md, Theorem 17.3.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
 from dpcalc.audit.draws import OCCURRENCES, LoggedLevel
 from dpcalc.audit.subsets import (
+    JOINT_TAILS,
     SizeLaw,
     as_is,
     multiplicity_tests,
@@ -24,10 +26,12 @@ from dpcalc.errors import UnsupportedError
 from dpcalc.sampling.schemes import (
     All,
     AnyOrder,
+    BallsInBins,
     CappedPoisson,
     CyclicPoisson,
     Fixed,
     Poisson,
+    RandomAllocation,
     Shuffle,
     WithReplacement,
 )
@@ -48,7 +52,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
     if level.is_last and not level.is_mixed and not isinstance(scheme, WithReplacement):
         yield _repeats_test(logged)
     match scheme:
-        case Shuffle() | AnyOrder() | CyclicPoisson():
+        case Shuffle() | BallsInBins() | RandomAllocation() | AnyOrder() | CyclicPoisson():
             yield from _pass_tests(logged, scheme)
         case All():
             yield from size_tests(logged, SizeLaw(trials=as_is))
@@ -105,11 +109,17 @@ def _held_test(logged: LoggedLevel) -> Statistic:
 # Passes, and other draws that depend on the step.
 
 
-def _pass_tests(logged: LoggedLevel, scheme: Shuffle | AnyOrder | CyclicPoisson) -> Iterator[Statistic]:
+def _pass_tests(
+    logged: LoggedLevel, scheme: Shuffle | BallsInBins | RandomAllocation | AnyOrder | CyclicPoisson
+) -> Iterator[Statistic]:
     """Yield the tests of a scheme whose draws are not alike, or depend on each other."""
     match scheme:
         case Shuffle():
             yield from _shuffle_tests(logged, scheme)
+        case BallsInBins():
+            yield from _balls_in_bins_tests(logged, scheme)
+        case RandomAllocation():
+            yield from _random_allocation_tests(logged, scheme)
         case AnyOrder():
             yield from _any_order_tests(logged)
         case CyclicPoisson():
@@ -203,3 +213,101 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
         expected=0,
         sentence="" if first is None else f"{logged.place(*first)} {sentence}",
     )
+
+
+def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
+    """Yield tests of passes in which every unit chooses one step, anew or once for all."""
+    level, draws, shown = logged.level, logged.draws, logged.level.shown
+    yield _pass_test(logged)
+    if scheme.is_held:
+        yield _moved_test(logged, "is not at its step of the pass before")
+    if shown is None or not level.has_sizes:
+        return
+    if level.is_shown:
+        whole = level.times - level.times % scheme.bins
+        yield certain(
+            Kind.TOTAL,
+            "units drawn in whole passes",
+            observed=int(draws.sizes[draws.numbers < whole].sum()),
+            expected=level.units * (whole // scheme.bins),
+            sentence=f"not every unit of level {level.name} is drawn in each pass of {scheme.bins} batches",
+        )
+    # Held choices repeat the first pass: its draws alone are independent of each other.
+    independent = _first_draws(logged, scheme.bins) if scheme.is_held else logged
+    chance = shown / scheme.bins
+    yield from size_tests(independent, SizeLaw(trials=as_is, probability=1 / scheme.bins))
+    pairs, passes = _neighbouring_pairs(independent), -(-independent.level.times // scheme.bins)
+    together = Count(
+        observed=int(independent.draws.pairs.sum()),
+        expected=pairs * independent.level.times * chance**2,
+        trials=pairs * passes,
+    )
+    yield counted(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
+    if scheme.is_held:
+        return
+    # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
+    is_second = draws.numbers // scheme.bins % 2 == 1
+    followed = draws.sizes[~is_second & (draws.numbers < level.times - scheme.bins)]  # maybe by an empty draw
+    repeated, previous = draws.repeated[is_second], draws.previous[is_second]
+    trials = int(followed.sum())
+    same = Count(observed=int(repeated.sum()), expected=trials * chance, trials=trials)
+    yield counted(Kind.OVERLAP, "units at the same step of the next pass", [same])
+    counts = []
+    for tail in JOINT_TAILS:
+        expected = binom.sf(binom.isf(tail, followed, chance), followed, chance).sum()
+        observed = (repeated > binom.isf(tail, previous, chance)).sum()
+        counts.append(Count(observed=int(observed), expected=float(expected), trials=followed.size))
+    yield counted(Kind.JOINT, "draws with many units of that of the pass before", counts)
+
+
+def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
+    """Yield tests of a phase in which every unit takes part in `times` of all steps."""
+    level, draws, times, steps = logged.level, logged.draws, scheme.times, logged.level.times
+    counts = logged.counts.counts
+    wrong = counts != times if level.is_shown else counts > times
+    unit = int(np.argmax(wrong))
+    yield certain(
+        Kind.SPREAD,
+        "units drawn another number of times than declared",
+        observed=int(wrong.sum()),
+        expected=0,
+        sentence=f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}",
+    )
+    if level.shown is None or not level.has_sizes:
+        return
+    yield from size_tests(logged, SizeLaw(trials=as_is, probability=times / steps))
+    if not level.is_shown:
+        return
+    units, pairs = level.units, _neighbouring_pairs(logged)
+    chance = times / steps
+    successive = Count(
+        observed=int(draws.repeated.sum()), expected=units * chance * (times - 1), trials=units * (times - 1)
+    )
+    yield counted(Kind.OVERLAP, "units that the previous draw has too", [successive])
+    together = Count(observed=int(draws.pairs.sum()), expected=pairs * chance * times, trials=pairs * times)
+    yield counted(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
+    lengths = np.diff([*range(0, steps, level.window), steps])
+    windows = [
+        Count(
+            observed=logged.counts.by_occurrence[number],
+            expected=units * float(hypergeom.sf(number - 1, steps, times, lengths).sum()),
+            trials=units * lengths.size,
+        )
+        for number in range(2, OCCURRENCES + 1)
+    ]
+    yield counted(Kind.PASSES, f"units repeated within {level.window} draws", windows if level.window > 1 else [])
+
+
+def _first_draws(logged: LoggedLevel, times: int) -> LoggedLevel:
+    """Return the level with its first draws alone, at most `times` of each parent; counts stay those of all."""
+    draws = logged.draws
+    kept = draws.numbers < times
+    columns = {name: values[kept] for name, values in vars(draws).items()}
+    level = replace(logged.level, times=min(times, logged.level.times))
+    return replace(logged, level=level, draws=replace(draws, **columns))
+
+
+def _neighbouring_pairs(logged: LoggedLevel) -> int:
+    """Return the number of pairs of units 2 i and 2 i + 1 of one parent."""
+    level = logged.level
+    return int((np.broadcast_to(level.sizes, (level.parents,)) // 2).sum())

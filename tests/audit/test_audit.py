@@ -36,6 +36,18 @@ def cut(draw, most):
     return lambda rng, *unit: rng.permutation(draw(rng, *unit))[:most]
 
 
+def tasks_of(batches, rng, examples):
+    """Paths of examples of the tasks in batches of tasks."""
+    return ([[task, int(example)] for task in batch for example in examples(rng)] for batch in batches)
+
+
+def tasks_of_bins(rng, tasks, examples, bins):
+    """Paths of all tasks, in each of which the examples choose their steps."""
+    each_task = [loaders.balls_in_bins(rng, units=examples, bins=bins) for _ in range(tasks)]
+    for batches in zip(*each_task, strict=True):
+        yield [[task, example] for task, batch in enumerate(batches) for example in batch]
+
+
 def correlated(sampling, limits, *, steps=STEPS, units=UNITS, bands=4):
     """A config with correlated noise."""
     strategy = f"type: matrix-factorization, strategy: {{banded: {{bands: {bands}}}}}, noise_multiplier: 9{limits}"
@@ -58,6 +70,35 @@ HONEST = {
     "shuffle, drop_last": (
         flat_config("{scheme: shuffle, drop_last: true}", batch=70),
         lambda rng: loaders.shuffled(rng, size=70, drop_last=True),
+    ),
+    "balls in bins": (flat_config("{scheme: balls-in-bins, bins: 60}", length=""), loaders.balls_in_bins),
+    "balls in bins, held": (
+        flat_config("{scheme: balls-in-bins, bins: 60, assignment: held}", length=""),
+        lambda rng: loaders.balls_in_bins(rng, is_held=True),
+    ),
+    "few balls in bins": (
+        flat_config("{scheme: balls-in-bins, bins: 149}", units=20, length="", steps=150),
+        lambda rng: loaders.balls_in_bins(rng, units=20, bins=149),
+    ),
+    "random allocation": (
+        flat_config("{scheme: random-allocation, times: 4}", units=300, length="", steps=150),
+        lambda rng: loaders.random_allocation(rng, times=4, steps=150, units=300),
+    ),
+    "balls in bins, poisson": (
+        nested_config("{scheme: balls-in-bins, bins: 11}", "{scheme: poisson, rate: 0.1}"),
+        lambda rng: tasks_of(loaders.balls_in_bins(rng, units=60, bins=11), rng, each(12, 0.1)),
+    ),
+    "balls in held bins, poisson": (
+        nested_config("{scheme: balls-in-bins, bins: 11, assignment: held}", "{scheme: poisson, rate: 0.1}"),
+        lambda rng: tasks_of(loaders.balls_in_bins(rng, units=60, bins=11, is_held=True), rng, each(12, 0.1)),
+    ),
+    "random allocation, poisson": (
+        nested_config("{scheme: random-allocation, times: 9}", "{scheme: poisson, rate: 0.1}", steps=150),
+        lambda rng: tasks_of(loaders.random_allocation(rng, times=9, steps=150, units=60), rng, each(12, 0.1)),
+    ),
+    "all, balls in bins": (
+        nested_config("{scheme: all}", "{scheme: balls-in-bins, bins: 5}", tasks=7),
+        lambda rng: tasks_of_bins(rng, 7, 12, 5),
     ),
     "all": (flat_config("all", units=20, length=""), lambda _: repeat(list(range(20)))),
     "poisson of half of the data": (
@@ -163,8 +204,38 @@ DISHONEST = {
     "shuffled, declared poisson": ("poisson", loaders.shuffled, SHUFFLE),
     "shuffled, declared fixed": ("fixed", loaders.shuffled, "this is `shuffle`, not `fixed`"),
     "shuffled, declared with replacement": ("with-replacement", loaders.shuffled, "not `with-replacement`"),
+    "held bins, declared fresh": (
+        "{scheme: balls-in-bins, bins: 60}",
+        lambda rng: loaders.balls_in_bins(rng, is_held=True),
+        "at the same step of every pass: this is `assignment: held`, not `fresh`",
+    ),
+    "fresh bins, declared held": (
+        "{scheme: balls-in-bins, bins: 60, assignment: held}",
+        loaders.balls_in_bins,
+        "is at another step than in the pass before: this is `assignment: fresh`, not `held`",
+    ),
+    "shuffled, declared balls in bins": (
+        "{scheme: balls-in-bins, bins: 60}",
+        loaders.shuffled,
+        "exactly 50 units of level example: this is `shuffle`, not `balls-in-bins`",
+    ),
+    "poisson, declared balls in bins": (
+        "{scheme: balls-in-bins, bins: 60}",
+        loaders.poisson,
+        "this is `poisson`, not `balls-in-bins`",
+    ),
     "balls in bins, declared shuffle": ("shuffle", loaders.balls_in_bins, "this is `balls-in-bins`, not `shuffle`"),
     "balls in bins, declared poisson": ("poisson", loaders.balls_in_bins, "this is `balls-in-bins`, not `poisson`"),
+    "balls in bins, declared random allocation": (
+        "{scheme: random-allocation, times: 33}",
+        lambda rng: islice(loaders.balls_in_bins(rng), 1980),
+        "this is `balls-in-bins`, not `random-allocation`",
+    ),
+    "poisson, declared random allocation": (
+        "{scheme: random-allocation, times: 33}",
+        loaders.poisson,
+        "times, declared 33",
+    ),
     "fixed, declared poisson": ("poisson", loaders.fixed, "exactly 50 units of level example: this is `fixed`"),
     "poisson, declared fixed": ("fixed", loaders.poisson, "this is `poisson`, not `fixed`"),
     "poisson, declared shuffle": ("shuffle", loaders.poisson, "this is `poisson`, not `shuffle`"),
@@ -246,7 +317,8 @@ DISHONEST = {
 @pytest.mark.parametrize("name", DISHONEST)
 def test_other_loaders_are_contradicted(audited, name):
     scheme, loader, sentence = DISHONEST[name]
-    result = audited(flat_config(scheme), loader(np.random.default_rng(5)))
+    length = "" if "bins:" in scheme or "times:" in scheme else "batch_size: {batch}, "
+    result = audited(flat_config(scheme, length=length), loader(np.random.default_rng(5)))
     assert not result.agrees
     (finding,) = result.findings
     assert sentence in finding

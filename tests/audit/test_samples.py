@@ -79,6 +79,10 @@ def test_balls_in_bins(audited, held):
     for begin in range(0, len(batches), bins):
         assert sorted(chain.from_iterable(batches[begin : begin + bins])) == list(range(UNITS))
     assert (batches[:bins] == batches[bins : 2 * bins]) == held
+    for assignment in ("fresh", "held"):
+        scheme = f"{{scheme: balls-in-bins, bins: {bins}, assignment: {assignment}}}"
+        result = audited(flat_config(scheme, length="", steps=10 * bins), jsonl(batches))
+        assert result.agrees == (held == (assignment == "held"))
     (finding,) = audited(flat_config("poisson", steps=len(batches)), jsonl(batches)).findings
     assert "this is `balls-in-bins`, not `poisson`" in finding
 
