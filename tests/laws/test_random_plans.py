@@ -49,7 +49,7 @@ def mixed(block, number, least, most):
     return random_plan(rng, int(rng.integers(least, most + 1)), delta=(1e-40, 0.5), schemes=WITHOUT_COPIES)
 
 
-@pytest.mark.parametrize("number", thinned(range(4), 2))
+@pytest.mark.parametrize("number", thinned(range(4), 1))
 def test_gaussian_schedules(number):
     check_order(gaussian(0, number, most=12))
 

@@ -63,7 +63,7 @@ def row(rows, method, bound=None):
     return found
 
 
-@pytest.fixture(scope="module", params=thinned(PLANS, 4), ids=str)
+@pytest.fixture(scope="module", params=thinned(PLANS, 3), ids=str)
 def compared(request):
     return PLANS[request.param], compare(PLANS[request.param])
 

@@ -469,7 +469,7 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(QUESTIONS, 2))
+@pytest.mark.parametrize("name", thinned(QUESTIONS, 1))
 def test_a_question_composes_the_plan_once(name, monkeypatch):
     """Its protected units and its step losses, however many accountants, bounds and rows are asked about them."""
     plan, made = plan_of({**PLANS[1], "training": {"steps": 3}}), []
