@@ -42,6 +42,7 @@ Mixture = dict[int, Fraction]  # weight by center, in clip norms
 # Any data set gives a lower bound, so that each limit here costs tightness only, never validity.
 _MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
 _WEIGHT_BITS = 1100  # of a weight in further sums: rounding is below the smallest float, 2^-1074
+_MAX_RANDOM = 96  # vectors of other units that a step draws at random: each is a center of the mixtures
 _MAX_INDEPENDENT = 32  # vectors drawn independently; the others are left at 0, which is another data set
 
 
@@ -90,17 +91,51 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the sum of `draws` draws of one sibling: certain, or binomial; {0: 1} if random and draws > 1 or over 32.
+    """Return the sum of `draws` draws of one sibling: certain, or random; {0: 1} if random and draws > 1.
 
-    {0: 1} if that sum is random over several draws, or of more than `_MAX_INDEPENDENT` units.
+    {0: 1} also if it is that of more than `_MAX_INDEPENDENT` vectors each of which may be empty.
     """
     vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
+    max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
+    if sign and not vectors and draws == 1:
+        return _scale(_random_contributions(co_sampled, number, _MAX_RANDOM // max_units), sign)
     if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
-    max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
     if draws > 1 or vectors * max_units > _MAX_INDEPENDENT:
         return {0: Fraction(1)}
     return _scale(drop_rare_tail(binomial(vectors, nonempty)), sign)
+
+
+def _few_enough(count: int, rate: Fraction) -> int:
+    """Return the largest number of units up to `count` of which rarely more than `_MAX_RANDOM` are drawn at once."""
+    if count <= _MAX_INDEPENDENT:
+        return count
+    # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
+    return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
+
+
+def _random_contributions(co_sampled: CoSampled, number: int, limit: int) -> Mixture:
+    """Return the distribution of the contributions of a drawn unit of a level, at most `limit`; {0: 1} if not known.
+
+    Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
+    """
+    nonempty = co_sampled.nonempty[co_sampled.clip]
+    counts: Mixture = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
+    for level, fewest in reversed(co_sampled.frames[number:]):
+        largest = max(counts)
+        available = level.scheme.max_drawn(fewest)
+        taken = min(available, limit // largest) if largest else 0
+        if not taken or (isinstance(level.scheme, Fixed) and taken < available):
+            return {0: Fraction(1)}  # which of the drawn units contribute would be random, too
+        rate = level.scheme.probability if isinstance(level.scheme, Poisson) else Fraction(1)
+        if largest == 1:
+            counts = drop_rare_tail(binomial(taken, rate * counts[1]))
+        else:
+            law, each, counts = drop_rare_tail(binomial(taken, rate)), counts, {}
+            for drawn, weight in law.items():
+                for value, chance in convolve_power(each, drawn).items():
+                    counts[value] = counts.get(value, Fraction(0)) + weight * chance
+    return counts if co_sampled.frames else {0: Fraction(1)}
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
@@ -140,9 +175,11 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, memb
             return counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
         case Poisson(probability=rate):
             law = drop_rare_tail(binomial(members, rate))
-            contributes = each.keys() != {0} and count <= _MAX_INDEPENDENT
             others = {0: Fraction(1)}
-            if contributes:
+            # Without a level above it the unit is only hidden by what is drawn with it.
+            if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
+                others = _scale(drop_rare_tail(binomial(_few_enough(count - members, rate), rate)), sign)
+            elif each.keys() != {0} and count <= _MAX_INDEPENDENT:
                 others = _capped_compound(_capped_binomial(count - members, rate), each)
         case CappedPoisson() as scheme:  # of single units alone
             replaced: Mixture | None = {0: Fraction(1)}

@@ -16,7 +16,12 @@ from dpcalc.amplification.capped import average_over_cuts
 from dpcalc.amplification.contexts import Placement, contexts
 from dpcalc.amplification.counts import Bound, Member, hidden_group_bound, revealed_count_distributions
 from dpcalc.amplification.groups import Group
-from dpcalc.amplification.random_contents import member_contribution_distribution, single_unit_bound
+from dpcalc.amplification.mates import MatesAverage
+from dpcalc.amplification.random_contents import (
+    averaged_unit_bound,
+    member_contribution_distribution,
+    single_unit_bound,
+)
 from dpcalc.amplification.schedule import (
     PhaseBound,
     is_shortened,
@@ -60,7 +65,7 @@ def phase_bounds(
             raise shortened_pass_error(hierarchy, unit=len(path.counts), group=group)
         return above
     native = native_bound(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
-    if native.is_plain or hierarchy.episodes is not None:
+    if native.plain is not None or hierarchy.episodes is not None:
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
     bounds = (native, replace(native, bound=hidden)) if hidden is not None else (native,)
@@ -101,6 +106,44 @@ def _allocated_bounds(
         hidden = native_bound(base, path, clip=clip, adjacency=removal, group=Group())
         bounds.insert(0, replace(hidden, allocation=allocation, links=links))
     return tuple(bounds)
+
+
+def averaged_choices(
+    choices: tuple[PhaseBound, ...], hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
+) -> tuple[PhaseBound, ...]:
+    """Return the bounds of one unit with those that are averaged over the unit's mates, where that is possible.
+
+    Args:
+        choices: from `phase_bounds`, for a single unit.
+        hierarchy: levels and schemes.
+        path: the path to the unit.
+        clip: clipping level, 0 to depth.
+        adjacency: relation between D and D'.
+
+    Returns:
+        The average in the place of a plain bound, which it is nowhere above; after the others, of which any may be the
+        smallest.
+
+    Source: docs/theory.md, Theorem 6.9.
+    """
+    if hierarchy.episodes is not None or hierarchy.allocation is not None:
+        return choices
+    if not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
+        return choices
+
+    def averaged(level: int, relation: Adjacency) -> PhaseBound:
+        return bound_with_redraws(
+            hierarchy,
+            _path_down_to(path, level),
+            Group(),
+            lambda drawn: averaged_unit_bound(hierarchy, drawn, clip=clip, adjacency=relation),
+        )
+
+    own = averaged(len(path.counts), adjacency)
+    if choices[0].plain is not None:
+        return (own,)
+    above = [averaged(level, Adjacency.REPLACE_ONE) for level in range(2, len(path.counts)) if len(choices) > 1]
+    return (*choices, *(bound for bound in (own, *above) if isinstance(bound.bound, MatesAverage)))
 
 
 def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:

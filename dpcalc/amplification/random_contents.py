@@ -5,30 +5,40 @@ unit, and (K) is averaged over its contributions. A removed unit under a fixed d
 empty; there the bound is averaged over the contributions of both. Below a clipping level, what matters is whether the
 unit, and any other record in its clipping unit, is drawn.
 
-Source: docs/theory.md, Theorem 6.6.
+Source: docs/theory.md, Theorem 6.6 and Theorem 6.9.
 """
 
 from dataclasses import replace
 from fractions import Fraction
 
 from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.counts import Average, Bound, Member
+from dpcalc.amplification.counts import Average, Bound, CountPair, Member
+from dpcalc.amplification.mates import MatesAverage, UnitCase, few_counts, largest_surroundings, surroundings
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability
-from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, nonzero_probability, power
+from dpcalc.sampling.counts import (
+    CountDistribution,
+    coarsen_upwards_to,
+    nonzero_probability,
+    power,
+)
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
+from dpcalc.sampling.sums import coarsen_at_quantiles
 
+_MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
 _MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
+_FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
+_MAX_OWN = 256  # contributions of a unit; more take only a dozen values
 _NEGLECTED_CHANCE = Fraction(
     1, 2**60
 )  # probability below which being the only drawn record is neglected: it would lower delta less
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the bound of one draw for one unit: `path_bound`, or averaged over contributions if random and cheap.
+    """Return the bound of one draw for one unit: `path_bound`, or averaged over its contributions if random and cheap.
 
     Args:
         hierarchy: levels and schemes.
@@ -40,27 +50,110 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
         An upper bound; (K) with the largest contributions where these are not random or need too much work.
     """
     bound = path_bound(path, clip=clip, adjacency=adjacency)
-    unit, fixed = len(path.counts), isinstance(path.schemes[-1], Fixed)
-    if clip < unit:
-        return _bound_below_clipping_level(hierarchy, path, bound, clip=clip, adjacency=adjacency)
-    own = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
-    if own is None or not nonzero_probability(own):
-        return bound
-    if unit == 1 and not fixed:
+    laws = _random_contributions(hierarchy, path, clip)
+    if laws is not None and len(path.counts) == 1 and not isinstance(path.schemes[-1], Fixed):
+        own, _ = laws
         law: CountDistribution = {h: path.rate(1) * chance for h, chance in own.items()}
         law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
         try:
             return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
         except WorkExceededError:
             return bound
-    stand_in = {0: Fraction(1)}
-    if fixed:
-        own = coarsen_upwards_to(own, _MAX_COUNTS)
-        sibling_law = _affordable_contribution_distribution(hierarchy, unit, clip, path.siblings[-1])
-        stand_in = coarsen_upwards_to(sibling_law or {path.siblings[-1]: Fraction(1)}, _MAX_COUNTS)
-        if adjacency is Adjacency.ADD_REMOVE:
-            return _average_over_own_and_stand_in(bound, own, stand_in, path.contributions[-1])
-    return _average_over_own_counts(bound, own, stand_in, max_contributions=path.contributions[-1], adjacency=adjacency)
+    if laws is not None:
+        own, stand_in = laws
+        if isinstance(path.schemes[-1], Fixed):
+            own, stand_in = coarsen_upwards_to(own, _MAX_COUNTS), coarsen_upwards_to(stand_in, _MAX_COUNTS)
+        laws = own if len(own) <= _MAX_OWN else few_counts(own), stand_in
+    cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), laws)
+    if len(cases) == 1 and cases[0].is_sure:
+        return bound
+    return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
+
+
+def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
+    """Return `single_unit_bound`, where they are random averaged over the mates as well: a `MatesAverage`.
+
+    Args:
+        hierarchy: levels and schemes.
+        path: the path to the unit; all draws have one redraw period.
+        clip: clipping level, 0 to depth.
+        adjacency: relation between D and D'.
+
+    Source: docs/theory.md, Theorem 6.9.
+    """
+    largest = single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
+    laws = _random_contributions(hierarchy, path, clip)
+    if isinstance(largest, CountPair) or len(path.counts) == 1:
+        return largest
+    if laws is not None:
+        # The unit's own contributions take few values, so that all numbers together stay few.
+        own, stand_in = laws
+        laws = few_counts(own), few_counts(stand_in)
+        if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE:
+            laws = coarsen_at_quantiles(own, _FEW_PAIRED), coarsen_at_quantiles(stand_in, _FEW_PAIRED)
+    bound = path_bound(path, clip=clip, adjacency=adjacency)
+    cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), laws)
+    try:
+        around = surroundings(hierarchy, path, clip=clip, max_mates=_MAX_PARTS // len(cases))
+        return largest if around.is_certain else MatesAverage(parts=around.parts(cases), largest=largest)
+    except WorkExceededError:
+        return largest
+
+
+def _random_contributions(
+    hierarchy: Hierarchy, path: Path, clip: int
+) -> tuple[CountDistribution, CountDistribution] | None:
+    """Return the contributions of the unit and of what stands in for it; None if certain, or for a clip above it."""
+    unit = len(path.counts)
+    own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
+    if own is None or not nonzero_probability(own):
+        return None
+    if not isinstance(path.schemes[-1], Fixed):
+        return own, {0: Fraction(1)}
+    stand_in = _affordable_contribution_distribution(hierarchy, unit, clip, path.siblings[-1])
+    return own, stand_in or {path.siblings[-1]: Fraction(1)}
+
+
+def _unit_cases(
+    hierarchy: Hierarchy,
+    path: Path,
+    bound: StepBound,
+    claim: tuple[int, Adjacency],
+    laws: tuple[CountDistribution, CountDistribution] | None,
+) -> list[UnitCase]:
+    """Return the cases of a unit by its contributions; a single sure one if nothing about it is random.
+
+    Args:
+        hierarchy: levels and schemes.
+        path: the path to the unit.
+        bound: (K) with the largest numbers.
+        claim: clipping level and adjacency.
+        laws: of the contributions of the unit and of its stand-in, as from `_random_contributions`.
+    """
+    clip, adjacency = claim
+    if clip < len(path.counts):
+        return _cases_below_clipping_level(hierarchy, path, bound, clip=clip, adjacency=adjacency)
+    if laws is None:
+        return [_certain_case(path, bound, adjacency)]
+    if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE:
+        return _cases_by_own_and_stand_in(bound, *laws)
+    return _cases_by_own_counts(bound, *laws, adjacency)
+
+
+def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
+    """Return the case of a unit at or above the clipping level whose contributions are certain."""
+    above = len(path.counts) - 1
+    stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
+    near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
+    return UnitCase(
+        chance=Fraction(1),
+        inclusion=bound.inclusion,
+        shift=bound.shift,
+        contents=path.contributions[-1],
+        contents_swapped=path.contributions[-1] if adjacency is Adjacency.REPLACE_ONE else stand_in,
+        near=tuple(near),
+        is_sure=True,
+    )
 
 
 def member_contribution_distribution(
@@ -103,79 +196,83 @@ def _affordable_contribution_distribution(
         return None
 
 
-def _average_over_own_counts(
-    bound: StepBound,
-    own: CountDistribution,
-    stand_in: CountDistribution,
-    *,
-    max_contributions: int,
-    adjacency: Adjacency,
-) -> Average:
-    """Return an Average of StepBounds by the unit's contributions h >= 1, an empty unit or stand-in as missed."""
+def _cases_by_own_counts(
+    bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
+) -> list[UnitCase]:
+    """Return the cases of the unit's contributions h >= 1, an empty unit or stand-in as missed."""
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
-    empty = bound.inclusion * (1 - nonempty)
-    missed = (*bound.missed[:-1], *(bound.missed[-1] * p for p in stand_in.values()), empty)
-    parts = [
-        (
-            chance / nonempty,
-            StepBound(
-                inclusion=bound.inclusion * nonempty,
-                shift=2 * h if replaced else h,
-                missed=missed,
-                distances=(*(d - max_contributions + h for d in bound.distances[:-1]), *(h + m for m in stand_in), h),
-                distances_swapped=(
-                    *(d - max_contributions + h if replaced else d for d in bound.distances_swapped[:-1]),
-                    *(h + m if replaced else m for m in stand_in),
-                    h if replaced else 0,
-                ),
+    return [
+        UnitCase(
+            chance=chance / nonempty,
+            inclusion=bound.inclusion * nonempty,
+            shift=2 * h if replaced else h,
+            contents=h,
+            contents_swapped=h if replaced else 0,
+            near=(
+                *((bound.missed[-1] * p, h + m, h + m if replaced else m) for m, p in stand_in.items()),
+                (bound.inclusion * (1 - nonempty), h, h if replaced else 0),
             ),
         )
         for h, chance in own.items()
         if h
     ]
-    return Average(parts=tuple(parts))
 
 
-def _average_over_own_and_stand_in(
-    bound: StepBound, own: CountDistribution, stand_in: CountDistribution, max_contributions: int
-) -> Average:
-    """Return the average of StepBounds over the contributions of a removed unit and of its stand-in."""
-    missed = (*bound.missed[:-1], *(bound.missed[-1] * p for p in stand_in.values()))
-    parts = [
-        (
-            p * q,
-            replace(
-                bound,
-                shift=x + y,
-                missed=missed,
-                distances=(*(d - max_contributions + x for d in bound.distances[:-1]), *(x + m for m in stand_in)),
-                distances_swapped=(*bound.distances_swapped[:-1], *(0 for _ in stand_in)),
-            ),
+def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
+    """Return the cases of the contributions of a removed unit and of its stand-in."""
+    return [
+        UnitCase(
+            chance=p * q,
+            inclusion=bound.inclusion,
+            shift=x + y,
+            contents=x,
+            contents_swapped=y,
+            near=tuple((bound.missed[-1] * share, x + m, 0) for m, share in stand_in.items()),
         )
         for x, p in own.items()
         for y, q in stand_in.items()
         if x + y
     ]
-    return Average(parts=tuple(parts))
 
 
-def _bound_below_clipping_level(
+def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
-) -> Bound:
-    """Return the bound of a unit below the clipping level, better if it may be empty or the only record there."""
+) -> list[UnitCase]:
+    """Return the cases of a unit below the clipping level: it may be empty, or the only record there."""
+    above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
         nonempty = nonzero_probability(law)
         empty = bound.inclusion * (1 - nonempty)
         missed = (*bound.missed[:-1], bound.missed[-1] + empty)
         bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
+    near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)
+    case = UnitCase(
+        chance=Fraction(1),
+        inclusion=bound.inclusion,
+        shift=bound.shift,
+        contents=1,
+        contents_swapped=1,
+        near=tuple(near),
+        is_sure=law is None,
+    )
     alone = Fraction(0)
     if adjacency is Adjacency.ADD_REMOVE and not isinstance(path.schemes[-1], Fixed):
         alone = _chance_of_being_alone(hierarchy, path, clip)
     if alone < _NEGLECTED_CHANCE:
-        return bound if law is None else Average(parts=((Fraction(1), bound),))
-    parts = ((alone, _bound_when_alone(hierarchy, path, bound, clip)), (1 - alone, bound))
-    return Average(parts=tuple((chance, part) for chance, part in parts if chance))
+        return [case]
+    cases = (
+        replace(
+            case,
+            chance=alone,
+            shift=1,
+            contents_swapped=0,
+            near=_missed_when_alone(hierarchy, path, bound, clip),
+            is_sure=False,
+        ),
+        replace(case, chance=1 - alone, is_sure=False),
+    )
+    return [case for case in cases if case.chance]
 
 
 def _chance_of_being_alone(hierarchy: Hierarchy, path: Path, clip: int) -> Fraction:
@@ -201,19 +298,19 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
             return Fraction(0)
 
 
-def _bound_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> StepBound:
-    """Return the StepBound given that the unit's clipping unit holds no other record: shift 1, for a removed unit."""
+def _missed_when_alone(
+    hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int
+) -> tuple[tuple[Fraction, int, int], ...]:
+    """Return what is missed from the clipping level down, given that no other record is drawn in the clipping unit."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[tuple[Fraction, int, int]] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction
     # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
-    for number, (chance, distance) in enumerate(zip(bound.missed, bound.distances, strict=True), start=1):
-        if number < clip:
-            terms.append((chance, distance, distance - 1))
-        elif number < unit and isinstance(path.schemes[number - 1], Fixed):
+    for number in range(max(clip, 1), unit + 1):
+        chance = bound.missed[number - 1]
+        if number < unit and isinstance(path.schemes[number - 1], Fixed):
             nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
             terms += [(chance * nonempty, 2, 1), (chance * (1 - nonempty), 1, 0)]
         else:
             terms.append((chance, 1, 0))
-    missed, distances, swapped = zip(*terms, strict=True)
-    return StepBound(inclusion=bound.inclusion, shift=1, missed=missed, distances=distances, distances_swapped=swapped)
+    return tuple(terms)

@@ -13,6 +13,7 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.contexts import Placement
 from dpcalc.amplification.counts import Average, Bound, CountPair
 from dpcalc.amplification.groups import Group
+from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.amplification.tree import Chain, Release, Repeat, Revealed, Single
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
@@ -52,6 +53,8 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
     Returns:
         An upper bound on the privacy profile of one step.
     """
+    if isinstance(bound, MatesAverage):
+        bound = merge_close_parts(bound, noise_multiplier=noise_multiplier)
     spend(_PROFILE_WORK * (len(bound.parts) if isinstance(bound, Average) else 1))
     match bound:
         case StepBound():
@@ -99,9 +102,11 @@ class PhaseBound:
     links: str = "-"
 
     @property
-    def is_plain(self) -> bool:
-        """True if every step makes new draws, without a shuffle, and its bound is (K)."""
-        return self == PhaseBound(bound=self.bound) and isinstance(self.bound, StepBound)
+    def plain(self) -> StepBound | None:
+        """(K), with the largest distances, if every step makes new draws, without a shuffle; else None."""
+        bound = self.bound.largest if isinstance(self.bound, MatesAverage) else self.bound
+        is_fresh = self == PhaseBound(bound=self.bound)
+        return bound if is_fresh and isinstance(bound, StepBound) else None
 
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpcalc.amplification.bound import StepBound
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import Composition
@@ -231,6 +232,8 @@ def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
         (composition.phase_bound(old), changed.phase_bound(new))
         for old, new in zip(composition.plan.phases, changed.plan.phases, strict=True)
     ]
+    if not all(isinstance(bound, StepBound) for pair in pairs for bound in pair):
+        return False
     return all(
         new.shift >= old.shift
         and all(x >= y for x, y in zip(new.distances, old.distances, strict=True))

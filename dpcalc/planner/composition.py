@@ -21,7 +21,7 @@ from dpcalc.amplification.any_mechanism import (
 )
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
-from dpcalc.amplification.phase import phase_bounds
+from dpcalc.amplification.phase import averaged_choices, phase_bounds
 from dpcalc.amplification.schedule import PhaseBound, phase_release
 from dpcalc.amplification.tree import Chain, Release, ensemble_refusal, query_release, step_counts
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
@@ -39,6 +39,7 @@ from dpcalc.work import SECOND, own_allowance
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
+_MAX_AVERAGED = 4  # different units whose bounds are averaged over their mates: each of them takes up to a second
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 0.8 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
@@ -107,10 +108,12 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
         ways = (path_above_all(ways),)
 
     def protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
-        bounds = {
-            place: phase_bounds(hierarchy, paths[place], clip=clip, adjacency=plan.adjacency, group=group)
-            for (hierarchy, clip), place in first.items()
-        }
+        bounds = {}
+        for (hierarchy, clip), place in first.items():
+            path = paths[place]
+            bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
+            if group.size == 1 and len(ways) <= _MAX_AVERAGED:
+                bounds[place] = averaged_choices(bounds[place], hierarchy, path, clip=clip, adjacency=plan.adjacency)
         return ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,
@@ -237,7 +240,7 @@ class Composition:
     def is_plain(self) -> bool:
         """True if all noise is Gaussian, every step is a draw of its own, and the bound of each is (K)."""
         return self.plan.is_gaussian and all(
-            bounds[0].is_plain for each_unit in self.units for bounds in each_unit.choices
+            bounds[0].plain is not None for each_unit in self.units for bounds in each_unit.choices
         )
 
     @cached_property

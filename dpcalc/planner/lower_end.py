@@ -163,7 +163,30 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
     paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
     if not all(_is_enumerable(path, lowest) for path, lowest in paths):
         return
-    phase_sets = [phase_set for phase in phases if (phase_set := _data_set(plan, phase, protected)) is not None]
+    # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
+    for choose in (_without_random_siblings, _as_drawn):
+        phase_sets = [_data_set(plan, phase, protected, choose) for phase in phases]
+        yield from _of_signs(plan, phases, [x for x in phase_sets if x is not None], seen_candidates, direction)
+
+
+def _without_random_siblings(co_sampled: CoSampled) -> CoSampled:
+    """Return what is drawn with the unit where siblings of random contributions contribute nothing."""
+    return replace(co_sampled, frames=())
+
+
+def _as_drawn(co_sampled: CoSampled) -> CoSampled:
+    """Return what is drawn with the unit, unchanged."""
+    return co_sampled
+
+
+def _of_signs(
+    plan: Plan,
+    phases: tuple[Phase, ...],
+    phase_sets: list[PhaseDataSet],
+    seen_candidates: set[frozenset[tuple[Curve, int]]],
+    direction: str,
+) -> Iterator[tuple[dict[Curve, int], bool]]:
+    """Yield the candidates of each sign pattern that are not seen yet; none unless every phase has data sets."""
     if len(phase_sets) < len(phases):
         return
     is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
@@ -209,15 +232,19 @@ def _curve(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCur
     return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
 
 
-def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
+def _data_set(
+    plan: Plan, phase: Phase, protected: ProtectedUnit, choose: Callable[[CoSampled], CoSampled]
+) -> PhaseDataSet | None:
     """Return the data sets of one phase, with or without an allocation; None where none is known."""
     if phase.hierarchy.allocation is None:
-        return _phase_data_set(plan, phase, protected)
+        return _phase_data_set(plan, phase, protected, choose)
     place = plan.phases.index(phase)
     return allocated_data_set(plan, phase, protected.paths[place], protected.choices[place][0])
 
 
-def _phase_data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
+def _phase_data_set(
+    plan: Plan, phase: Phase, protected: ProtectedUnit, choose: Callable[[CoSampled], CoSampled]
+) -> PhaseDataSet | None:
     """Return the data sets of one phase; None for contributions that change under one draw and for scattered groups."""
     place = plan.phases.index(phase)
     hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
@@ -226,7 +253,7 @@ def _phase_data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> Phase
         built = Repetition(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
     periods = [level.redraw_every for level in hierarchy.levels]
-    co_sampled = co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size)
+    co_sampled = choose(co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size))
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
     if isinstance(phase.mechanism, AdditiveNoise):
         return _single_steps(plan, phase, co_sampled, path, phase_bound)

@@ -193,8 +193,8 @@ def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
 def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBound]]:
     """Return (phase, its one-step bound (K)) for the phases that can draw the protected unit."""
     releasing = releasing_phases(plan)
-    pairs = zip(plan.phases, protected.bounds, strict=True)
-    return [(phase, bound) for phase, bound in pairs if phase in releasing and isinstance(bound, StepBound)]
+    pairs = zip(plan.phases, (choices[0].plain for choices in protected.choices), strict=True)
+    return [(phase, bound) for phase, bound in pairs if phase in releasing and bound is not None]
 
 
 def larger_epsilon(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:

@@ -19,8 +19,10 @@ from dpcalc.sampling.counts import CountDistribution, binomial, nonzero_probabil
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.paths import Path, Rows, level_rows
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.sums import independent_sum
 
 _MAX_BITS = 1024  # of a probability's denominator that is kept exact; longer ones make distributions of counts slow
+_MAX_TRIALS = 512  # of a binomial distribution in exact fractions; more take long, and are no better as an upper bound
 _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 
@@ -89,6 +91,8 @@ def contribution_distribution(
     # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
     # so does everything below a level whose draw changes while the protected unit's is held.
     hold = hierarchy.level(unit).redraw_every
+    if _draws_are_exact(hierarchy, unit, clip) and number_of_poisson_levels(hierarchy, unit, clip) > 1:
+        return _compound_contributions(hierarchy, unit, clip)
     if any(level.redraw_every != hold for level in hierarchy.levels[unit:clip]):
         last = next(at for at in range(unit, clip) if hierarchy.levels[at].redraw_every != hold)
         nonempty = Fraction(1)
@@ -125,6 +129,61 @@ def capped_distribution(law: CountDistribution, cap: int) -> CountDistribution:
     return capped
 
 
+def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
+    """Return how many levels below `unit`, down to the clipping level, make Poisson draws.
+
+    Args:
+        hierarchy: levels and schemes.
+        unit: level, from 0.
+        clip: clipping level, `unit` or below.
+    """
+    return sum(isinstance(level.scheme, Poisson) for level in hierarchy.levels[unit:clip])
+
+
+def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
+    """Return True if all units have equal numbers of children below `unit`, drawn with it and without replacement."""
+    hold = hierarchy.level(unit).redraw_every
+    return all(
+        level.is_equal and level.redraw_every == hold and isinstance(level.scheme, Fixed | Poisson | All)
+        for level in hierarchy.levels[unit:clip]
+    )
+
+
+def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
+    """Return an upper bound (stochastic order) on the contributions of a drawn unit, draw by draw; equal sizes."""
+    nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
+    each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
+    for level in reversed(hierarchy.levels[unit:clip]):
+        each = drawn_sum(level, level.count, each)
+    return each
+
+
+def drawn_sum(
+    level: Level, count: int, each: CountDistribution, *, is_drawn_with_unit: bool = False
+) -> CountDistribution:
+    """Return an upper bound (stochastic order) on the contributions of the units that one draw of a level takes.
+
+    Args:
+        level: whose scheme is `Fixed`, `Poisson` or `All`.
+        count: units in the frame.
+        each: distribution of the contributions of a drawn unit.
+        is_drawn_with_unit: whether only the units are counted that are drawn with one certain unit of the frame.
+    """
+    others, rate = count - is_drawn_with_unit, Fraction(1)
+    if isinstance(level.scheme, Poisson):
+        rate = level.scheme.probability
+    else:
+        others = level.scheme.max_drawn(count) - is_drawn_with_unit
+    if {*each} <= {0, 1}:
+        return _binomial_upper(others, rate * each.get(1, Fraction(0)))
+    return independent_sum(each, others, rate=rate)
+
+
+def _binomial_upper(trials: int, rate: Fraction) -> CountDistribution:
+    """Return the binomial distribution; of many trials an upper bound in stochastic order, in floats."""
+    return binomial(trials, rate) if trials <= _MAX_TRIALS else independent_sum({1: Fraction(1)}, trials, rate=rate)
+
+
 # The certain contributions of the units of one path and of their siblings: enough to write down an actual data set
 
 
@@ -140,6 +199,8 @@ class CoSampled:
         own_contributions: the same for the protected unit.
         child_contributions: the same for each child of the protected unit, if they differ and a fixed number is drawn;
             otherwise ().
+        frames: for each level down to the clipping level, (level, fewest units under one parent anywhere); () unless
+            all draws of the hierarchy are of a certain size, Poisson draws, or of everything.
         levels_below: for each level below the protected unit down to the clipping level, (level, fewest units under one
             parent).
         nonempty: for each level from 0 (the whole batch) to the last, the probability that a drawn unit holds a drawn
@@ -153,6 +214,7 @@ class CoSampled:
     sibling_contributions: tuple[int, ...]
     own_contributions: int
     child_contributions: tuple[int, ...]
+    frames: tuple[tuple[Level, int], ...]
     levels_below: tuple[tuple[Level, int], ...]
     nonempty: tuple[Fraction, ...]
     own_nonempty: Fraction
@@ -189,6 +251,7 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         child_contributions=_unequal_child_values(hierarchy.level(unit + 1), levels[unit], certain[unit], rows[-1])
         if unit < clip and len(alike) == 1
         else (),
+        frames=tuple(zip(hierarchy.levels[:clip], fewest, strict=False)) if _has_simple_draws(schemes) else (),
         levels_below=tuple(zip(hierarchy.levels[unit:clip], fewest_below, strict=False)),
         nonempty=tuple(
             nonempty_probability(zip(schemes[number:], fewest[number:], strict=True))
@@ -196,6 +259,13 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         ),
         own_nonempty=nonempty_probability(zip(schemes[last:], fewest_below[last - unit :], strict=True)),
         is_shuffled=any(isinstance(scheme, Shuffle) for scheme in schemes[clip:unit]),
+    )
+
+
+def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
+    """Return True if no draw is with replacement, in passes, or of fewer units where a frame has fewer."""
+    return all(
+        isinstance(scheme, Poisson | All) or (isinstance(scheme, Fixed) and not scheme.at_most) for scheme in schemes
     )
 
 

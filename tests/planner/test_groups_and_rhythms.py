@@ -330,7 +330,7 @@ def test_a_plain_run_has_one_bound():
     (path,) = path_table([(hierarchy, 1)], unit=1).paths(0)
     (only,) = phase_bounds(hierarchy, path, clip=1, adjacency=Adjacency.ADD_REMOVE, group=Group())
     assert only == PhaseBound(bound=one_step_bound(hierarchy, unit=1, clip=1, adjacency=Adjacency.ADD_REMOVE))
-    assert only.is_plain
+    assert only.plain is only.bound
 
 
 def test_held_draws_above_a_group_release_nothing_unless_they_reach_a_member():

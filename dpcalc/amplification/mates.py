@@ -1,0 +1,423 @@
+"""The one-step bound (K), averaged over the draws of the unit's mates: all that is drawn with it under its ancestors.
+
+A missed ancestor takes away what was drawn under it, and a stand-in brings what is drawn under that. Where such
+numbers are random, (K) at their largest is far above the cost of any data set. Given the draw of the mates the proof of
+(K) holds with the distances of that draw, so that the average over the draws is a bound too; the contents of a stand-in
+are independent of that draw and stay a mixture inside (K).
+
+Source: docs/theory.md, Theorem 6.9.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.counts import Average
+from dpcalc.arrays import Array
+from dpcalc.numerics.special import normal_cdf
+from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, number_of_poisson_levels
+from dpcalc.sampling.counts import CountDistribution
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.paths import Path
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.sums import WHOLE, coarsen_at_quantiles, quantile_counts, whole_weights
+from dpcalc.work import ELEMENT, TURN, spend
+
+_MAX_EXACT = 24  # numbers of contributions that get a part each; of more the quantiles
+# Quantiles, in deviations of a normal variable: of the number that is averaged, where a step of 1/4 changes epsilon by
+# less than 1 %; of the same with many cases of the unit; of what is drawn under inner ancestors, which costs less;
+# and of a stand-in's, each of which is a center of every part.
+_OUTER_DEVIATIONS = tuple(sorted({*(0.25 * i for i in range(-14, 21)), *(0.5 * i for i in range(-12, 19))}))
+_COARSE_DEVIATIONS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
+_INNER_DEVIATIONS = (-1.0, 0.0, 1.0, 2.0, 3.5, 6.0)
+_FEW_DEVIATIONS = (0.0, 2.0, 5.0)
+_MAX_SUMS = 1 << 12  # pairs of numbers that are added one by one; with more, the law that is added is rounded up first
+_MANY_LEVELS = 4  # ancestors that can be missed from which on inner ones get the fewest quantiles
+_FEW_QUANTILES = (-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatesAverage(Average):
+    """An average over the draws of the unit's mates; parts are merged where the noise hides their difference.
+
+    Attributes:
+        largest: the bound with the numbers of the mates and stand-ins at their largest, which is valid too.
+    """
+
+    largest: StepBound | Average
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """The distances of `largest`, seen from D."""
+        return self.largest.distances
+
+    @property
+    def distances_swapped(self) -> tuple[int, ...]:
+        """The distances of `largest`, seen from D'."""
+        return self.largest.distances_swapped
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCase:
+    """One number of contributions of the unit and of what takes its place, without the draws of the mates.
+
+    Attributes:
+        chance: its probability.
+        inclusion: probability that the unit is in the batch and counts.
+        shift: s of (K), in clip norms.
+        contents: clipped contributions of the unit in a batch of D that holds it.
+        contents_swapped: of the unit, or of what stands in its place, in the batch of D'.
+        near: (probability, distance from D, distance from D') of the missed batches that hold the unit's parent, or the
+            clipping unit's if that is higher.
+        is_sure: True if nothing about the unit is random but whether it is drawn.
+    """
+
+    chance: Fraction
+    inclusion: Fraction
+    shift: int
+    contents: int
+    contents_swapped: int
+    near: tuple[tuple[Fraction, int, int], ...]
+    is_sure: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """Ancestors that a step can miss, their stand-ins, and the mates that are drawn with the unit.
+
+    Attributes:
+        missed: for each ancestor, outermost first, the probability that a step draws its parent and misses it.
+        stand_ins: for each the distribution of the contributions of what is drawn in its place; {0: 1} for nothing.
+        largest: for each the most contributions that can be drawn under it.
+        mates: (probability, contributions of the mates under each ancestor), largest numbers last.
+    """
+
+    missed: tuple[Fraction, ...]
+    stand_ins: tuple[CountDistribution, ...]
+    largest: tuple[int, ...]
+    mates: tuple[tuple[Fraction, tuple[int, ...]], ...]
+
+    @property
+    def is_certain(self) -> bool:
+        """True if the numbers are not random."""
+        return len(self.mates) == 1 and all(len(law) == 1 for law in self.stand_ins)
+
+    def parts(self, cases: Sequence[UnitCase]) -> tuple[tuple[Fraction, StepBound], ...]:
+        """Return (probability, (K)) for each case and each draw of the mates; parts that differ in these are adjacent.
+
+        Args:
+            cases: of the unit; their probabilities sum to at most 1.
+        """
+        if not self.is_certain:
+            spend(8 * TURN * len(cases) * len(self.mates) * (1 + sum(map(len, self.stand_ins))))
+        return tuple(
+            (case.chance * chance, self._bound(case, numbers)) for case in cases for chance, numbers in self.mates
+        )
+
+    def _bound(self, case: UnitCase, numbers: tuple[int, ...]) -> StepBound:
+        """Return (K) given the draw of the mates, the contents of stand-ins as a mixture inside."""
+        # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
+        # never more than its largest number.
+        terms = [
+            (v * p, min(case.contents + w, cap) + z, min(case.contents_swapped + w, cap) + z)
+            for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, numbers, strict=True)
+            for z, p in law.items()
+        ]
+        missed, distances, swapped = zip(*terms, *case.near, strict=True) if terms or case.near else ((), (), ())
+        return StepBound(
+            inclusion=case.inclusion, shift=case.shift, missed=missed, distances=distances, distances_swapped=swapped
+        )
+
+
+def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
+    """Return what a step can miss above the unit, and its mates, each number at least as large as it is in the data.
+
+    Args:
+        hierarchy: levels and schemes.
+        path: the path to the unit; all of its draws that are not certain have one redraw period.
+        clip: clipping level, 0 to depth.
+        max_mates: different draws of the mates that may be told apart, about, >= 1.
+
+    Returns:
+        For the ancestors above both the unit and the clipping level. Numbers that are not random are at their largest.
+
+    Raises:
+        WorkExceededError: the distributions need too much work.
+
+    Source: docs/theory.md, Theorem 6.9.
+    """
+    largest = largest_surroundings(path, clip=clip)
+    if not any(largest.missed):
+        return largest
+    mates = _joint_mates(hierarchy, path, clip, max_mates) or largest.mates
+    stand_ins = tuple(
+        _stand_in_distribution(hierarchy, path, number, clip) if max(law) else law
+        for number, law in enumerate(largest.stand_ins, start=1)
+    )
+    return replace(largest, mates=mates, stand_ins=stand_ins)
+
+
+def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
+    """Return what a step can miss above the unit, and its mates, with every number at its largest.
+
+    Args:
+        path: the path to the unit.
+        clip: clipping level, 0 to depth.
+    """
+    above = range(1, min(len(path.counts), clip))
+    largest = tuple(path.contributions[number - 1] for number in above)
+    stand_ins = (path.siblings[number - 1] if isinstance(path.schemes[number - 1], Fixed) else 0 for number in above)
+    return Surroundings(
+        missed=tuple(path.missed(number) for number in above),
+        stand_ins=tuple({number: Fraction(1)} for number in stand_ins),
+        largest=largest,
+        mates=((Fraction(1), tuple(number - path.contributions[-1] for number in largest)),),
+    )
+
+
+def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
+    """Return an upper bound (stochastic order) on the contributions of any unit that can stand in for an ancestor."""
+    largest = path.siblings[number - 1]
+    if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
+        return {largest: Fraction(1)}
+    law = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=largest)
+    return {largest: Fraction(1)} if law is None else few_counts(law)
+
+
+def few_counts(law: CountDistribution) -> CountDistribution:
+    """Return an upper bound (stochastic order) with few counts: the distribution itself, or a dozen quantiles."""
+    return coarsen_at_quantiles(law, _FEW_QUANTILES) if len(law) > _MAX_EXACT else law
+
+
+def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
+    """Return True if a level is redrawn whenever the unit's level is, and no level of the path makes passes."""
+    unit = len(path.counts)
+    levels = hierarchy.levels[:unit]
+    return levels[number - 1].redraw_every == levels[-1].redraw_every and all(
+        isinstance(level.scheme, Fixed | Poisson | All) for level in levels
+    )
+
+
+def _joint_mates(
+    hierarchy: Hierarchy, path: Path, clip: int, max_mates: int
+) -> tuple[tuple[Fraction, tuple[int, ...]], ...]:
+    """Return the joint law of the mates' contributions under each ancestor above the clip; () if nothing is random."""
+    lowest, own = min(len(path.counts), clip), path.contributions[-1]
+    laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
+    if all({*law} == {_max_mates(path, number)} for number, law in laws.items()):
+        return ()
+    # From the innermost ancestor outwards: `total` is the number under the ancestor, `kept` are those of the ancestors
+    # inside it; both are rounded up to quantiles, the latter to very few. Draws outside the outermost ancestor that can
+    # be missed do not matter.
+    missed = [number for number in range(1, lowest) if path.missed(number)]
+    outermost, inner = missed[0], _INNER_DEVIATIONS if len(missed) < _MANY_LEVELS else _FEW_DEVIATIONS
+    fits = len(_OUTER_DEVIATIONS) * len(inner) ** (len(missed) - 1) <= max_mates
+    outer = _OUTER_DEVIATIONS if fits else _COARSE_DEVIATIONS
+    states: dict[tuple[int, tuple[int, ...]], int] = {(0, ()): WHOLE}
+    for number in range(lowest - 1, outermost - 1, -1):
+        exact, cap = laws[number + 1], path.contributions[number - 1] - own
+        is_short = len(states) * len(exact) <= _MAX_SUMS
+        law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
+        spend(4 * TURN * len(states) * len(law))
+        sums: dict[tuple[int, tuple[int, ...]], int] = {}
+        for (total, kept), weight in states.items():
+            for more, chance in law.items():
+                key = min(total + more, cap), kept
+                sums[key] = sums.get(key, 0) + weight * chance
+        rounded = _rounded_up(sums, outer if number == outermost else inner)
+        onwards = _rounded_up(sums, _OUTER_DEVIATIONS) if number > outermost else dict.fromkeys(rounded, 0)
+        states = {}
+        for (total, kept), weight in sums.items():
+            key = onwards[total], (rounded[total] if path.missed(number) else 0, *kept)
+            states[key] = states.get(key, 0) + weight // WHOLE
+    joint: dict[tuple[int, ...], int] = {}
+    for (_, kept), weight in states.items():
+        joint[kept] = joint.get(kept, 0) + weight
+    largest = tuple(max(column) for column in zip(*joint, strict=True))
+    joint[largest] = joint.get(largest, 0) + WHOLE - sum(joint.values())
+    outside = (0,) * (outermost - 1)
+    return tuple(
+        (Fraction(joint[numbers], WHOLE), (*outside, *numbers))
+        for numbers in sorted(joint, key=lambda numbers: numbers[::-1])
+        if joint[numbers]
+    )
+
+
+def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Sequence[float]) -> dict[int, int]:
+    """Return for each total the next of a few quantiles of its distribution; itself if there are few."""
+    weights: dict[int, int] = {}
+    for (total, _), weight in sums.items():
+        weights[total] = weights.get(total, 0) + weight
+    totals = sorted(weights)
+    ends = totals if len(totals) <= min(_MAX_EXACT, len(deviations)) else quantile_counts(weights, deviations)
+    return {total: ends[bisect_left(ends, total)] for total in totals}
+
+
+def _max_mates(path: Path, number: int) -> int:
+    """Return the most contributions of the mates at a level from 2: those under the parent without the path's unit."""
+    return path.contributions[number - 2] - path.contributions[number - 1]
+
+
+def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
+    """Return an upper bound (stochastic order) on the contributions of the mates at a level from 2."""
+    largest = _max_mates(path, number)
+    if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
+        return {largest: Fraction(1)}
+    levels = hierarchy.levels[number - 1 : clip]
+    law: CountDistribution | None
+    if number_of_poisson_levels(hierarchy, number - 1, clip) > 1 or all(level.is_equal for level in levels):
+        # No unit of the data holds more than one of the largest sizes.
+        max_each = math.prod(level.max_drawn for level in levels[1:])
+        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
+        return drawn_sum(levels[0], levels[0].count, each or {max_each: Fraction(1)}, is_drawn_with_unit=True)
+    law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=largest)
+    return law if law is not None else {largest: Fraction(1)}
+
+
+# Parts that cost nearly the same are merged into the one with the largest distances, which is an upper bound
+
+
+_TOLERANCE = 2e-4  # of the average profile that merging may add for each part that is kept: 3e-4 of epsilon in all
+_NEGLIGIBLE = 1e-15  # of the profile at 0, below which it is not resolved
+_MERGED_ABOVE = 12  # parts; fewer are kept as they are
+_MAX_CENTERS = 450  # of all parts together: composing takes 5 ms for each
+_OF_A_PART = 4  # centers for which the work on a part itself counts
+_EPSILONS = 10  # at which profiles are compared, up to the largest loss that matters
+_HALVINGS = 40  # of the interval that holds the end of the half-line: it only decides what is merged
+
+
+def merge_close_parts(average: MatesAverage, *, noise_multiplier: float) -> Average:
+    """Return an average of fewer parts that is nowhere below, and hardly above it under this noise.
+
+    Args:
+        average: its parts are all of the kind of (K).
+        noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
+
+    Source: docs/theory.md, Theorem 4.6.
+    """
+    bounds = [bound for _, bound in average.parts if isinstance(bound, StepBound)]
+    if len(bounds) <= _MERGED_ABOVE or len(bounds) < len(average.parts):
+        return average
+    chances = np.array([float(chance) for chance, _ in average.parts])
+    profiles = _rough_profiles(bounds, noise_multiplier)
+    lengths, kinds = _lengths_and_kinds(bounds)
+    total = chances @ profiles
+    allowed = _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
+    while True:
+        merged = _merged(chances, profiles / allowed, lengths, kinds)
+        if len(merged) == 1 or sum(_OF_A_PART + len(bounds[at].missed) for at in merged) <= _MAX_CENTERS:
+            break
+        allowed *= 1.5
+    return Average(
+        parts=tuple(
+            (sum((average.parts[k][0] for k in members), start=Fraction(0)), bounds[at])
+            for at, members in sorted(merged.items())
+        )
+    )
+
+
+def _merged(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
+    """Return {a part that is kept: the parts that it stands for}.
+
+    Args:
+        chances: of the parts.
+        profiles: of each a row, in units of what the average may rise by for each part that is kept.
+        lengths: shift and distances of each as a row.
+        kinds: a number of each; parts of different kinds are not compared.
+    """
+    # From the largest distances downwards, each part is merged into the kept one that it lifts least, unless that costs
+    # too much: (K) grows with the shift and with every distance, and the probabilities of what is missed are the same.
+    merged: dict[int, list[int]] = {}
+    added: dict[int, Array] = {}
+    for at in np.argsort(-lengths.sum(axis=1), kind="stable").tolist():
+        lifts = {
+            kept: added[kept] + chances[at] * np.maximum(profiles[kept] - profiles[at], 0.0)
+            for kept in merged
+            if kinds[kept] == kinds[at] and (lengths[kept] >= lengths[at]).all()
+        }
+        best = min(lifts, key=lambda kept: float(lifts[kept].max()), default=at)
+        if best != at and lifts[best].max() <= 1:
+            merged[best].append(at)
+            added[best] = lifts[best]
+        else:
+            merged[at], added[at] = [at], np.zeros(profiles.shape[1])
+    return merged
+
+
+def _lengths_and_kinds(bounds: Sequence[StepBound]) -> tuple[Array, list[int]]:
+    """Return (shift and distances of each bound as a row, a number of each that differs with its probabilities)."""
+    numbers: dict[tuple[Fraction, tuple[Fraction, ...]], int] = {}
+    kinds = [numbers.setdefault((bound.inclusion, bound.missed), len(numbers)) for bound in bounds]
+    lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))
+    for row, bound in zip(lengths, bounds, strict=True):
+        values = (bound.shift, *bound.distances, *bound.distances_swapped)
+        row[: len(values)] = values
+    return lengths, kinds
+
+
+def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
+    """Return both directions of each profile at a few epsilons, shape (bounds, epsilons), to about 1e-6 relative."""
+    shift = max(bound.shift for bound in bounds) / deviation
+    inclusion = max(float(bound.inclusion) for bound in bounds)
+    low, high = 0.1 * inclusion * min(1.0, shift), shift * shift / 2 + 6 * shift
+    epsilons = np.append(0.0, np.geomspace(low, high, _EPSILONS - 1))
+    return np.hstack(
+        [
+            _half_line_deltas(bounds, [getattr(bound, side) for bound in bounds], deviation, epsilons)
+            for side in ("distances", "distances_swapped")
+        ]
+    )
+
+
+def _half_line_deltas(
+    bounds: Sequence[StepBound], distances: Sequence[tuple[int, ...]], deviation: float, epsilons: Array
+) -> Array:
+    """Return the closed form of (K) (docs/theory.md, Theorem 4.5) without certified rounding.
+
+    Args:
+        bounds: their inclusion, shift and missed probabilities.
+        distances: of the missed batches of each.
+        deviation: sigma > 0, in clip norms.
+        epsilons: >= 0, shape (epsilons,).
+
+    Returns:
+        Shape (bounds, epsilons).
+    """
+    width = max(map(len, distances))
+    spend(ELEMENT * len(bounds) * epsilons.size * (width + 1) * (_HALVINGS + 20))
+    odds, places = np.zeros((len(bounds), 1, width)), np.zeros((len(bounds), 1, width))
+    for row, (bound, ends) in enumerate(zip(bounds, distances, strict=True)):
+        odds[row, 0, : len(ends)] = [float(v / bound.inclusion) for v in bound.missed]
+        places[row, 0, : len(ends)] = ends
+    places /= deviation
+    shifts = np.array([[bound.shift / deviation] for bound in bounds])
+    weights = np.expm1(epsilons)[None, :, None] * odds
+
+    def excess(y: Array) -> Array:
+        """Return the logarithm of the left side of the equation for the end of the half-line."""
+        with np.errstate(over="ignore"):
+            missed = (weights * np.exp(np.minimum((y[..., None] - places / 2) * places, 700.0))).sum(axis=2)
+            result: Array = np.log(np.exp(np.minimum(epsilons + (y - shifts / 2) * shifts, 700.0)) + missed)
+        return result
+
+    high: Array = shifts / 2 - epsilons / shifts
+    low = np.minimum(high, -40.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        above = excess(middle) > 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    masses = _normal_cdf(low) - np.exp(epsilons) * _normal_cdf(low - shifts)
+    masses -= (weights * _normal_cdf(low[..., None] - places)).sum(axis=2)
+    inclusions = np.array([[float(bound.inclusion)] for bound in bounds])
+    deltas: Array = inclusions * np.maximum(masses, 0.0)
+    return deltas
+
+
+def _normal_cdf(x: Array) -> Array:
+    """Return Phi elementwise without SciPy, which loads slowly."""
+    return np.array([normal_cdf(value) for value in x.ravel().tolist()]).reshape(x.shape)
