@@ -21,7 +21,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
-from dpcalc.sampling.co_sampled import CoSampled, capped_distribution
+from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
@@ -98,7 +98,7 @@ def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) 
     vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
     if sign and not vectors and draws == 1:
-        return _scale(_random_contributions(co_sampled, number, _MAX_RANDOM // max_units), sign)
+        return _scale(random_contributions(co_sampled, number, limit=_MAX_RANDOM // max_units), sign)
     if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
     if draws > 1 or vectors * max_units > _MAX_INDEPENDENT:
@@ -112,30 +112,6 @@ def _few_enough(count: int, rate: Fraction) -> int:
         return count
     # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
     return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
-
-
-def _random_contributions(co_sampled: CoSampled, number: int, limit: int) -> Mixture:
-    """Return the distribution of the contributions of a drawn unit of a level, at most `limit`; {0: 1} if not known.
-
-    Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
-    """
-    nonempty = co_sampled.nonempty[co_sampled.clip]
-    counts: Mixture = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
-    for level, fewest in reversed(co_sampled.frames[number:]):
-        largest = max(counts)
-        available = level.scheme.max_drawn(fewest)
-        taken = min(available, limit // largest) if largest else 0
-        if not taken or (isinstance(level.scheme, Fixed) and taken < available):
-            return {0: Fraction(1)}  # which of the drawn units contribute would be random, too
-        rate = level.scheme.probability if isinstance(level.scheme, Poisson) else Fraction(1)
-        if largest == 1:
-            counts = drop_rare_tail(binomial(taken, rate * counts[1]))
-        else:
-            law, each, counts = drop_rare_tail(binomial(taken, rate)), counts, {}
-            for drawn, weight in law.items():
-                for value, chance in convolve_power(each, drawn).items():
-                    counts[value] = counts.get(value, Fraction(0)) + weight * chance
-    return counts if co_sampled.frames else {0: Fraction(1)}
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:

@@ -15,7 +15,14 @@ from fractions import Fraction
 import numpy as np
 
 from dpcalc.arrays import IntArray
-from dpcalc.sampling.counts import CountDistribution, binomial, nonzero_probability, power
+from dpcalc.sampling.counts import (
+    CountDistribution,
+    binomial,
+    convolve_power,
+    drop_rare_tail,
+    nonzero_probability,
+    power,
+)
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.paths import Path, Rows, level_rows
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
@@ -264,9 +271,7 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
 
 def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
     """Return True if no draw is with replacement, in passes, or of fewer units where a frame has fewer."""
-    return all(
-        isinstance(scheme, Poisson | All) or (isinstance(scheme, Fixed) and not scheme.at_most) for scheme in schemes
-    )
+    return all(type(scheme) in {Poisson, All} or (type(scheme) is Fixed and not scheme.at_most) for scheme in schemes)
 
 
 def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
@@ -340,3 +345,32 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> l
         ends = np.append(level.first, level.number.size)
         start, stop = int(ends[start]), int(ends[stop])
     return fewest
+
+
+def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
+    """Return the distribution of the contributions of a drawn unit of a level, at most `limit`; {0: 1} if not known.
+
+    Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
+
+    Args:
+        co_sampled: the protected unit and the units drawn with it.
+        number: of the level of the unit, which is not on the path.
+        limit: most contributions, >= 0.
+    """
+    nonempty = co_sampled.nonempty[co_sampled.clip]
+    counts: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
+    for level, fewest in reversed(co_sampled.frames[number:]):
+        largest = max(counts)
+        available = level.scheme.max_drawn(fewest)
+        taken = min(available, limit // largest) if largest else 0
+        if not taken or (isinstance(level.scheme, Fixed) and taken < available):
+            return {0: Fraction(1)}  # which of the drawn units contribute would be random, too
+        rate = level.scheme.probability if isinstance(level.scheme, Poisson) else Fraction(1)
+        if largest == 1:
+            counts = drop_rare_tail(binomial(taken, rate * counts[1]))
+        else:
+            law, each, counts = drop_rare_tail(binomial(taken, rate)), counts, {}
+            for drawn, weight in law.items():
+                for value, chance in convolve_power(each, drawn).items():
+                    counts[value] = counts.get(value, Fraction(0)) + weight * chance
+    return counts if co_sampled.frames else {0: Fraction(1)}
