@@ -5,7 +5,7 @@ Source: docs/theory.md, Theorem 10.1.
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
