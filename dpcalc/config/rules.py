@@ -381,7 +381,7 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
             and scheme is not None
         ):
             message = "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
-            hint = "a Poisson or fixed-size sampler, if you train with one, may cost far less"
+            hint = "a loader in which each unit chooses its batch by itself (balls-in-bins, poisson) may cost far less"
             yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
 
 

@@ -14,7 +14,7 @@ from dpcalc.planner.plan import Phase
 from dpcalc.planner.published import flat_poisson_row
 from dpcalc.sampling.counts import overflow
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
 _NEARLY_FREE = 1.01  # factor on epsilon below which a cap on batches costs next to nothing
@@ -196,6 +196,14 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     drawn = replace(plan, phases=tuple(_poisson(phase, plan.unit) for phase in plan.phases))
     if drawn != plan:
         yield "draw Poisson batches of the same expected size", composition.changed(drawn)
+    binned = replace(plan, phases=tuple(map(_binned, plan.phases)))
+    if binned != plan:
+        bins = dict.fromkeys(
+            phase.hierarchy.allocation.steps_of_a_pass for phase in binned.phases if phase.hierarchy.allocation
+        )
+        sizes = " and ".join(map(str, bins))
+        text = f"let each unit choose its batch of a pass by itself, scheme balls-in-bins with bins: {sizes}"
+        yield text, composition.changed(binned)
 
 
 def _poisson(phase: Phase, unit: int) -> Phase:
@@ -211,6 +219,20 @@ def _poisson(phase: Phase, unit: int) -> Phase:
     levels = (_poisson_level(level) for level in hierarchy.levels[:last])
     drawn = Hierarchy(levels=(*levels, *hierarchy.levels[last:]), tree=hierarchy.tree, episodes=hierarchy.episodes)
     return replace(phase, hierarchy=drawn)
+
+
+def _binned(phase: Phase) -> Phase:
+    """Return the phase with balls in bins where it shuffles one level, with as many steps in a pass; else unchanged."""
+    levels = phase.hierarchy.levels
+    shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]
+    if len(shuffled) != 1 or phase.hierarchy.allocation or not all(x.is_whole for x in levels[: shuffled[0]]):
+        return phase
+    level = levels[shuffled[0]]
+    if not isinstance(level.scheme, Shuffle) or not level.is_equal:
+        return phase
+    bins = BallsInBins(bins=level.scheme.steps_of_a_pass(level.count))
+    changed = (*levels[: shuffled[0]], replace(level, scheme=bins), *levels[shuffled[0] + 1 :])
+    return replace(phase, hierarchy=replace(phase.hierarchy, levels=changed))
 
 
 def _poisson_level(level: Level) -> Level:

@@ -100,7 +100,8 @@ RULES: dict[str, Rule] = {
         rule="Batches are cut from a shuffled data set.",
         reason="No amplification by shuffling is claimed: each unit is used once in every pass, and its step is "
         "assumed public. The numbers that other tools print for Poisson sampling do not hold for it.",
-        fix="Nothing is wrong. A Poisson or fixed-size sampler, if you train with one and state it, may cost far less.",
+        fix="Nothing is wrong. A loader in which each unit chooses its batch by itself costs far less: scheme "
+        "`balls-in-bins`, or `poisson`; docs/samplers.md has 10 lines for each. Train with what you state.",
     ),
     "DPC203": Rule(
         title="delta is large",

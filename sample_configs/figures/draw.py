@@ -1,4 +1,4 @@
-"""Figures of four sources that dpcalc grew from, recomputed: python sample_configs/figures/draw.py FOLDER [--points N].
+"""Figures of four sources that dpcalc grew from, and of the docs: python sample_configs/figures/draw.py FOLDER [--points N].
 
 strong_composition   Abadi et al. 2016 (1607.00133v2), figure 2: epsilon over epochs, q = 0.01, sigma = 4, delta = 1e-5;
                      as a command: dpcalc curve epochs abadi_slide.yaml --range 1:400:25
@@ -10,6 +10,7 @@ rdp_gaussian         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), figure 1:
 rdp_laplace          Gaussian noise (sigma = 5) and Laplace noise (b = 0.5), between the general bounds
 composed_gaussian    the same source: epsilon over compositions by the general bound and by advanced
 composed_laplace     composition, beside what is certified: sigma = 5 and 0.5, b = 2 and 0.5
+loaders              epsilon of one run under the loaders of docs/samplers.md: the picture of that page
 """
 
 import argparse
@@ -94,6 +95,22 @@ def composed_laplace(points: int) -> Chart:
     return composed(points, {f"b = {noise:g}": noisy(LAPLACE, noise) for noise in (2, 0.5)})
 
 
+def loaders(points: int) -> Chart:
+    """Epsilon over epochs for one run under several loaders."""
+    draws = {
+        "shuffle 256": "{scheme: shuffle, size: 256}",
+        "held bins, 235": "{scheme: balls-in-bins, bins: 235, assignment: held}",
+        "fixed 256": "{scheme: fixed, size: 256}",
+        "Poisson, at most 300": "{scheme: poisson, expected: 256, max_batch_size: 300}",
+        "Poisson 256": "{scheme: poisson, expected: 256}",
+        "balls in bins, 235": "{scheme: balls-in-bins, bins: 235}",
+    }
+    plans = tuple((name, sample("mnist_dpsgd", f"sampling={draw}")) for name, draw in draws.items())
+    grid = tuple(map(float, dict.fromkeys(np.linspace(1, 60, points).round())))
+    chart = curve_chart("epochs", CurveRequest(plans=plans, grid=grid))
+    return replace(chart, y=Axis(name="epsilon", scale=LOG))
+
+
 def composed(points: int, plans: dict[str, Plan]) -> Chart:
     """Epsilon by the general bound, by advanced composition and certified."""
     grid = tuple(float(round(steps)) for steps in np.geomspace(1, 1e5, points))
@@ -115,6 +132,7 @@ FIGURES = (
     rdp_laplace,
     composed_gaussian,
     composed_laplace,
+    loaders,
 )
 
 if __name__ == "__main__":
