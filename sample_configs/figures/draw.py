@@ -105,10 +105,16 @@ def loaders(points: int) -> Chart:
         "Poisson 256": "{scheme: poisson, expected: 256}",
         "balls in bins, 235": "{scheme: balls-in-bins, bins: 235}",
     }
-    plans = tuple((name, sample("mnist_dpsgd", f"sampling={draw}")) for name, draw in draws.items())
     grid = tuple(map(float, dict.fromkeys(np.linspace(1, 60, points).round())))
-    chart = curve_chart("epochs", CurveRequest(plans=plans, grid=grid))
-    return replace(chart, y=Axis(name="epsilon", scale=LOG))
+    charts = [
+        curve_chart("epochs", CurveRequest(plans=((name, sample("mnist_dpsgd", f"sampling={draw}")),), grid=grid))
+        for name, draw in draws.items()
+    ]
+    lines = tuple(
+        replace(series, name=name) for name, chart in zip(draws, charts, strict=True) for series in chart.series
+    )
+    shared = "MNIST run of 60,000 images, noise multiplier 1.1, add-remove; upper bounds"
+    return replace(charts[0], subtitle=shared, series=lines, y=Axis(name="epsilon", scale=LOG))
 
 
 def composed(points: int, plans: dict[str, Plan]) -> Chart:
