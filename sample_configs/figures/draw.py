@@ -1,4 +1,4 @@
-"""Figures of four sources that dpcalc grew from, and of the docs: python sample_configs/figures/draw.py FOLDER [--points N].
+"""Figures of papers that dpcalc grew from, and of the docs: python sample_configs/figures/draw.py FOLDER [--points N].
 
 strong_composition   Abadi et al. 2016 (1607.00133v2), figure 2: epsilon over epochs, q = 0.01, sigma = 4, delta = 1e-5;
                      as a command: dpcalc curve epochs abadi_slide.yaml --range 1:400:25
