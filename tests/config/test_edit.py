@@ -12,7 +12,7 @@ from dpcalc.config.edit import Rewrite, edited
 from dpcalc.config.load import load, load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.errors import InputError
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, BallsInBins, Fixed, Poisson
 from tests.config.texts import FLAT, PATH, flat, nested, varied
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
@@ -88,6 +88,8 @@ CHANGES = {
 
 def drawn_otherwise(phase):
     scheme = phase.hierarchy.levels[0].scheme
+    if isinstance(scheme, BallsInBins):
+        return replace(scheme, bins=scheme.bins + 1)
     return poisson("0.00123") if isinstance(scheme, Poisson) else replace(scheme, size=scheme.size + 1)
 
 
