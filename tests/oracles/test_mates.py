@@ -17,9 +17,11 @@ from dpcalc.amplification.counts import Average
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import lower_end
 from dpcalc.planner.composition import composed
+from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.counts import binomial, convolve_power
@@ -316,3 +318,12 @@ def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
 def _pairs_of_candidates(plan):
     run = composed(plan)
     return [pair for counts, _ in lower_end._candidates(plan, run.units[0], "") for pair in counts]
+
+
+def test_noise_that_is_not_gaussian_keeps_its_amplification():
+    """An average of hundreds of parts would exceed the work on a step, and then nothing would be amplified."""
+    half = Poisson(probability=Fraction(1, 10))
+    hierarchy = levels((10, Fixed(size=2)), (50, half), (20, Poisson(probability=FIFTH)))
+    phase = Phase(name="all", hierarchy=hierarchy, mechanism=Laplace(noise_multiplier=20.0), clip=3, steps=2_000)
+    plan = Plan(phases=(phase,), unit=3, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+    assert guarantee(plan).epsilon < 0.1
