@@ -39,7 +39,7 @@ from dpcalc.work import SECOND, own_allowance
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
-_MAX_AVERAGED = 4  # different units averaged over their mates, a second each; more so for noise that is not Gaussian
+_MAX_AVERAGED = 4  # different units averaged over their mates, which takes up to a second each; Gaussian noise only
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 0.8 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
