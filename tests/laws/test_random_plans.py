@@ -14,7 +14,7 @@ from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import Poisson
+from dpcalc.sampling.schemes import BallsInBins, Poisson, RandomAllocation
 from tests.laws.random_plans import generator, random_plan
 from tests.thinning import thinned
 
@@ -47,6 +47,32 @@ def gaussian(block, number, least=5, most=50):
 def mixed(block, number, least, most):
     rng = generator(block, number, 223)
     return random_plan(rng, int(rng.integers(least, most + 1)), delta=(1e-40, 0.5), schemes=WITHOUT_COPIES)
+
+
+def allocated(block, number):
+    """A schedule whose first phase lets the units choose their steps: fresh or held bins, or so many of all steps."""
+    rng = generator(block, number, 227)
+    plan = random_plan(rng, int(rng.integers(1, 4)), delta=(1e-12, 1e-2), schemes=("poisson", "fixed", "all"))
+    bins, passes = int(10 ** rng.uniform(0.3, 4)), int(10 ** rng.uniform(0, 2))
+    steps = bins * passes + int(rng.integers(bins)) * (number % 2)
+    kind = int(rng.integers(3))
+    scheme = RandomAllocation(times=passes, steps=steps) if kind == 2 else BallsInBins(bins=bins, is_held=kind == 1)
+    first = plan.phases[0]
+    levels = tuple(replace(level, scheme=scheme) for level in first.hierarchy.levels)
+    chosen = replace(first, hierarchy=replace(first.hierarchy, levels=levels), steps=steps)
+    return replace(plan, phases=(chosen, *plan.phases[1:]))
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_schedules_in_which_units_choose_their_steps(number):
+    check_answer(allocated(0, number))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(1, 11))
+def test_schedules_in_which_units_choose_their_steps_more(block):
+    for number in range(20):
+        check_answer(allocated(block, number))
 
 
 @pytest.mark.parametrize("number", thinned(range(4), 1))
