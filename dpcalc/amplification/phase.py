@@ -34,7 +34,7 @@ from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CheckIn, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 
 def phase_bounds(
@@ -69,6 +69,8 @@ def phase_bounds(
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
     bounds = (native, replace(native, bound=hidden)) if hidden is not None else (native,)
+    check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
+    bounds = bounds if check_in is None else (*bounds, check_in)
     return (*bounds, *_ancestor_bounds(hierarchy, path, clip, group))
 
 
@@ -144,6 +146,34 @@ def averaged_choices(
         return (own,)
     above = [averaged(level, Adjacency.REPLACE_ONE) for level in range(2, len(path.counts)) if len(choices) > 1]
     return (*choices, *(bound for bound in (own, *above) if isinstance(bound.bound, MatesAverage)))
+
+
+def _check_in_bound(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> PhaseBound | None:
+    """Return the bound of a unit that is drawn for several steps, in each of which it makes draws of its own.
+
+    None but for a Poisson draw of one unit under whole levels, not replaced, with random draws in every step below it.
+
+    Source: docs/theory.md, Theorem 7.8.
+    """
+    unit = len(path.counts)
+    level, below = hierarchy.level(unit), hierarchy.levels[unit:]
+    scheme = path.schemes[-1]
+    if not isinstance(scheme, Poisson) or not scheme.probability or level.redraw_every == 1 or group.size > 1:
+        return None
+    if adjacency is Adjacency.REPLACE_ONE or not all(above.is_whole for above in hierarchy.levels[: unit - 1]):
+        return None
+    if all(inner.is_whole for inner in below) or any(inner.redraw_every > 1 for inner in below):
+        return None
+    levels = [
+        replace(each, scheme=All() if at == unit else each.scheme, redraw_every=1)
+        for at, each in enumerate(hierarchy.levels, start=1)
+    ]
+    present = replace(path, schemes=(*path.schemes[:-1], All()))
+    base = replace(hierarchy, levels=tuple(levels))
+    step = native_bound(base, present, clip=clip, adjacency=adjacency, group=group)
+    return replace(step, allocation=CheckIn(rate=scheme.probability, length=level.redraw_every))
 
 
 def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:

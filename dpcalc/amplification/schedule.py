@@ -21,7 +21,7 @@ from dpcalc.losses.moments import Curve
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import Allocation, Shuffle
+from dpcalc.sampling.schemes import Allocation, CheckIn, Shuffle
 from dpcalc.work import TURN, spend
 
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
@@ -97,7 +97,7 @@ class PhaseBound:
     hold: int = 1
     revealed: tuple[tuple[Fraction, int], ...] = ()
     steps_of_a_pass: int = 1
-    allocation: Allocation | None = None
+    allocation: Allocation | CheckIn | None = None
     is_revealed: bool = False
     links: str = "-"
 

@@ -377,6 +377,30 @@ class RandomAllocation:
         return tuple(AllocatedPass(bins=((size, 1),), number=number) for size, number in sizes if number)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckIn:
+    """In each period of `length` steps a unit takes part in all steps with one probability, else in none; no scheme.
+
+    Attributes:
+        rate: exact, in (0, 1].
+        length: steps of a period, >= 1.
+    """
+
+    rate: Fraction
+    length: int
+
+    def visits(self, steps: int) -> int:
+        """Return `steps`: a unit can take part in all of them."""
+        return steps
+
+    def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
+        """Return the periods that make up `steps` steps, the unfinished one included."""
+        whole, remaining = divmod(steps, self.length)
+        every = AllocatedPass(bins=((1, self.length),), share=self.rate, number=whole)
+        last = AllocatedPass(bins=((1, remaining),), share=self.rate)
+        return (*((every,) if whole else ()), *((last,) if remaining else ()))
+
+
 Allocation = BallsInBins | RandomAllocation
 
 

@@ -46,6 +46,8 @@ def choices(problem):
             sets = [(step,) for step in range(bins)]
         case RandomAllocation(times=times, steps=steps):
             sets = list(itertools.combinations(range(steps), times))
+        case Poisson(probability=q):  # held for all steps
+            return [((), 1 - float(q)), (tuple(range(problem.steps)), float(q))]
     return [(tuple(step for step in chosen if step < problem.steps), 1 / len(sets)) for chosen in sets]
 
 
@@ -145,7 +147,8 @@ def data_sets(problem):
 
 def plan_of(problem, delta):
     users = 2 + (problem.group - 1)
-    levels = [Level(name="user", count=users, scheme=problem.scheme)]
+    period = problem.steps if isinstance(problem.scheme, Poisson) else 1
+    levels = [Level(name="user", count=users, scheme=problem.scheme, redraw_every=period)]
     if problem.records:
         levels.append(Level(name="record", count=problem.records, scheme=problem.inner))
     names = ["batch", *(level.name for level in levels)]
@@ -201,6 +204,13 @@ PROBLEMS = [
     Problem(scheme=TWO, steps=2, sigma=1.0, records=2, inner=Fixed(size=1), unit="record", clip="record"),
     Problem(scheme=TWO, steps=2, sigma=1.0, records=2, inner=Fixed(size=1), clip="record"),
     Problem(scheme=RandomAllocation(times=2, steps=3), steps=3, sigma=1.5, **SMALL, unit="record", clip="record"),
+    *(
+        Problem(scheme=Poisson(probability=Fraction(1, 3)), steps=2, sigma=1.0, **SMALL, clip=clip, adjacency=adjacency)
+        for clip in ("record", "user")
+        for adjacency in ("add-remove", "zero-out")
+    ),
+    Problem(scheme=HALF, steps=2, sigma=0.7, records=3, inner=Poisson(probability=Fraction(1, 10)), clip="record"),
+    Problem(scheme=HALF, steps=2, sigma=2.0, **SMALL, unit="record", clip="record"),
 ]
 
 
