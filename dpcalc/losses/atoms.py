@@ -222,6 +222,7 @@ _FACTORS = 501  # losses of each factor of a composition: 250,000 products, 4 MB
 _LOG_HALF = math.log(0.5)
 _LOG_MIN = math.log(1e-300)
 _TOLERATED_EXCESS = 1e-10  # of masses over 1 that is round-off and its margins; a larger one is a corner to bridge
+_SMALL_SHARE = 1e-3  # of a mass, below which a difference has lost three digits
 _MIN_POSITIVE = 5e-324  # the smallest positive float
 _UNIT = 2.0**-52  # relative spacing of floats
 
@@ -361,7 +362,12 @@ def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
 
     Source: docs/theory.md, Theorem 2.6.
     """
-    losses, logs = _raise_by_roundoff(np.append(below[1], above[1]), np.append(below[0] + below[1], above[0]))
+    return _of_raised_cells(np.append(below[1], above[1]), np.append(below[0] + below[1], above[0]), alone)
+
+
+def _of_raised_cells(losses: Array, logs: Array, alone: tuple[float, float]) -> Atoms:
+    """Return the pair of cells in any order, raised by their round-off; a chord where P masses exceed 1 (upper)."""
+    losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
     losses, logs = losses[order], logs[order]
     excess = float(np.exp(logs).sum()) + alone[0] - 1
@@ -374,17 +380,19 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
     """Return (losses, log masses) with those around index `zero` merged into two, `excess` less mass in P and Q."""
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive. P mass x at the low end and y at the high one solve
-    # x + y = p and x e^-low + y e^-high = q, each by a formula of its own: either may be too small to be a difference.
+    # x + y = p and x e^-low + y e^-high = q.
     reach = 1
     while True:
         first, last = max(0, zero - reach), min(losses.size - 1, zero + reach - 1)
         inside, (low, high) = slice(first, last + 1), (losses[first], losses[last])
         p = float(np.exp(logs[inside]).sum()) - excess
         q = float(np.exp(logs[inside] - losses[inside]).sum()) - excess
-        up, down = p - q * math.exp(low), q - p * math.exp(-high)
+        up, down, apart = p - q * math.exp(low), q - p * math.exp(-high), -math.expm1(low - high)
         if min(up, down) > 0 or last - first + 1 == losses.size:
-            masses = np.log(np.maximum([down, up], _MIN_POSITIVE)) - math.log(-math.expm1(low - high))
-            ends, two = np.array([low, high]), masses + np.array([low, 0.0])
+            y = min(max(up / apart if apart else p, 0.0), p)
+            # The difference keeps the sum where losses are close to each other; x next to nothing has a formula too.
+            x = p - y if p - y > _SMALL_SHARE * p or apart < _SMALL_SHARE else down * math.exp(low) / apart
+            ends, two = np.array([low, high]), np.log(np.maximum([x, y], _MIN_POSITIVE))
             others = np.append(losses[:first], losses[last + 1 :])
             return np.append(others, ends), np.append(np.append(logs[:first], logs[last + 1 :]), two)
         reach *= 2
@@ -417,7 +425,7 @@ def composed(a: Atoms, b: Atoms) -> Atoms:
         a.only_other + b.only_other - a.only_other * b.only_other,
     )
     losses, logs = np.add.outer(first, second).ravel(), np.add.outer(p, q).ravel()
-    return of_cells(*_raise_by_roundoff(losses, logs), alone)
+    return _of_raised_cells(losses, logs, alone)
 
 
 def _thin_for_product(pair: Atoms) -> Atoms:
