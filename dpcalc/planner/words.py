@@ -348,9 +348,20 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
     where = f"; costliest: {protected.place}" if protected.place else ""
     stated = zip(composition.stated.phases, composition.plan.phases, composition.bounds_of(protected), strict=True)
     return tuple(
-        replace(_summary(phase, composed, phase_bound), sampling=sampling_text(phase) + where)
+        replace(_summary(phase, composed, phase_bound), sampling=sampling_text(phase) + _fallback(phase_bound) + where)
         for phase, composed, phase_bound in stated
     )
+
+
+def _fallback(phase_bound: PhaseBound) -> str:
+    """Return in words what a bound takes for granted of the steps that units choose; "" for nothing."""
+    if phase_bound.allocation is None:
+        return ""
+    known = "; the chosen steps count as known" if phase_bound.is_revealed else ""
+    removed, added = phase_bound.links.count("-"), phase_bound.links.count("+")
+    steps = f"{removed} {'removals' if removed > 1 else 'removal'}"
+    steps += f" and {added} {'additions' if added > 1 else 'addition'}" if added else ""
+    return f"{known}; bounded by a chain of {steps}" if removed + added > 1 else known
 
 
 def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSummary:

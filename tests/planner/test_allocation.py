@@ -1,0 +1,136 @@
+"""Plans whose units choose their steps: numbers of an independent program, refusals, words, advice, the fewest bins."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.composition import composed
+from dpcalc.planner.evaluate import evaluate
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.search import EpsilonGoal
+from dpcalc.planner.solve import solve
+from dpcalc.planner.words import phase_summaries
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, BallsInBins, Poisson, RandomAllocation, Shuffle
+
+ADD_REMOVE = Adjacency.ADD_REMOVE
+
+
+def plan(*schemes, sigma=1.0, steps=64, delta=1e-8, unit=1, **changes):
+    levels = tuple(
+        Level(name=name, count=count, scheme=scheme)
+        for name, count, scheme in zip(("user", "record"), (60_000, 8), schemes, strict=False)
+    )
+    noise = Gaussian(noise_multiplier=sigma)
+    phase = Phase(name="training", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=len(levels), steps=steps)
+    return Plan(phases=(phase,), unit=unit, adjacency=changes.pop("adjacency", ADD_REMOVE), delta=delta, **changes)
+
+
+def bins(number, **changes):
+    return BallsInBins(bins=number, **changes)
+
+
+@pytest.mark.parametrize(
+    ("number", "sigma", "passes", "delta", "reference"),
+    [
+        (8, 1.0, 1, 1e-8, 3.71852),
+        (64, 1.0, 1, 1e-8, 1.798662),
+        (64, 2.0, 1, 1e-8, 0.32954),
+        (100, 1.4262, 10, 1e-5, 0.94275),
+        (235, 1.1, 60, 1e-5, 2.3349),
+    ],
+)
+def test_fresh_choices(number, sigma, passes, delta, reference):
+    answer = evaluate(plan(bins(number), sigma=sigma, steps=number * passes, delta=delta)).guarantee
+    assert answer.epsilon_lower <= reference * (1 + 1e-5)
+    assert answer.epsilon >= reference * (1 - 1e-5)
+    assert answer.tight
+    assert answer.epsilon - answer.epsilon_lower <= 3e-4 * answer.epsilon
+
+
+@pytest.mark.parametrize(
+    ("number", "passes", "sigma", "reference"), [(16, 2, 1.0, 5.76415), (32, 4, 2.0, 2.40376), (64, 4, 2.0, 1.79866)]
+)
+def test_choices_that_are_held(number, passes, sigma, reference):
+    answer = evaluate(plan(bins(number, is_held=True), sigma=sigma, steps=number * passes)).guarantee
+    assert answer.epsilon_lower <= reference * (1 + 1e-5)
+    assert answer.epsilon >= reference * (1 - 1e-5)
+    assert answer.tight
+
+
+def test_two_of_sixteen_steps():
+    answer = evaluate(plan(RandomAllocation(times=2, steps=16), steps=16)).guarantee
+    assert answer.epsilon == pytest.approx(4.6856, rel=5e-5)
+    assert answer.epsilon_lower < answer.epsilon
+
+
+def test_one_of_all_steps_is_a_pass():
+    one = evaluate(plan(RandomAllocation(times=1, steps=64))).guarantee
+    assert one.epsilon == evaluate(plan(bins(64))).guarantee.epsilon
+
+
+def test_every_choice_costs_more_than_poisson_only_by_little_and_less_than_a_known_step():
+    chosen = evaluate(plan(bins(64), steps=640)).guarantee.epsilon
+    drawn = evaluate(plan(Poisson(probability=Fraction(1, 64)), steps=640)).guarantee.epsilon
+    known = evaluate(plan(All(), steps=10)).guarantee.epsilon
+    assert 0.5 * drawn < chosen < known / 3
+
+
+def test_more_steps_cost_more_within_a_pass():
+    costs = [evaluate(plan(bins(8), steps=steps, delta=1e-5)).guarantee.epsilon for steps in (1, 4, 8, 9, 12, 16)]
+    assert costs == sorted(costs)
+
+
+def test_a_level_above_the_choice_is_refused():
+    with pytest.raises(UnsupportedError, match="level record: expected a scheme of the protected level, user"):
+        evaluate(plan(All(), bins(64)))
+
+
+def test_a_phase_longer_than_its_choice_is_refused():
+    with pytest.raises(InputError, match="steps: expected at most 16"):
+        plan(RandomAllocation(times=2, steps=16), steps=17)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"unit": 2}, "; the chosen steps count as known"),
+        ({"group_size": 3}, "; bounded by a chain of 3 removals"),
+        ({"adjacency": Adjacency.REPLACE_ONE}, "; bounded by a chain of 1 removal and 1 addition"),
+    ],
+)
+def test_fallbacks_are_told(changes, words):
+    inner = plan(bins(64), Poisson(probability=Fraction(1, 2)), sigma=3.0, steps=640, **changes)
+    (summary,) = phase_summaries(composed(inner), "")
+    assert summary.sampling.endswith(f"Poisson{words}")
+
+
+def test_a_shuffle_is_told_of_bins():
+    shuffled = plan(Shuffle(size=256), sigma=10.0, steps=2350, delta=1e-5, adjacency=Adjacency.ZERO_OUT)
+    (note,) = (note for note in evaluate(shuffled).notes if "balls-in-bins with bins: 235" in note.text)
+    binned = evaluate(replace_scheme(shuffled, bins(235))).guarantee.epsilon
+    assert note.epsilons[1] == pytest.approx(binned)
+    assert note.epsilons[0] > 10 * binned
+
+
+def replace_scheme(old, scheme):
+    (phase,) = old.phases
+    level = replace(phase.hierarchy.levels[0], scheme=scheme)
+    return replace(old, phases=(replace(phase, hierarchy=Hierarchy(levels=(level,))),))
+
+
+def test_the_fewest_bins_and_the_most_times():
+    goal = EpsilonGoal(limit=1.0)
+    answer = solve(plan(bins(10), sigma=2.0, steps=600, delta=1e-5), "rate", goal=goal)
+    fewest = answer.plan.phases[0].hierarchy.allocation.bins
+    assert answer.guarantee.epsilon <= 1.0
+    assert evaluate(plan(bins(fewest - 1), sigma=2.0, steps=600, delta=1e-5)).guarantee.epsilon > 1.0
+    several = solve(plan(RandomAllocation(times=1, steps=600), sigma=2.0, steps=600, delta=1e-5), "rate", goal=goal)
+    times = several.plan.phases[0].hierarchy.allocation.times
+    more = plan(RandomAllocation(times=times + 1, steps=600), sigma=2.0, steps=600, delta=1e-5)
+    assert evaluate(more).guarantee.epsilon > 1.0 >= several.guarantee.epsilon
