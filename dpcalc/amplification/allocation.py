@@ -90,7 +90,9 @@ def allocated_releases(
     elif links == "-":
         parts = ((loss(1), allocation.visits(steps)),)
     else:
-        parts = ((allocated_pass(((loss(1), 1),), Estimate.UPPER), allocation.visits(steps)),)
+        single = loss(1)
+        atoms = single if isinstance(single, Atoms) else allocated_pass(((single, 1),), Estimate.UPPER)
+        parts = ((atoms, allocation.visits(steps)),)
     linked = [(_linked(curve, links), number) for curve, number in parts if number]
     return (
         Chain(nodes=tuple(Repeat(node=Single(curve=curve), count=number) for curve, number in linked)),
@@ -108,7 +110,11 @@ def allocated_gaussian_releases(
         steps: of the phase, >= 0.
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
     """
-    bound = phase_bound.bound
+    bound, links = phase_bound.bound, len(phase_bound.links)
+    if phase_bound.is_revealed and links > 1 and isinstance(bound, StepBound) and bound.inclusion == 1:
+        # Shifts of one Gaussian add up: exact, where a chain of bounded losses would lose a little.
+        far = step_profile(bound, noise_multiplier=noise_multiplier / links)
+        return allocated_releases(replace(phase_bound, links="-"), steps, lambda _: far)
     single = step_profile(bound, noise_multiplier=noise_multiplier)
 
     def loss(repeats: int) -> PrivacyProfile:
@@ -118,6 +124,27 @@ def allocated_gaussian_releases(
             return step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(repeats))
         return repeated_loss(allocated_pass(((single, 1),), Estimate.UPPER), repeats)
 
+    if not phase_bound.is_revealed:
+        try:
+            return allocated_releases(phase_bound, steps, loss)
+        except WorkExceededError:
+            raise
+        except TooLargeError:
+            revealed = replace(phase_bound, is_revealed=True)
+            return allocated_gaussian_releases(revealed, steps=steps, noise_multiplier=noise_multiplier)
+    return allocated_releases(phase_bound, steps, loss)
+
+
+def hidden_or_revealed(
+    phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
+) -> tuple[Release, Release]:
+    """Return `allocated_releases`, with a revealed choice of steps where losses are too large to hide it.
+
+    Args:
+        phase_bound: as for `allocated_releases`.
+        steps: of the phase, >= 0.
+        loss: as for `allocated_releases`.
+    """
     try:
         return allocated_releases(phase_bound, steps, loss)
     except WorkExceededError:

@@ -15,7 +15,7 @@ from functools import partial, reduce
 
 import numpy as np
 
-from dpcalc.amplification.allocation import allocated_releases, repeated_loss
+from dpcalc.amplification.allocation import hidden_or_revealed, repeated_loss
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import (
     Average,
@@ -333,7 +333,7 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
     """Return the steps of a phase with an allocation; raise UnsupportedError for divergences if it is not revealed."""
     if isinstance(curve, Atoms):
         atoms = curve
-        return allocated_releases(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
+        return hidden_or_revealed(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
     if not phase_bound.is_revealed or phase_bound.allocation is None:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
     linked = chained_divergences([curve], len(phase_bound.links)) if phase_bound.links[1:] else curve

@@ -34,7 +34,7 @@ from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, CheckIn, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, BallsInBins, CheckIn, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 
 def phase_bounds(
@@ -80,7 +80,8 @@ def _allocated_bounds(
     """Return the bounds of a phase with an allocation: with a hidden choice of steps if the unit makes it, revealed.
 
     A bound for one unit covers several by links, one change of the data after the other, and replace-one as a removal
-    and an addition. The last bound, of a group as a whole, is for Gaussian noise alone.
+    and an addition. The last bound, of a group as a whole, is for Gaussian noise alone. Of a group whose members choose
+    several of all steps, the choice is revealed.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -101,7 +102,9 @@ def _allocated_bounds(
     if group.size > 1:
         together = native_bound(base, path, clip=clip, adjacency=adjacency, group=group)
         bounds.append(replace(together, allocation=allocation, is_revealed=True))
-    if unit == hierarchy.allocated:
+    # Members of a group choose several of all steps independently, so that no partition into passes is common to them.
+    has_passes = isinstance(allocation, BallsInBins) or group.size == 1
+    if unit == hierarchy.allocated and has_passes:
         links, removal = "-" * group.size, adjacency
         if adjacency is Adjacency.REPLACE_ONE:
             links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE

@@ -390,9 +390,10 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
         up, down, apart = p - q * math.exp(low), q - p * math.exp(-high), -math.expm1(low - high)
         if min(up, down) > 0 or last - first + 1 == losses.size:
             y = min(max(up / apart if apart else p, 0.0), p)
-            # The difference keeps the sum where losses are close to each other; x next to nothing has a formula too.
-            x = p - y if p - y > _SMALL_SHARE * p or apart < _SMALL_SHARE else down * math.exp(low) / apart
-            ends, two = np.array([low, high]), np.log(np.maximum([x, y], _MIN_POSITIVE))
+            ends, two = np.array([low, high]), np.log(np.maximum([p - y, y], _MIN_POSITIVE))
+            # The difference keeps the sum where losses are close to each other; next to nothing, x has its own formula.
+            if p - y < _SMALL_SHARE * p and apart > _SMALL_SHARE and down > 0:
+                two[0] = math.log(down) + low - math.log(apart)
             others = np.append(losses[:first], losses[last + 1 :])
             return np.append(others, ends), np.append(np.append(logs[:first], logs[last + 1 :]), two)
         reach *= 2

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
+from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.allocation import allocated_gaussian_releases
@@ -465,10 +466,10 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
         return choices[0]
 
     def cost(bound: PhaseBound) -> float:
-        counts = [step_counts(release) for release in _noisy(phase, bound)]
-        return max(
-            (trimmed_epsilon(step_numbers, delta=delta).value for step_numbers in counts if step_numbers), default=0.0
-        )
+        steps = [each for release in _noisy(phase, bound) if (each := step_counts(release))]
+        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
+            return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
+        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0)
 
     return min(choices, key=cost)
 
@@ -481,14 +482,13 @@ def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBo
         choices: the bounds of a protected unit in it.
 
     Returns:
-        The bounds in their order; of an allocation under other than Gaussian noise the hidden choice of steps, for
-        mechanisms that know their losses and what a missing unit does, and the revealed one.
+        The bounds in their order; of an allocation without Gaussian noise the hidden choice of steps, for mechanisms
+        that know their losses and what a missing unit does, and the revealed one.
     """
     if not phase.hierarchy.allocated or isinstance(phase.mechanism, Gaussian):
         return choices
-    first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else (choices[0],)
-    revealed = next(bound for bound in choices if bound.is_revealed)
-    return (revealed,) if revealed in first else (*first, revealed)
+    first = () if isinstance(phase.mechanism, RdpOnly | RandomizedResponse) else choices[:1]
+    return tuple(dict.fromkeys((*first, next(bound for bound in choices if bound.is_revealed))))
 
 
 def _noisy(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:

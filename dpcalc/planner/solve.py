@@ -261,6 +261,9 @@ def _shortest_run(phase: Phase) -> int:
     Raises:
         UnsupportedError: epsilon of correlated noise is not proved to rise with the steps of its strategy.
     """
+    if isinstance(phase.hierarchy.allocation, RandomAllocation):
+        what = f"steps: expected a scheme under which more of them cost more in {phase.name}, got random-allocation"
+        raise UnsupportedError(f"{what}; solve for sigma or rate (the most times)")
     if not isinstance(phase.mechanism, MatrixFactorization):
         return 1
     limited = isinstance(phase.hierarchy.level(1).scheme, AnyOrder)

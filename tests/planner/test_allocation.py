@@ -7,6 +7,8 @@ import pytest
 
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.additive import DiscreteGaussian
+from dpcalc.mechanisms.black_box import PureDp
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate
@@ -134,3 +136,36 @@ def test_the_fewest_bins_and_the_most_times():
     times = several.plan.phases[0].hierarchy.allocation.times
     more = plan(RandomAllocation(times=times + 1, steps=600), sigma=2.0, steps=600, delta=1e-5)
     assert evaluate(more).guarantee.epsilon > 1.0 >= several.guarantee.epsilon
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-12])
+def test_an_unfinished_pass_of_a_group_costs_less_than_a_whole_one(delta):
+    """Moments rank the hidden and the revealed choice wrongly where large losses are rare."""
+    costs = [
+        evaluate(plan(bins(10), sigma=300.0, steps=steps, delta=delta, group_size=3)).guarantee.epsilon
+        for steps in (1, 10, 11, 19, 20)
+    ]
+    assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes"),
+    [
+        (PureDp(epsilon=4.0), {"group_size": 2}),
+        (DiscreteGaussian(noise_multiplier=0.05), {"adjacency": Adjacency.REPLACE_ONE}),
+        (DiscreteGaussian(noise_multiplier=0.05), {"group_size": 2}),
+        (Gaussian(noise_multiplier=0.02), {"group_size": 3}),
+    ],
+)
+def test_losses_too_large_to_hide_the_choice_are_bounded_by_a_known_one(mechanism, changes):
+    three = plan(bins(3), steps=3, delta=1e-6, **changes)
+    (phase,) = three.phases
+    answer = evaluate(replace(three, phases=(replace(phase, mechanism=mechanism),))).guarantee
+    assert answer.finite
+
+
+def test_groups_that_choose_several_of_all_steps_take_the_choice_as_known():
+    """Their members have no partition of the steps in common."""
+    group = plan(RandomAllocation(times=2, steps=16), steps=16, group_size=2)
+    known = plan(All(), steps=2, group_size=2)
+    assert evaluate(group).guarantee.epsilon == pytest.approx(evaluate(known).guarantee.epsilon, rel=2e-5)
