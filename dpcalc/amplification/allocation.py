@@ -20,6 +20,8 @@ from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.sampling.schemes import AllocatedPass
 from dpcalc.work import cached_with_cost
 
+_MAX_BINS = 10**8  # ratios in a sum: lattice points of more are no longer exact in float64
+_SHORT_CHAIN = 16  # links that are chained one by one, which loses least
 Bins = tuple[tuple[LossCurve, int], ...]
 """((loss of all steps of one bin for a unit in it, number of such bins), ...)."""
 
@@ -40,6 +42,11 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
         ConvergenceError: if the loss of one step cannot be put on a lattice.
         TooLargeError: if a lattice would have too many points.
     """
+    if sum(number for _, number in bins) > _MAX_BINS:
+        if estimate is not Estimate.UPPER or len(bins) > 1:
+            raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
+        # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
+        bins = ((bins[0][0], _MAX_BINS),)
     sums = [total(ratio_law(curve, estimate), number, estimate) for curve, number in bins]
     law = reduce(lambda a, b: sum_of(a, b, estimate), sums)
     return pair_of(law, sum(number for _, number in bins), estimate, share=share)
@@ -159,7 +166,16 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
         return curve
     if not isinstance(curve, Atoms):
         raise TypeError(f"links: expected a loss with finitely many values, got {curve!r}")
-    return chain_of([curve if link == "-" else curve.swapped for link in links])
+    runs = ((curve, links.count("-")), (curve.swapped, links.count("+")))
+    return chain_of([_run(pair, number) for pair, number in runs if number])
+
+
+def _run(pair: Atoms, number: int) -> Atoms:
+    """Return the bound of a chain of equal links; of long ones by halves, so that work grows with the logarithm."""
+    if number <= _SHORT_CHAIN:
+        return chain_of([pair] * number)
+    half = _run(pair, number // 2)
+    return chain_of([half, half, *[pair] * (number % 2)])
 
 
 def repeated_loss(curve: Atoms, steps: int) -> Atoms:

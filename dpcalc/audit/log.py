@@ -48,7 +48,7 @@ class LogForm:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Some successive whole steps.
+    """Consecutive steps of a log, each with all of its entries.
 
     Attributes:
         first: the first step, from 0.

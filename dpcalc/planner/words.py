@@ -20,6 +20,7 @@ from dpcalc.sampling.schemes import (
     AnyOrder,
     BallsInBins,
     CappedPoisson,
+    CheckIn,
     CyclicPoisson,
     Fixed,
     Poisson,
@@ -369,6 +370,7 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSum
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
     sensitivity, strategy = None, ""
+    chosen = phase_bound.allocation.rate if isinstance(phase_bound.allocation, CheckIn) else phase.hierarchy.chosen_rate
     correlated = _correlated(mechanism)
     if correlated is not None:
         strategy = correlated.strategy.text
@@ -381,7 +383,7 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSum
         noise_multiplier=phase.noise_multiplier,
         clip=phase.clip_names[phase.clip],
         sampling=sampling_text(phase),
-        inclusion=bound.inclusion * phase.hierarchy.chosen_rate,
+        inclusion=bound.inclusion * chosen,
         shift=bound.shift if is_gaussian else None,
         distances=bound.distances if is_gaussian else (),
         distances_swapped=bound.distances_swapped if is_gaussian else (),

@@ -169,3 +169,14 @@ def test_groups_that_choose_several_of_all_steps_take_the_choice_as_known():
     group = plan(RandomAllocation(times=2, steps=16), steps=16, group_size=2)
     known = plan(All(), steps=2, group_size=2)
     assert evaluate(group).guarantee.epsilon == pytest.approx(evaluate(known).guarantee.epsilon, rel=2e-5)
+
+
+def test_more_bins_than_can_be_added_cost_at_most_what_fewer_do():
+    most = evaluate(plan(bins(10**15), steps=10**15)).guarantee
+    assert 0 <= most.epsilon <= evaluate(plan(bins(10**6), steps=10**6)).guarantee.epsilon
+    assert most.epsilon_lower is None or most.epsilon_lower <= most.epsilon
+
+
+def test_a_large_group_is_chained_by_halves():
+    few, many = (evaluate(plan(bins(8), sigma=400.0, steps=8, delta=1e-5, group_size=k)).guarantee for k in (16, 64))
+    assert few.epsilon < many.epsilon < 5.5 * few.epsilon
