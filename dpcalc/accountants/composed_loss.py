@@ -13,7 +13,7 @@ from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.capping import TailCap, cap_optimistic, cap_pessimistic
 from dpcalc.losses.cells import Cells, Resolution, cells
 from dpcalc.losses.coarsen import Rounding, coarsen_optimistic, coarsen_pessimistic
-from dpcalc.losses.composition import Loss, power, sum_of
+from dpcalc.losses.composition import Loss, compose_all, compose_copies
 from dpcalc.losses.discretize import discretize_optimistic, discretize_pessimistic
 from dpcalc.losses.moments import Curve, LogMoments, RevealedSubsample, RevealedSubsampleMoments
 from dpcalc.losses.pair import LossCurve
@@ -111,11 +111,11 @@ def _compose_steps(
     composed_sides = []
     for i, side in enumerate(sides):
         parts = [
-            power(settings.precision(start[i][0]), count, step_settings.budget, side.coarsen)
+            compose_copies(settings.precision(start[i][0]), count, step_settings.budget, side.coarsen)
             for start, (_, _, count) in zip(starts, steps, strict=True)
         ]
         slack = sum(count * start[i][1] for start, (_, _, count) in zip(starts, steps, strict=True))
-        composed_sides.append((sum_of(parts, settings.budget / 4, side.coarsen), slack))
+        composed_sides.append((compose_all(parts, settings.budget / 4, side.coarsen), slack))
     return composed_sides
 
 

@@ -1,14 +1,13 @@
-"""Privacy losses with finitely many values: exact for discrete mechanisms, an upper bound for a sampled profile.
+"""Privacy losses with finitely many values: exact for discrete mechanisms, an upper bound where losses are merged.
 
 Source: docs/theory.md, Lemma 2.5 and Theorem 9.1.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -170,42 +169,6 @@ class Atoms(PrivacyProfile):
             tails.append((discounted, above))
             last = loss
         return tails[::-1]
-
-
-def of_profile(delta: Callable[[float], float], losses: Array, infinity_mass: float) -> Atoms:
-    """Return the pair whose profile joins `delta` at `losses` by chords in e^epsilon; inf above (upper bound).
-
-    A profile is convex in e^epsilon, so its chords lie above it (Doroshenko et al. 2022, 2207.04380v3, section 4). The
-    loss must be at least the first point wherever P has mass; losses above the last point are called infinite.
-
-    Args:
-        delta: an upper bound on a profile, at every real epsilon.
-        losses: points, increasing, shape (n,), n >= 2.
-        infinity_mass: limit of delta for large epsilon.
-
-    Returns:
-        A pair whose profile is nowhere below the bounded one.
-    """
-    log_x = [-math.inf, *losses.tolist()]  # at e^epsilon = 0 every profile is 1
-    values = [1.0, *(delta(loss) for loss in log_x[1:-1]), max(delta(log_x[-1]), infinity_mass)]
-    values = list(accumulate(values, min))  # no profile rises
-    x = [math.exp(x_log) for x_log in log_x]
-    # Lower convex hull: a profile is convex in e^epsilon, so that values above it are round-off or slack. The masses of
-    # the pair are the changes of slope at the corners.
-    hull: list[int] = []
-    for at in range(len(x)):
-        while len(hull) > 1 and _is_above(x, values, hull[-2], hull[-1], at):
-            hull.pop()
-        hull.append(at)
-    slopes = [(values[i] - values[j]) / (x[j] - x[i]) for i, j in pairwise(hull)] + [0.0]
-    masses = [x[at] * (before - after) for at, (before, after) in zip(hull[1:], pairwise(slopes), strict=True)]
-    kept = [(log_x[at], mass) for at, mass in zip(hull[1:], masses, strict=True) if mass > 0]
-    return Atoms.of_masses((loss for loss, _ in kept), (mass for _, mass in kept), infinity_mass=values[hull[-1]])
-
-
-def _is_above(x: list[float], values: list[float], i: int, j: int, k: int) -> bool:
-    """Return True if point j lies on or above the chord from point i to point k."""
-    return (values[j] - values[i]) * (x[k] - x[i]) >= (values[k] - values[i]) * (x[j] - x[i])
 
 
 # Coupling, composition and chains of pairs (docs/theory.md, Theorem 8.1 and Theorem 11.5)

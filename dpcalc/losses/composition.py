@@ -21,7 +21,7 @@ _MAX_FINE_ENTRIES = 1 << 18  # entries above which a lattice is widened even if 
 _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no window of its own and joins the jumps
 
 
-def merged(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
+def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
     """Return the composition of two losses, the finer one coarsened towards the wider lattice within a budget.
 
     Args:
@@ -35,7 +35,7 @@ def merged(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf
     return trim(compose(*_on_one_lattice(fine, wide, rounding)))
 
 
-def sum_of(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
+def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
     """Return the composition of different losses, the two finest first, the sum coarsened within its share of `budget`.
 
     Args:
@@ -67,7 +67,7 @@ def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf
     return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
 
 
-def power(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
+def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
     """Return the composition of `count` >= 1 copies of a loss, 16 at a time, coarsened within `budget` each round.
 
     Args:
@@ -84,10 +84,10 @@ def power(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
         powered, *extra = _powers(loss, (ROUND, digit) if digit else (ROUND,), rounding)
         for part in extra:
             alone = _to_single_lattice(part, budget / rounds, rounding)
-            digits = alone if digits is None else merged(digits, alone, budget / rounds, rounding)
+            digits = alone if digits is None else compose_two(digits, alone, budget / rounds, rounding)
         loss = _widen(powered, count, budget / rounds, rounding)
     loss = _to_single_lattice(_powers(loss, (count,), rounding)[0] if count > 1 else loss, budget / rounds, rounding)
-    return loss if digits is None else merged(digits, loss, budget / rounds, rounding)
+    return loss if digits is None else compose_two(digits, loss, budget / rounds, rounding)
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:

@@ -171,7 +171,7 @@ def _panels(segment: Segment, y: Array, loss: Array, lattice: Lattice) -> tuple[
     return panel_p, panel_p - panel_q
 
 
-def total(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
+def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
     """Return the law of the sum of `count` independent ratios.
 
     Args:

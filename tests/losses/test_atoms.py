@@ -11,9 +11,10 @@ from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import moments, rdp
 from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.losses.atoms import Atoms, of_profile
+from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.profile import PublicMixture
+from tests.losses.chords import pair_of_chords
 from tests.thinning import thinned
 
 
@@ -31,7 +32,7 @@ def laplace(scale, points=2001):
             return 0.0
         return -math.expm1(epsilon if epsilon <= -scale else (epsilon - scale) / 2)
 
-    return of_profile(delta, np.linspace(-scale, scale, points), 0.0)
+    return pair_of_chords(delta, np.linspace(-scale, scale, points), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, total
+from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, sum_of_copies
 from dpcalc.losses.ratio_lattice import Estimate
 
 
@@ -41,7 +41,8 @@ def check_random_sum(seed):
     pair = Atoms.of_masses(np.log(ratios).tolist(), (ratios * masses).tolist())
     exact = exact_sum(ratios, masses, count)
     bounds = {
-        estimate: pair_of(total(ratio_law(pair, estimate), count, estimate), count, estimate) for estimate in Estimate
+        estimate: pair_of(sum_of_copies(ratio_law(pair, estimate), count, estimate), count, estimate)
+        for estimate in Estimate
     }
     for epsilon in (0.0, 0.05, 0.3, 1.0, 2.5):
         c = math.exp(epsilon)
@@ -69,7 +70,7 @@ def test_the_interval_holds_the_truth_of_many_random_sums(seed):
 @pytest.mark.parametrize("count", [1, 2, 3, 64, 1000])
 def test_the_mean_stays(estimate, count):
     pair = Atoms.of_masses((-0.5, 0.4, 3.0), (0.3, 0.55, 0.15 - 1e-3), infinity_mass=1e-3)
-    law = total(ratio_law(pair, estimate), count, estimate)
+    law = sum_of_copies(ratio_law(pair, estimate), count, estimate)
     ratios, masses = law.points()
     assert float((ratios * masses).sum()) + law.infinite == pytest.approx(count, rel=1e-9)
     assert float(masses.sum()) + law.zero == pytest.approx(1.0, rel=1e-9)

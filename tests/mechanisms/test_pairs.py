@@ -17,11 +17,12 @@ from dpcalc.amplification.counts import Average, CountPair
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms, chained, composed, of_cells, of_profile
+from dpcalc.losses.atoms import Atoms, chained, composed, of_cells
 from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.profile import GluedProfile
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair, laplace_rdp
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp, pure_dp_rdp
+from tests.losses.chords import pair_of_chords
 from tests.thinning import thinned
 
 ORDERS = (1.5, 2.0, 5.0, 32.0)
@@ -214,7 +215,7 @@ def gaussian(shift, sigma):
     profile = glued_profile(bound, noise_multiplier=sigma)
     far = 9 * shift / sigma
     assert isinstance(profile, GluedProfile)
-    return of_profile(profile.delta, np.linspace(-far, far, 4001), profile.delta(far))
+    return pair_of_chords(profile.delta, np.linspace(-far, far, 4001), profile.delta(far))
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
