@@ -325,9 +325,9 @@ def cross_check_rows(checks: Sequence[CrossCheck]) -> Iterable[tuple[str, str]]:
 
 
 def _agreement_text(check: CrossCheck) -> str:
-    """Return how far inversion is from pld, relative, rounded up; that they contradict; or why there is no estimate."""
+    """Return how inversion compares with pld: the relative difference, rounded up, a contradiction, or no estimate."""
     if check.estimate is None:
-        return check.note
+        return "inversion gives no estimate of this run to compare with"
     if not check.is_bracketed:
         return f"inversion gives {rounded_up(check.estimate, digits=6)}, outside pld's interval: please report this run"
     return f"inversion agrees with pld to {rounded_up(check.difference, digits=1)}"

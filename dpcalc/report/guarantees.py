@@ -32,6 +32,7 @@ METHOD_NAMES = {
     "advanced": "advanced composition",
     "basic": "basic composition",
 }
+_LONGEST_FRACTION = 64  # characters
 
 
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon: str | None = None) -> Field:
@@ -129,7 +130,11 @@ def row_fields(row: Row, limit: float | None = None) -> Fields:
 
 
 def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return one phase for JSON; inclusion probability and rates of public draws as exact fractions ("1/150")."""
+    """Return one phase for JSON; rates of public draws as exact fractions ("1/150"), and the inclusion probability.
+
+    The probability of a draw that is cut to a maximum is a fraction of hundreds of digits: it is given as a decimal.
+    """
+    inclusion = str(phase.inclusion)
     return {
         "name": phase.name,
         "steps": phase.steps,
@@ -137,7 +142,7 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
         "noise_multiplier": phase.noise_multiplier,
         "clip": phase.clip,
         "sampling": phase.sampling,
-        "inclusion": str(phase.inclusion),
+        "inclusion": inclusion if len(inclusion) <= _LONGEST_FRACTION else rounded_up(phase.inclusion, digits=17),
         "shift": phase.shift,
         "distances": list(phase.distances),
         "distances_swapped": list(phase.distances_swapped),

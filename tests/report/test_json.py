@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.report.evaluation import comparison_output, evaluation_output
 from dpcalc.report.fields import Field, document
+from dpcalc.report.guarantees import phase_fields
 from tests.report.samples import EVALUATION, GUARANTEE, INFINITE, PLAN, ROWS
 
 NOTED = Diagnostic(
@@ -155,3 +157,12 @@ def test_a_budget_of_nothing(epsilon, used, ok):
         "used": used,
         "ok": ok,
     }
+
+
+@pytest.mark.parametrize(
+    ("inclusion", "text"),
+    [(Fraction(1, 150), "1/150"), (Fraction(10**99 + 1, 3 * 10**99), "0.33333333333333334")],
+)
+def test_a_fraction_of_many_digits_is_a_decimal(inclusion, text):
+    phase = replace(EVALUATION.phases[0], inclusion=inclusion)
+    assert phase_fields(phase)["inclusion"] == text
