@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Build the plan of a config without errors.
+    """Return the plan that sections without errors state; raise ConfigError for a group or noise that no bound covers.
 
     Args:
         config: sections without errors and contradictions.
@@ -79,7 +79,7 @@ def build(config: Sections) -> Plan:
 
 
 def _refuse_group(plan: Plan, node: Node | None) -> None:
-    """Raise ConfigError for a group that is larger than the data allow, or that no theorem covers."""
+    """Raise ConfigError at `node` if no theorem covers the group size (DPC104) or the data are too few (DPC106)."""
     size, phases = plan.group_size, [phase.hierarchy for phase in plan.phases]
     if size == 1 or node is None:
         return
@@ -98,7 +98,7 @@ def _refuse_group(plan: Plan, node: Node | None) -> None:
 
 
 def _budget(budget: schema.Budget | None) -> Budget | None:
-    """Return the budget with floats; None if the file has none."""
+    """Return the budget of the plan, exact numbers as floats; None if the file has none."""
     if budget is None:
         return None
     rise = budget.max_increase_pct
@@ -106,7 +106,7 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
-    """Return the distribution of the number of tuning runs; None if the file has no `tuning`."""
+    """Return the distribution of the number of tuning runs (a shape of 1 is geometric, 0 logarithmic); None without."""
     if tuning is None:
         return None
     from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
@@ -119,7 +119,7 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
-    """Return one phase of the plan; `number`, from 1, names it if the file does not."""
+    """Return one phase; without a name it is "phase N", N = `number` from 1, or "training" in a file without phases."""
     data, count_ranges = config.data, config.count_ranges
     if run.sampling is None or run.mechanism is None or run.training is None or data is None or count_ranges is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
@@ -147,7 +147,7 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
 
 
 def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
-    """Raise ConfigError for the first phase whose mechanism has no bound under its sampling."""
+    """Raise ConfigError (DPC104) for the first phase whose mechanism has no bound under its sampling."""
     for phase, run in zip(plan.phases, runs, strict=True):
         _refuse_correlated(phase, run)
         if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
@@ -167,7 +167,7 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 
 
 def _refuse_correlated(phase: Phase, run: RunSections) -> None:
-    """Raise ConfigError for correlated noise that no theorem covers as stated, and for schemes that only it has."""
+    """Raise ConfigError for correlated noise that no theorem covers, or a scheme for such noise without it."""
     if not phase.is_correlated and not phase.hierarchy.spans_steps:
         return
     from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy
@@ -208,7 +208,7 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
 
 
 def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, steps: int | None = None) -> Level:
-    """Return one level with its draw.
+    """Return a level of the plan with its counts and its draw, all units without one; InputError if it draws too many.
 
     Args:
         name: of the level.
@@ -226,7 +226,7 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
 
 
 def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return the sampling scheme of one level; `expected` refers to `count`, the most units under one parent."""
+    """Return the sampling scheme of a draw; `expected` is divided by `count`, the most units under one parent."""
     scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):
@@ -260,7 +260,7 @@ def has_assumed_sizes(root: Section) -> bool:
 
 
 def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:
-    """Return the length in steps; epochs are passes over the outermost level that is not drawn whole."""
+    """Return the steps of a phase, as stated or those of its epochs; ConfigError (DPC106) above MAX_COUNT."""
     if training.steps is not None:
         return training.steps
     steps = hierarchy.steps_of(training.epochs or Fraction(0))

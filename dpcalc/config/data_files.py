@@ -3,7 +3,8 @@
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
@@ -15,29 +16,49 @@ from dpcalc.config.files import Files, Refusal
 from dpcalc.config.messages import missing_key_error, wrong_type_error
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, Source, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
-from dpcalc.keys import Key
 from dpcalc.sampling.trees import Fault, Tree, faults, indexed, unchecked_tree
 
 MAX_FAULTS = 10  # shown of one data file
 
 
-def named_file(node: Section, kind: str) -> tuple[Scalar | None, tuple[Diagnostic, ...]]:
-    """Return (name in `{file: name}` as written, ()), or (None, the error) if it is missing or no text.
+def file_name(node: Section, kind: str) -> Scalar:
+    """Return the name in `{file: name}`; raise ConfigError if it is missing or no text, or another key is beside it.
 
     Args:
         node: the mapping in the place of the data.
         kind: of the file in messages, "JSON".
+
+    Raises:
+        ConfigError: DPC101 for another key than `file`, DPC102 for a name that is no text, DPC103 without a name.
     """
     name = node.entries.get("file")
     for key, value in node.entries.items():
         if key != "file" and not key.startswith(USER_KEY):
             message = f"unknown key `{key}` in `{node.path}`"
-            return None, (error("DPC101", value.key or value.anchor, message, "it takes `file`, or is a list"),)
+            hint = "it takes `file`, or is a list"
+            raise ConfigError([error("DPC101", value.key or value.anchor, message, hint)])
     if name is None:
-        return None, (missing_key_error(node, "file"),)
+        raise ConfigError([missing_key_error(node, "file")])
     if not isinstance(name, Scalar) or not isinstance(scalars.value(name), str):
-        return None, (wrong_type_error(name, f"the name of a {kind} file"),)
-    return name, ()
+        raise ConfigError([wrong_type_error(name, f"the name of a {kind} file")])
+    return name
+
+
+@contextmanager
+def errors_at(name: Scalar) -> Iterator[None]:
+    """Context manager that turns a Refusal of a file into a ConfigError at the place that names the file.
+
+    Args:
+        name: the scalar that is the file's name.
+
+    Raises:
+        ConfigError: in place of a Refusal.
+    """
+    try:
+        yield
+    except Refusal as cause:
+        message = f"`{name.path}`: `{name.text}` {cause.message}"
+        raise ConfigError([error(cause.code, name.mark, message, cause.hint)]) from None
 
 
 # `mechanism.curve`: orders and divergences in the config itself or in a CSV file.
@@ -50,7 +71,6 @@ _CSV_HINT = "a line `order,epsilon`, then for each order a line such as `2,0.1`"
 _EVERY_ORDER_HINT = "what holds at every order is stated as `epsilon` beside `curve`"
 
 Points = tuple[tuple[float, float], ...]
-PointsResult = tuple[Points | None, tuple[Diagnostic, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,75 +90,66 @@ class _Cell:
     mark: Mark
 
 
-def rdp_points(mechanism: Node | None, files: Files) -> PointsResult:
-    """Return ((order, epsilon) pairs of a Renyi curve, ()), or (None, errors); (None, ()) without a curve.
+def rdp_points(node: Node, files: Files) -> Points:
+    """Return the (order, epsilon) pairs of `mechanism.curve`, from the config or the CSV file that it names.
 
     Args:
-        mechanism: the section, or None.
+        node: the value of `curve`.
         files: reader of data files.
 
     Returns:
-        Pairs with increasing orders and nondecreasing epsilons, from the config or from a CSV file.
+        Pairs with increasing orders above 1 and nondecreasing epsilons >= 0.
+
+    Raises:
+        ConfigError: the first MAX_FAULTS errors.
     """
-    node = entry(mechanism, "curve")
-    if isinstance(node, Items):
-        rows = [_inline_row(item) for item in node.items]
-        wrong = tuple(
-            wrong_type_error(item, "[order, epsilon]") for item, row in zip(node.items, rows, strict=True) if not row
-        )
-        return (
-            (None, wrong[:MAX_FAULTS])
-            if wrong
-            else _checked_points([row for row in rows if row], node.anchor, node.path)
-        )
     if isinstance(node, Section):
-        return _curve_from_file(node, files)
-    return None, () if node is None else (wrong_type_error(node, _CURVE_SHAPE),)
+        return _curve_from_file(file_name(node, "CSV"), files)
+    if not isinstance(node, Items):
+        raise ConfigError([wrong_type_error(node, _CURVE_SHAPE)])
+    rows = [_inline_row(item) for item in node.items]
+    wrong = [item for item, row in zip(node.items, rows, strict=True) if row is None]
+    if wrong:
+        raise ConfigError(wrong_type_error(item, "[order, epsilon]") for item in wrong[:MAX_FAULTS])
+    return _checked_points([row for row in rows if row], node.anchor, node.path)
 
 
 def _inline_row(node: Node) -> tuple[_Cell, _Cell] | None:
-    """Return (order, epsilon) of an entry of an inline curve, None if it is no list of two scalars."""
-    if not isinstance(node, Items) or len(node.items) != len(HEADER):
+    """Return the cells of `[order, epsilon]` in an inline curve; None if it is no list of two scalars."""
+    if not isinstance(node, Items):
         return None
-    order, epsilon = (_inline_cell(item) for item in node.items)
-    return (order, epsilon) if order and epsilon else None
+    cells = [
+        _Cell(number=scalars.number_of(item), text=item.text, name=f"`{item.path}`", mark=item.mark)
+        for item in node.items
+        if isinstance(item, Scalar)
+    ]
+    return (cells[0], cells[1]) if len(cells) == len(node.items) == len(HEADER) else None
 
 
-def _inline_cell(node: Node) -> _Cell | None:
-    """Return a scalar of an inline curve as a cell, None for a list or mapping."""
-    if not isinstance(node, Scalar):
-        return None
-    return _Cell(number=scalars.number_of(node), text=node.text, name=f"`{node.path}`", mark=node.mark)
+def _curve_from_file(name: Scalar, files: Files) -> Points:
+    """Return the points of a CSV file with the header `order,epsilon`; raise ConfigError at its lines.
 
-
-def _curve_from_file(node: Section, files: Files) -> PointsResult:
-    """Return (points, ()) of a CSV file with the header `order,epsilon`, or (None, errors at its lines)."""
-    name, wrong = named_file(node, "CSV")
-    if name is None:
-        return None, wrong
-    try:
+    Blank lines and those that begin with `#` are skipped; the separator is a comma, a semicolon or a tab.
+    """
+    with errors_at(name):
         source = _csv_source(name, files)
-    except Refusal as cause:
-        return None, (error(cause.code, name.mark, f"`{node.path}.file`: `{name.text}` {cause.message}", cause.hint),)
-    except ConfigError as cause:
-        return None, cause.diagnostics
     lines = [(number, line) for number, line in enumerate(source.lines, 1) if line.strip() and line.strip()[0] != "#"]
     delimiter = next((sign for sign in ";\t" if lines and sign in lines[0][1]), ",")
     rows = [_cells_of_line(source, number, line, delimiter) for number, line in lines]
     if not rows or tuple(cell.text.lower() for cell in rows[0]) != HEADER:
         mark = rows[0][0].mark if rows else Mark(source, 1, 1)
-        return None, (error("DPC102", mark, "the first line must be `order,epsilon`", _CSV_HINT),)
+        raise ConfigError([error("DPC102", mark, "the first line must be `order,epsilon`", _CSV_HINT)])
     odd = [row for row in rows if len(row) != len(HEADER)]
     if odd:
         message = "a line must hold an order and an epsilon, got {} cells"
-        return None, tuple(
-            error("DPC102", row[0].mark, message.format(len(row)), _CSV_HINT) for row in odd[:MAX_FAULTS]
-        )
+        raise ConfigError(error("DPC102", row[0].mark, message.format(len(row)), _CSV_HINT) for row in odd[:MAX_FAULTS])
     return _checked_points([(order, epsilon) for order, epsilon in rows[1:]], rows[0][0].mark, "the curve")
 
 
 def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return the text of a CSV file under its name relative to the user's directory.
+    """Return the text of a CSV file; Refusal if it is no .csv, outside the repository or unreadable.
+
+    In messages the file has its path relative to the user's directory, not to that of the config.
 
     Raises:
         Refusal: the file is outside the repository, is no CSV file, or cannot be read.
@@ -152,7 +163,7 @@ def _csv_source(name: Scalar, files: Files) -> Source:
 
 
 def _cells_of_line(source: Source, number: int, line: str, delimiter: str) -> list[_Cell]:
-    """Return the cells of one line, each at its column."""
+    """Return the cells of one line of a CSV file; `number`, from 1, is the line's. Text that is no number is kept."""
     cells, start = [], 0
     for text, name in zip(line.split(delimiter), (*HEADER, *("cell",) * line.count(delimiter)), strict=False):
         word = text.strip()
@@ -163,17 +174,21 @@ def _cells_of_line(source: Source, number: int, line: str, delimiter: str) -> li
     return cells
 
 
-def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> PointsResult:
-    """Return (points, ()) of rows of (order, epsilon), or (None, the first MAX_FAULTS errors)."""
+def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> Points:
+    """Return (order, epsilon) cells as floats; raise ConfigError for wrong cells, or for no or over MAX_POINTS rows.
+
+    An error about the number of rows is at `mark` and calls the curve `name`.
+    """
     if not 1 <= len(rows) <= MAX_POINTS:
-        return None, (error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}"),)
+        raise ConfigError([error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")])
     wrong = tuple(islice(_point_errors(rows), MAX_FAULTS))
-    points = tuple((float(order.number or 0), float(epsilon.number or 0)) for order, epsilon in rows)
-    return (None, wrong) if wrong else (points, ())
+    if wrong:
+        raise ConfigError(wrong)
+    return tuple((float(order.number or 0), float(epsilon.number or 0)) for order, epsilon in rows)
 
 
 def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
-    """Yield errors for cells that are no numbers, out of range, or not monotone."""
+    """Yield an error for each cell that is no number or out of range, and for orders or epsilons that fall."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
         is_valid = True
@@ -210,33 +225,35 @@ MAX_TREE_BYTES = 16 * 1024 * 1024  # of the JSON file: several million counts
 FILE_KEYS = ("levels", "tree")
 _TREE_SHAPE = "a list of counts nested by level such as [[4, 2, 3], [4, 5]], or {file: counts.json}"
 
-TreeResult = tuple[Tree | None, tuple[Diagnostic, ...]]
 
-
-def data_tree(root: Section, names: tuple[str, ...], files: Files) -> TreeResult:
-    """Return (sizes of all units in `data.tree`, ()), or (None, errors); (None, ()) without a tree.
+def data_tree(node: Node, names: tuple[str, ...], files: Files) -> Tree:
+    """Return the sizes of all units that `data.tree` states, as nested lists or as the name of a JSON file.
 
     Args:
-        root: the file.
-        names: names of the levels, outermost first; () if they are not known, which counts as no tree.
+        node: the value of `data.tree`.
+        names: names of the levels, outermost first.
         files: reader of data files.
+
+    Raises:
+        ConfigError: the first MAX_FAULTS errors.
     """
-    node = entry(entry(root, "data"), "tree") if names else None
     if isinstance(node, Items):
         return _tree_of_counts(_counts(node), names, lambda fault: _inline_fault_error(node, fault))
     if isinstance(node, Section):
-        return _tree_from_file(node, names, files)
-    return None, () if node is None else (wrong_type_error(node, _TREE_SHAPE),)
+        return _tree_from_file(file_name(node, "JSON"), names, files)
+    raise ConfigError([wrong_type_error(node, _TREE_SHAPE)])
 
 
-def _tree_of_counts(counts: object, names: tuple[str, ...], to_error: Callable[[Fault], Diagnostic]) -> TreeResult:
-    """Return (tree, ()) of nested lists of counts, or (None, the first MAX_FAULTS errors)."""
-    errors = tuple(to_error(fault) for fault in islice(faults(counts, names), MAX_FAULTS))
-    return (None, errors) if errors else (unchecked_tree(counts, names), ())
+def _tree_of_counts(counts: object, names: tuple[str, ...], to_error: Callable[[Fault], Diagnostic]) -> Tree:
+    """Return the tree of nested lists of counts; raise ConfigError with the errors of the first MAX_FAULTS faults."""
+    errors = [to_error(fault) for fault in islice(faults(counts, names), MAX_FAULTS)]
+    if errors:
+        raise ConfigError(errors)
+    return unchecked_tree(counts, names)
 
 
 def _counts(node: Node) -> object:
-    """Return the nested lists of an inline tree; other values than integers become texts, an error later."""
+    """Return an inline tree as nested lists of int; anything else becomes a text, which `faults` refuses."""
     if isinstance(node, Items):
         return [_counts(item) for item in node.items]
     if isinstance(node, Section):
@@ -246,7 +263,7 @@ def _counts(node: Node) -> object:
 
 
 def _inline_fault_error(tree: Items, fault: Fault) -> Diagnostic:
-    """Return the error for a fault in an inline tree, at its place in the config."""
+    """Return the error for a fault in an inline tree, at the value that is wrong."""
     node: Node = tree
     for index in fault.at:
         node = node.items[index] if isinstance(node, Items) else node
@@ -254,26 +271,21 @@ def _inline_fault_error(tree: Items, fault: Fault) -> Diagnostic:
 
 
 def _fault_error(fault: Fault, mark: Mark, place: str) -> Diagnostic:
-    """Return the error for a fault of a tree; `place` names it in the message."""
+    """Return a fault of a tree as an error at `mark`; `place` is the subject of its message."""
     return error("DPC106" if fault.is_amount else "DPC102", mark, f"{place} must be {fault.text}", fault.hint)
 
 
-def _tree_from_file(node: Section, names: tuple[str, ...], files: Files) -> TreeResult:
-    """Return (tree, ()) of a JSON file, or (None, errors at the name of the file)."""
-    name, wrong = named_file(node, "JSON")
-    if name is None:
-        return None, wrong
-    try:
+def _tree_from_file(name: Scalar, names: tuple[str, ...], files: Files) -> Tree:
+    """Return the tree in a JSON file; raise ConfigError at the file's name, for JSON has no lines here."""
+    with errors_at(name):
         counts = _counts_for_levels(_json_content(name.text, files), names)
-    except Refusal as cause:
-        return None, (error(cause.code, name.mark, f"`{node.path}.file`: `{name.text}` {cause.message}", cause.hint),)
     return _tree_of_counts(
         counts, names, lambda fault: _fault_error(fault, name.mark, f"`{name.text}`: tree{indexed(fault.at)}")
     )
 
 
 def _json_content(name: str, files: Files) -> object:
-    """Return the parsed content of a JSON file.
+    """Return the parsed content of a JSON file, objects as Table; Refusal if it cannot be read, or is no .json.
 
     Raises:
         Refusal: the file is outside the repository, is no JSON file, or cannot be read.
@@ -290,7 +302,7 @@ def _json_content(name: str, files: Files) -> object:
 
 
 def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
-    """Return the nested counts of a parsed file; Refusal if it names other levels, or has unknown keys.
+    """Return the nested counts in parsed JSON: the value itself, or `tree` of an object; Refusal for a wrong object.
 
     Args:
         content: the parsed JSON: a list, or a mapping with `tree` and optionally `levels`.
@@ -318,67 +330,74 @@ def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
 _VOTES_SUFFIXES = (".npy", ".csv", ".tsv")
 
 
-def votes_name(mechanism: Node | None, files: Files) -> tuple[str, tuple[Diagnostic, ...]]:
-    """Return (name of the file with the votes of teachers, ()), or ("", errors); ("", ()) without votes.
+def votes_name(node: Node, files: Files) -> str:
+    """Return the name of the file with the votes of teachers, as written; the file is located and not read.
 
     Args:
-        mechanism: the section, or None.
-        files: reader of data files; the file is located, and not read.
+        node: the value of `mechanism.votes`.
+        files: reader of data files.
+
+    Raises:
+        ConfigError: it is no text, no .npy, .csv or .tsv file, or lies outside the repository.
     """
-    node = entry(mechanism, "votes")
-    if node is None:
-        return "", ()
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
-        return "", (wrong_type_error(node, "the name of a file such as votes.npy"),)
-    place = f"`{node.path}`: `{node.text}`"
-    if not node.text.lower().endswith(_VOTES_SUFFIXES):
-        hint = "a row for each query, a column for each label, the teachers that chose it"
-        return "", (error("DPC110", node.mark, f"{place} is no file *{', *'.join(_VOTES_SUFFIXES)}", hint),)
-    try:
+        raise ConfigError([wrong_type_error(node, "the name of a file such as votes.npy")])
+    with errors_at(node):
+        if not node.text.lower().endswith(_VOTES_SUFFIXES):
+            hint = "a row for each query, a column for each label, the teachers that chose it"
+            raise Refusal("DPC110", f"is no file *{', *'.join(_VOTES_SUFFIXES)}", hint)
         files.locate(node.text, "")
-    except Refusal as cause:
-        return "", (error(cause.code, node.mark, f"{place} {cause.message}", cause.hint),)
-    return node.text, ()
+    return node.text
 
 
-# The data files of all mechanisms of a config; a file that several phases inherit is read once.
+# The data files of all mechanisms of a config.
+
+
+def _strategy(node: Node, files: Files) -> object:
+    """Return `strategies.strategy`, whose module is loaded only here."""
+    from dpcalc.config.strategies import strategy  # noqa: PLC0415  few configs have one
+
+    return strategy(node, files)
+
+
+_READERS: dict[str, Callable[[Node, Files], object]] = {"curve": rdp_points, "strategy": _strategy, "votes": votes_name}
 
 
 @dataclass(frozen=True)
 class MechanismFiles:
-    """The data files of one config's mechanisms, each curve read once.
+    """Reader of the data of one config's mechanisms; data that several phases inherit are read once.
 
     Attributes:
         files: reader of data files.
     """
 
     files: Files
-    # By the identity of the node, which the config's tree keeps alive; phases that inherit it share the node.
-    _curves: dict[int, PointsResult] = field(default_factory=dict)
-    _strategies: dict[int, Any] = field(default_factory=dict)
+    # By the identity of the node, which the config's tree keeps alive; phases that inherit it share the node. Errors
+    # are kept too: a thousand phases that inherit a wrong file must not read it a thousand times.
+    _read: dict[int, object] = field(default_factory=dict)
 
-    def read(self, keys: Mapping[str, Key], mechanism: Node | None) -> tuple[dict[str, Any], tuple[Diagnostic, ...]]:
-        """Return (points of a `curve`, the `strategy`, name of the `votes`, as far as the section states them, errors).
+    def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
+        """Return the content of `curve` and `strategy`, and the file name in `votes`, by key, where they are stated.
 
         Args:
-            keys: the keys that the mechanism's type takes.
-            mechanism: its section, or None.
-        """
-        curve = entry(mechanism, "curve")
-        if "curve" in keys and curve is not None:
-            if id(curve) not in self._curves:
-                self._curves[id(curve)] = rdp_points(mechanism, self.files)
-            points, problems = self._curves[id(curve)]
-            return {"curve": points}, problems
-        matrix = entry(mechanism, "strategy")
-        if "strategy" in keys and matrix is not None:
-            if id(matrix) not in self._strategies:
-                from dpcalc.config.strategies import strategy  # noqa: PLC0415  few configs have one
+            keys: the keys that the mechanism's type takes; others are not read.
+            mechanism: its section.
 
-                self._strategies[id(matrix)] = strategy(matrix, self.files)
-            value, problems = self._strategies[id(matrix)]
-            return {"strategy": value}, problems
-        if "votes" in keys:
-            name, problems = votes_name(mechanism, self.files)
-            return {"votes": name}, problems
-        return {}, ()
+        Raises:
+            ConfigError: the errors of the first that is wrong.
+        """
+        values = {}
+        for key, reader in _READERS.items():
+            node = entry(mechanism, key)
+            if key not in keys or node is None:
+                continue
+            if id(node) not in self._read:
+                try:
+                    self._read[id(node)] = reader(node, self.files)
+                except ConfigError as cause:
+                    self._read[id(node)] = cause
+            value = self._read[id(node)]
+            if isinstance(value, ConfigError):
+                raise value
+            values[key] = value
+        return values

@@ -8,8 +8,8 @@ from dpcalc.config.build import build
 from dpcalc.config.load import Loaded
 from dpcalc.config.rules import consistency_errors
 from dpcalc.config.sections import read_sections
-from dpcalc.config.source import ConfigError, Mark
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, join, node_at, remove_at, replace_at
+from dpcalc.config.source import ConfigError, Mark, shortened
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, entry, node_at, remove_at, replace_at
 from dpcalc.config.values import EPISODES
 from dpcalc.planner.plan import Plan
 
@@ -21,7 +21,6 @@ _DRAW_KEYS = ("scheme", "max_batch_size", "redraw_every", "drop_last", "groups",
 _LIMITS = ("max_participations", "min_separation", "participation")
 _ASSUMPTION_KEYS = frozenset({"clip", "also", "odd_moments", "strategy", *_LIMITS, *_DRAW_KEYS}) - {EPISODES}
 _RANGE_KEYS = ("min", "max")  # of a count, which the long form lifts out of it
-_MAX_SHOWN_LENGTH = 60  # characters of a value
 _FILE_CHANGED = " (its content changed)"
 
 Keys = tuple[str | int, ...]
@@ -55,7 +54,7 @@ class Difference:
 
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
-    """Return everything that differs between two configs in their long form, without labels and `x-` keys.
+    """Return all differences of two configs in their long form, without labels and `x-` keys, in the new one's order.
 
     Args:
         old: a config.
@@ -76,7 +75,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the keys `data` and each phase's `curve` or `strategy` that differ in the plans and are not yet reported.
+    """Yield the paths of `data`, curves and strategies that differ only in the files that they name.
 
     Args:
         old: a config.
@@ -96,7 +95,7 @@ def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iter
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the plan of the old config with one difference of the new one in it.
+    """Return the plan of the old config with one difference to the new one taken over; ConfigError if it has errors.
 
     Args:
         old: as for `differences`.
@@ -122,7 +121,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old part, new part, new mapping or list that holds it) for all parts that differ."""
+    """Yield (path, old part, new part, new parent) of the smallest parts that differ and make sense by themselves."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
         are_independent = _has_independent_keys(keys) and (EPISODES in old.entries) == (EPISODES in new.entries)
@@ -146,19 +145,19 @@ def _are_equal(old: Node | None, new: Node | None) -> bool:
 
 
 def _has_independent_keys(keys: Keys) -> bool:
-    """Return True if the keys of a section make sense one by one."""
+    """Return True if the keys of the section at a path make sense one by one, unlike those of a level or a draw."""
     return not keys or keys[-1] in _INDEPENDENT_SECTIONS or (len(keys) == 2 and keys[0] == "phases")
 
 
 def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, loaded: Loaded) -> Difference:
-    """Return a pair of parts as a Difference; `parent` holds the new part, `loaded` is the new config."""
+    """Return a differing pair of parts, None where one lacks it, as a Difference; `loaded` is the new config."""
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
     is_in_file = mark.source.path == loaded.path or (isinstance(new, Scalar) and mark is new.origin)
     return Difference(
-        key=name or _dotted_path(keys),
-        old=_shorten(_one_line(old)),
-        new=_shorten(_one_line(new)),
+        key=name or dotted(keys),
+        old=shortened(_one_line(old)),
+        new=shortened(_one_line(new)),
         mark=(mark.line, mark.column) if is_in_file else None,
         path=mark.source.path,
         keys=keys,
@@ -168,7 +167,7 @@ def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, lo
 
 
 def _changed_mark(old: Node | None, new: Node) -> Mark:
-    """Return the place of a change: the end of a reference, if the line that holds the reference is unchanged."""
+    """Return the place of a change: the value that a reference leads to if its own line is the same, else the part."""
     if isinstance(old, Scalar) and isinstance(new, Scalar) and new.origin is not None:
         before, after = (node.mark.source.lines[node.mark.line - 1 : node.mark.line] for node in (old, new))
         if before == after:
@@ -177,7 +176,7 @@ def _changed_mark(old: Node | None, new: Node) -> Mark:
 
 
 def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Return True if a part concerns the data, draws, periods, clipping, tuning, or the kind of mechanism.
+    """Return True if a change concerns claims: data, draws, clipping, tuning, curves, strategies, mechanism type.
 
     Another number of phases may hide any of these; `also` and curves count too.
     """
@@ -189,16 +188,8 @@ def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
     return "sampling" in keys[:3] and (old is None or new is None or changed)
 
 
-def _dotted_path(keys: Keys) -> str:
-    """Return keys and indices as a dotted path."""
-    path = ""
-    for key in keys:
-        path = f"{path}[{key}]" if isinstance(key, int) else join(path, key)
-    return path
-
-
 def _one_line(node: Node | None) -> str:
-    """Return a part as text on one line, "" for None."""
+    """Return a part as YAML on one line, without `x-` keys; "" for None."""
     match node:
         case None:
             return ""
@@ -213,14 +204,9 @@ def _one_line(node: Node | None) -> str:
 
 
 def _entries_on_one_line(entries: Mapping[str, Node]) -> str:
-    """Return a mapping on one line, `min` and `max` of a level as its `count`."""
+    """Return a mapping as YAML on one line; `min` and `max` of a level stand as its `count`."""
     ends = [key for key in _RANGE_KEYS if {*_RANGE_KEYS} <= entries.keys()]
     texts = [f"{key}: {_one_line(value)}" for key, value in entries.items() if key not in ends]
     if ends:
         texts.append(f"count: {{{', '.join(f'{key}: {_one_line(entries[key])}' for key in ends)}}}")
     return f"{{{', '.join(texts)}}}"
-
-
-def _shorten(text: str) -> str:
-    """Return a text cut to a length that fits into a sentence."""
-    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}..."

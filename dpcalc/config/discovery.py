@@ -57,7 +57,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Find the configs of a command that names none.
+    """Return the configs of a command that names none; None if neither the environment nor a folder names any.
 
     Args:
         current: the current directory, absolute.
@@ -81,7 +81,7 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
 
 
 def folders_to_search(current: Path) -> tuple[Path, ...]:
-    """Return the current directory and those above it in the git repository, nearest first.
+    """Return the current directory and those above it to the top of its git repository; outside git it alone.
 
     Args:
         current: the current directory, absolute; outside git only itself is returned.
@@ -92,7 +92,7 @@ def folders_to_search(current: Path) -> tuple[Path, ...]:
 
 
 def _named_config(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return `dpcalc.yaml` or `dpcalc.yml` of a directory; None without either, ConfigError with both."""
+    """Return the `dpcalc.yaml` or `dpcalc.yml` of a directory; None without, ConfigError (DPC107) with both."""
     names = [name for name in NAMES if (folder / name).is_file()]
     if len(names) > 1:
         path = relative_name(folder / names[0], current)
@@ -101,12 +101,17 @@ def _named_config(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return the configs `pyproject.toml` names; None for none; ConfigError: no match or one outside."""
+    """Return the configs that a directory's `pyproject.toml` names; None without; ConfigError if one is missing."""
     path = folder / PYPROJECT
     if not path.is_file():
         return None
     shown = relative_name(path, current)
-    patterns = _patterns(str(path), shown)
+    try:
+        data = read_bytes(str(path))
+    except ConfigError as cause:
+        first = cause.diagnostics[0]
+        raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
+    patterns = config_patterns(data, shown)
     if not patterns:
         return None
     root = git_root(folder) or folder
@@ -117,18 +122,8 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
     )
 
 
-def _patterns(path: str, shown: str) -> list[str]:
-    """Return `tool.dpcalc.configs` of a file, [] if the file does not state it; ConfigError if it cannot be read."""
-    try:
-        data = read_bytes(path)
-    except ConfigError as cause:
-        first = cause.diagnostics[0]
-        raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
-    return config_patterns(data, shown)
-
-
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return `tool.dpcalc.configs` of a `pyproject.toml`, [] if the file does not state it.
+    """Return the names and patterns in `tool.dpcalc.configs` of a `pyproject.toml`, [] if it states none.
 
     Args:
         data: content of the file.
@@ -151,14 +146,9 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
     tool = content.get("tool")
     ours = tool.get("dpcalc") if isinstance(tool, dict) else None
     patterns = ours.get("configs", []) if isinstance(ours, dict) else []
-    if isinstance(patterns, list) and all(isinstance(pattern, str) and pattern for pattern in patterns):
-        return _require_few(patterns, shown)
-    message = "`tool.dpcalc.configs` must be a list of file names"
-    raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
-
-
-def _require_few(patterns: list[str], shown: str) -> list[str]:
-    """Return names and patterns, or raise ConfigError if there are too many of them."""
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+        message = "`tool.dpcalc.configs` must be a list of file names"
+        raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
     for kind, limit, number in (
         ("names", MAX_CONFIGS, len(patterns)),
         ("patterns", MAX_PATTERNS, sum(map(is_pattern, patterns))),
@@ -170,7 +160,7 @@ def _require_few(patterns: list[str], shown: str) -> list[str]:
 
 
 def matching_files(folder: Path, pattern: str) -> list[str]:
-    """Return the files in a directory that a pattern with `*` matches, sorted; InputError above MAX_CONFIGS.
+    """Return the files that a pattern matches, sorted, relative to the directory; InputError above MAX_CONFIGS.
 
     Args:
         folder: the directory, absolute.
@@ -196,7 +186,7 @@ def matching_files(folder: Path, pattern: str) -> list[str]:
 
 
 def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files that one entry names, relative to the project; ConfigError for any outside the repository."""
+    """Return the files that an entry of `tool.dpcalc.configs` names; ConfigError if none, or outside the repository."""
     try:
         names = _matches_in_repository(folder, pattern, place) if is_pattern(pattern) else [pattern]
         for name in names:
@@ -215,14 +205,14 @@ def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> lis
 
 
 def _matches_in_repository(folder: Path, pattern: str, place: Folder) -> list[str]:
-    """Return what a pattern matches; Refusal if it starts outside the repository, which is not searched."""
+    """Return the files that a pattern matches; raise Refusal, without a search, if it starts outside the repository."""
     if not place.holds(folder / split_pattern(pattern)[0]):
         raise Refusal("DPC110", "lies outside the repository", "")
     return matching_files(folder, pattern)
 
 
 def relative_name(path: Path, current: Path) -> str:
-    """Return a path relative to a directory, with a leading `./` unless it leads upwards.
+    """Return a path relative to a directory, beginning with `./` or `../`.
 
     Args:
         path: absolute.
@@ -250,7 +240,7 @@ def is_pattern(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Split a pattern into the directory that it starts from and its parts from the first wildcard on.
+    """Return (directory before the first part with a wildcard, parts from there on), () for no wildcard.
 
     Args:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
@@ -271,7 +261,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if the parts of a path match those of a pattern.
+    """Return True if a pattern matches a path; both are split at slashes, `**` matches any number of directories.
 
     Args:
         names: directories and, last, a file.
@@ -328,7 +318,7 @@ def _is_wild(part: str) -> bool:
 
 
 def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
-    """Return the parts that may match the next name: after a `**`, which may match nothing, also the next part."""
+    """Return part indices with those behind each `**`, which may match nothing: all that may match the next name."""
     reachable = set(states)
     for at in states:
         while at < len(parts) and parts[at] == ANY_DEPTH:
@@ -338,7 +328,7 @@ def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
 
 
 def _parts_after_match(states: set[int], name: str, parts: Sequence[str]) -> set[int]:
-    """Return the parts that follow those that match a name."""
+    """Return the indices behind the parts of `states` that match a name; a `**` is skipped."""
     return {at + 1 for at in states if at < len(parts) and parts[at] != ANY_DEPTH and _matches_part(name, parts[at])}
 
 

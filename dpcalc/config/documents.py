@@ -50,7 +50,7 @@ class Table(dict[str, object]):
 
 
 def read_document(source: Source, suffix: str) -> Document:
-    """Parse a referenced file.
+    """Return a referenced file as a tree, read as JSON or TOML by its suffix, else as YAML; Refusal if malformed.
 
     Args:
         source: its text.
@@ -80,7 +80,7 @@ def read_document(source: Source, suffix: str) -> Document:
 
 
 def parse_toml(source: Source) -> dict[str, object]:
-    """Parse a TOML text; numbers with a point become `Number`.
+    """Return a TOML text as dictionaries; floats stay text (`Number`), long dotted keys are refused.
 
     Args:
         source: the text.
@@ -109,7 +109,7 @@ class _TreeBuilder:
         self._depth = 0
 
     def build(self, value: object, path: str) -> Node:
-        """Return a value with everything below it as a tree.
+        """Return a JSON or TOML value as a tree, all marked at the file's beginning; Refusal if too large or deep.
 
         Args:
             value: dict, list or scalar.
@@ -131,6 +131,7 @@ class _TreeBuilder:
         return Scalar(text=text, plain=plain, mark=self._mark, key=None, path=path)
 
     def _build_section(self, value: dict[str, object], path: str) -> Section:
+        """Return a dictionary as a Section, with the keys that a JSON object repeats."""
         entries = {str(name): self.build(below, join(path, str(name))) for name, below in value.items()}
         repeated = value.repeated if isinstance(value, Table) else frozenset[str]()
         return Section(entries=entries, repeated=repeated, mark=self._mark, key=None, path=path)
@@ -171,7 +172,7 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return the part of a file that is the config.
+    """Return the part of a file that is the config: what `--key` names, a `dpcalc:` section, or the whole file.
 
     Args:
         tree: the whole file.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, error, source_of
-from dpcalc.config.tree import Node, Scalar, split_path, with_path
+from dpcalc.config.tree import Node, Scalar, dotted, split_path, with_path
 from dpcalc.config.yaml_text import parse_yaml
 
 ASSUMED = "assumed"  # name of the source of values that dpcalc assumes; their marks have it as the path
@@ -44,7 +44,7 @@ class Assignment:
     @property
     def path(self) -> str:
         """The dotted path."""
-        return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys).removeprefix(".")
+        return dotted(self.keys)
 
     def below(self, start: int) -> "Assignment":
         """Return the same value at the path without its first `start` keys."""

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from dpcalc.config import scalars
 from dpcalc.config.documents import Document, read_document
 from dpcalc.config.files import SUFFIXES, Files, Refusal
-from dpcalc.config.source import Diagnostic, Mark, error
+from dpcalc.config.source import MAX_SHOWN_LENGTH, Diagnostic, Mark, error, shortened
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, child, entry, join, split_path, step_text, walk
 from dpcalc.config.vocabulary import nearest
 
@@ -20,7 +20,6 @@ MARKER = "${"
 _HYDRA = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
 _HYDRA_RESOLVERS = ("hydra", "oc.")  # how the names of their resolvers begin
 _FORM = "write `${section.key}`, or `${conf/train.yaml:section.key}` for another file"
-_MAX_SHOWN_LENGTH = 60
 _BEFORE_COMMA = re.compile("(?<![0-9])([0-9]{1,3}),$")
 _THOUSANDS = re.compile("[0-9]{3}(?![0-9])")
 
@@ -70,7 +69,7 @@ class References:
         try:
             target, self.ends[node.path] = self._end_of_chain(node.text)
         except Refusal as cause:
-            message = f"`{node.path}` is the reference `{_shorten(node.text)}`: {cause.message}"
+            message = f"`{node.path}` is the reference `{shortened(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
@@ -103,7 +102,7 @@ class References:
             known = self._documents.get(place)
             self._documents[place] = known or self._read_document(place)
         except Refusal as cause:
-            raise Refusal(cause.code, f"`{_shorten(name)}` {cause.message}", cause.hint) from None
+            raise Refusal(cause.code, f"`{shortened(name)}` {cause.message}", cause.hint) from None
         return place
 
     def _read_document(self, place: str) -> Document:
@@ -123,7 +122,7 @@ class References:
         if path.startswith("."):
             raise Refusal("DPC110", "relative references are not followed", "write the path from the top of the file")
         if not steps or read < len(path):
-            raise Refusal("DPC110", f"`{_shorten(path)}` is no path of keys", _FORM)
+            raise Refusal("DPC110", f"`{shortened(path)}` is no path of keys", _FORM)
         node, current = document.tree, ""
         for step in steps:
             node, current = _step_down(
@@ -158,7 +157,7 @@ def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagno
             yield error("DPC110", node.mark, f"`{path}` is `???`, a value still to be given", "write the value")
         elif reason:
             yield error(
-                "DPC106", node.mark, f"`{path}` is {node.text[:_MAX_SHOWN_LENGTH]}: {reason}", "write a plain number"
+                "DPC106", node.mark, f"`{path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}", "write a plain number"
             )
         elif scalars.value(node) is None:
             yield _split_number_error(node) or error(
@@ -210,7 +209,7 @@ def _split_reference(text: str) -> tuple[str, str]:
     if colon and not name.lower().endswith(SUFFIXES):
         resolver = name.partition(":")[0].strip()
         message = (
-            f"resolvers such as `{_shorten(resolver)}` are not run, and a file ends in .yaml, .yml, .json or .toml"
+            f"resolvers such as `{shortened(resolver)}` are not run, and a file ends in .yaml, .yml, .json or .toml"
         )
         raise Refusal("DPC110", message, _HYDRA if resolver.startswith(_HYDRA_RESOLVERS) else _FORM)
     return name.strip(), path.strip()
@@ -240,8 +239,3 @@ def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest:
     hint = _HYDRA if isinstance(entry(root, "defaults"), Items) else f"did you mean `{near}`?" if near else ""
     where = f"`{current}`" if current else "the file"
     raise Refusal("DPC110", f"there is no {step_text(key)} in {where}", hint)
-
-
-def _shorten(text: str) -> str:
-    """Return a text cut to a length that fits into a sentence."""
-    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}..."

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
+from dpcalc.config.source import shortened
 from dpcalc.config.tree import Items, Node, Scalar, Section
 
 MAX_DIGITS = 80  # characters of a number; exact arithmetic with longer ones takes ever longer
@@ -20,7 +21,6 @@ _QUOTIENT = re.compile(rf"(?P<over>{_WHOLE}) */ *(?P<under>{_WHOLE})")
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_MAX_SHOWN_LENGTH = 60
 _MAX_PLAIN_INTEGER = 10**16
 _EXACT = Context(prec=MAX_DIGITS, traps=[Inexact])
 
@@ -111,7 +111,7 @@ def describe(node: Node) -> str:
         return "a mapping"
     if isinstance(node, Items):
         return "a list"
-    shown = node.text if len(node.text) <= _MAX_SHOWN_LENGTH else node.text[:_MAX_SHOWN_LENGTH] + "..."
+    shown = shortened(node.text)
     meaning = value(node)
     if meaning is None:
         return "nothing"

@@ -1,6 +1,7 @@
 """Validation of every section of a file by its declaration; errors in one section hide no errors in another one."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
@@ -36,7 +37,7 @@ from dpcalc.config.schema import (
     keys_in,
     mechanism_keys,
 )
-from dpcalc.config.source import Diagnostic, Mark, error
+from dpcalc.config.source import ConfigError, Diagnostic, Mark, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at, without_keys
 from dpcalc.config.values import AMOUNT_KEYS, AT_MOST, BATCH_SIZE, EPISODES, LABEL, AtMost, DrawSize
 from dpcalc.config.vocabulary import MAX_COMPARED, key_suggestion, nearest, section_kind, sections_meant
@@ -46,101 +47,119 @@ from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
 from dpcalc.sampling.trees import Tree
 
 M = TypeVar("M")
-Errors = tuple[Diagnostic, ...]
+
+
+@contextmanager
+def collected(errors: list[Diagnostic]) -> Iterator[None]:
+    """Context manager that ends at a ConfigError and adds its errors to a list instead of raising it."""
+    try:
+        yield
+    except ConfigError as cause:
+        errors.extend(cause.diagnostics)
 
 
 # The values of one section.
 
 
-def read_section(section: type[M], node: Node) -> tuple[M | None, Errors]:
-    """Read a section that is a dataclass with keys.
+def read_section(section: type[M], node: Node) -> M:
+    """Return a section of the file as its dataclass; raise ConfigError with one error for each mistake.
 
     Args:
-        section: the dataclass.
+        section: a dataclass with keys.
         node: the section as the file has it, in the long form.
 
-    Returns:
-        (instance, no diagnostics), or (None, one error for each mistake).
+    Raises:
+        ConfigError: the section is no mapping, or a key is missing, unknown or has a wrong value.
     """
-    values, errors = read_values(keys_of(section), node)
-    return (None, errors) if errors else (section(**values), ())
+    return section(**read_values(keys_of(section), node))
 
 
-def read_values(keys: Mapping[str, Key], node: Node) -> tuple[dict[str, Any], Errors]:
-    """Return (values of the stated keys, one error for each mistake) of a mapping.
+def read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
+    """Return the checked values of the keys that a mapping states; raise ConfigError with one error for each mistake.
 
     Args:
-        keys: the keys that it takes; short forms are written out already, and refused.
+        keys: the keys that it takes; a short form among them is written out already, and so unknown.
         node: the mapping as the file has it.
+
+    Raises:
+        ConfigError: it is no mapping, or a key is missing, unknown or has a wrong value.
     """
     if not isinstance(node, Section):
-        return {}, (wrong_type_error(node, "a mapping"),)
+        raise ConfigError([wrong_type_error(node, "a mapping")])
     keys = {name: key for name, key in keys.items() if not key.is_short_form}
     extra = [name for name in node.entries if name not in keys and not name.startswith(USER_KEY)]
     values: dict[str, Any] = {}
     errors: list[Diagnostic] = []
     for name, key in keys.items():
-        below = node.entries.get(name)
-        if below is not None:
-            values[name], wrong = _read_value(key.kind, below, name)
-            errors.extend(wrong)
+        stated = node.entries.get(name)
+        if stated is not None:
+            with collected(errors):
+                values[name] = _read_value(key.kind, stated, name)
         elif key.is_required and not _is_explained(name, extra, node):
             errors.append(missing_key_error(node, name, key.advice))
     errors.extend(extra_key_error(node, name, node.entries[name]) for name in extra)
-    return values, tuple(errors)
+    if errors:
+        raise ConfigError(errors)
+    return values
 
 
 def _is_explained(missing: str, extra: Collection[str], section: Section) -> bool:
-    """Return True if a key is missing only because it is misspelt or stated in another way."""
+    """Return True if one of the `extra` keys is probably the missing one misspelt, or is any amount of a draw.
+
+    The error about that key then stands for the one about the missing key.
+    """
     kind = section_kind(section.path)
     return any(name in AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
 
 
-def _read_value(kind: ValueType, node: Node, name: str) -> tuple[object, Errors]:
-    """Return (value of a key, ()), or (None, errors)."""
+def _read_value(kind: ValueType, node: Node, name: str) -> Any:  # noqa: ANN401  each type has its own
+    """Return the checked value of the key `name`, a Structure as its node; raise ConfigError if its type refuses it."""
     if isinstance(kind, Structure):
-        return node, ()
+        return node
     if isinstance(kind, ListOf):
         return _read_list(kind, node)
-    own = {key for key in node.entries if not key.startswith(USER_KEY)} if isinstance(node, Section) else set()
-    if isinstance(node, Section) and own == {AT_MOST} and isinstance(kind, DrawSize):
-        limit, errors = _read_value(COUNT, node.entries[AT_MOST], AT_MOST)
-        return (AtMost(size=limit), ()) if isinstance(limit, int) else (None, errors)
+    if isinstance(kind, DrawSize) and isinstance(node, Section):
+        own = {key for key in node.entries if not key.startswith(USER_KEY)}
+        if own == {AT_MOST}:
+            return AtMost(size=_read_value(COUNT, node.entries[AT_MOST], AT_MOST))
     value = scalars.value(node) if isinstance(node, Scalar) else node
     if isinstance(kind, Word) and value not in kind.allowed:
-        return None, (wrong_word_error(name, node, kind.allowed),)
+        raise ConfigError([wrong_word_error(name, node, kind.allowed)])
     if getattr(kind, "quotients", False) and isinstance(value, str):
         value = scalars.parse_quotient(value) or value
     try:
-        return kind.check(value), ()
+        return kind.check(value)
     except WrongValueError as cause:
         wrong = wrong_value_error(node, cause)
         limited = name == "size" and entry(node, AT_MOST) is not None and kind is COUNT
-        return None, (replace(wrong, hint="`at_most` is for scheme fixed") if limited else wrong,)
+        raise ConfigError([replace(wrong, hint="`at_most` is for scheme fixed") if limited else wrong]) from None
 
 
-def _read_list(kind: ListOf, node: Node) -> tuple[tuple[object, ...], Errors]:
-    """Return (instances of the listed mappings, errors)."""
+def _read_list(kind: ListOf, node: Node) -> tuple[object, ...]:
+    """Return the mappings in a list as instances of `kind.item`; raise ConfigError for wrong ones or a wrong length."""
     if not isinstance(node, Items):
-        return (), (wrong_type_error(node, kind.form),)
-    read = [read_section(kind.item, item) for item in node.items]
-    errors = tuple(each for _, wrong in read for each in wrong)
+        raise ConfigError([wrong_type_error(node, kind.form)])
+    read: list[object] = []
+    errors: list[Diagnostic] = []
+    for item in node.items:
+        with collected(errors):
+            read.append(read_section(kind.item, item))
     if not errors and not kind.min_length <= len(read) <= kind.max_length:
-        message = f"`{node.path}` must hold {kind.length_words}, got {len(read)}"
-        errors = (error("DPC106", node.anchor, message),)
-    return tuple(value for value, _ in read), errors
+        errors = [error("DPC106", node.anchor, f"`{node.path}` must hold {kind.length_words}, got {len(read)}")]
+    if errors:
+        raise ConfigError(errors)
+    return tuple(read)
 
 
-def _read_draw(node: Node) -> tuple[Draw | None, Errors]:
-    """Return (draw of one level, ()), or (None, errors)."""
+def _read_draw(node: Node) -> Draw:
+    """Return the draw of one level with the keys that its scheme takes; raise ConfigError for other keys or schemes."""
     if not isinstance(node, Section):
-        return None, (wrong_type_error(node, DRAW_FORM),)
+        raise ConfigError([wrong_type_error(node, DRAW_FORM)])
     scheme = node.entries.get("scheme")
     word = scalars.value(scheme) if isinstance(scheme, Scalar) else None
     if not isinstance(word, str) or word not in SCHEMES:
-        return None, tuple(scheme_errors(node))
-    values, errors = read_values(draw_keys(word), node)
-    return (None, errors) if errors else (Draw(**values), ())
+        raise ConfigError(scheme_errors(node))
+    return Draw(**read_values(draw_keys(word), node))
 
 
 # The sections of a file.
@@ -209,7 +228,7 @@ class Sections:
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
-    """Validate a file in its long form; return (its sections as dataclasses, one error for everything that is wrong).
+    """Return the sections of a whole file as dataclasses, None for a wrong one, and the errors of all of them.
 
     Args:
         root: the file.
@@ -258,7 +277,7 @@ class _SectionReader:
             self.problems.append(missing_key_error(parent, key))
 
     def read_model(self, model: type[M], parent: Section, key: str) -> M | None:
-        """Return a required section as its dataclass; None, with errors added, if it is missing or invalid.
+        """Return a required section as its dataclass; None, with its errors added, if it is missing or wrong.
 
         Args:
             model: the model.
@@ -269,18 +288,20 @@ class _SectionReader:
         if node is None:
             self.report_missing(parent, key)
             return None
-        value, problems = read_section(model, node)
-        self.problems.extend(problems)
-        return value
+        with collected(self.problems):
+            return read_section(model, node)
+        return None
 
     def read_tree(self, root: Section) -> Tree | None:
-        """Return the sizes in `data.tree`; None without one, with errors, or if the levels are unknown."""
-        tree, problems = data_tree(root, self._names or (), self._data.files)
-        self.problems.extend(problems)
-        return tree
+        """Return the sizes in `data.tree`; None without one, if it is wrong (errors are added) or no level is named."""
+        node = node_at(root, "data", "tree")
+        if node is not None and self._names:
+            with collected(self.problems):
+                return data_tree(node, self._names, self._data.files)
+        return None
 
     def read_run(self, run: Run) -> RunSections:
-        """Return the sections of one phase."""
+        """Return one phase's sections as dataclasses, None for a wrong one, whose errors are added."""
         episodes = self._read_episodes(run)
         mechanism, clip, votes = self._read_mechanism(run)
         return RunSections(
@@ -294,7 +315,7 @@ class _SectionReader:
         )
 
     def _read_mechanism(self, run: Run) -> tuple[Mechanism | None, str | None, str]:
-        """Return (mechanism, clipping level, name of the votes file); None for a mechanism with errors."""
+        """Return (mechanism, name of its clipping level or None, votes file or ""); (None, None, "") if it is wrong."""
         node = run.sections.entries.get("mechanism")
         if node is None:
             self.report_missing(run.sections, "mechanism")
@@ -305,34 +326,41 @@ class _SectionReader:
             self.problems.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
             return None, None, ""
         keys = mechanism_keys(kind)
-        values, problems = read_values(keys, node)
-        data, files_problems = self._data.read(keys, node)
-        self.problems.extend((*problems, *files_problems))
-        clip, votes = values.pop("clip", None), data.pop("votes", "")
-        if problems or files_problems:
-            return None, clip, str(votes)
+        errors: list[Diagnostic] = []
+        values: dict[str, Any] = {}
+        for read in (read_values, self._data.read):  # the data replace the nodes that state them
+            with collected(errors):
+                values |= read(keys, node)
+        self.problems.extend(errors)
+        if errors:
+            return None, None, ""
+        clip, votes = values.pop("clip", None), values.pop("votes", "")
+        values.pop("type", None)
         parameters = {name: float(value) if isinstance(value, Fraction) else value for name, value in values.items()}
-        parameters = {name: value for name, value in (parameters | data).items() if name not in {"type", "votes"}}
         try:
-            return mechanism_class(kind).of(**parameters), clip, str(votes)
+            return mechanism_class(kind).of(**parameters), clip, votes
         except KeyedInputError as cause:
             self.problems.append(keyed_error(node, cause))
-            return None, clip, str(votes)
+            return None, None, ""
 
     def check_inherited(self, run: Run) -> None:
-        """Add the errors in the top level of a file with phases, except for missing keys."""
+        """Add the errors of the top level that phases inherit from, but no missing keys (DPC103): phases state them."""
         reader = _SectionReader(self._names, self._data)
         reader.read_run(run)
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
 
     def check_label(self, section: Section) -> None:
-        """Add the errors in the name of a run or phase."""
+        """Add an error if the `name` of a file or phase is no text, too long or not printable."""
         name = section.entries.get("name")
         if name is not None:
-            self.problems.extend(_read_value(LABEL, name, "name")[1])
+            with collected(self.problems):
+                _read_value(LABEL, name, "name")
 
     def report_unknown_keys(self, section: Section) -> None:
-        """Add an error for each key that a file or phase does not have."""
+        """Add DPC101 for each unknown key of a file or phase, DPC104 for a key of the file in a phase.
+
+        The sections that unknown keys stand for are remembered: `report_missing` does not call them missing.
+        """
         kind = "phases[]" if section.path else ""
         allowed = keys_in(kind)
         self._meant_sections |= sections_meant(section.entries, kind)
@@ -346,7 +374,7 @@ class _SectionReader:
                 self.problems.append(unknown_key_error(section, key, value))
 
     def check_phases(self, root: Section) -> None:
-        """Add the errors in the list of phases itself: its type, its length, keys and names."""
+        """Add the errors of the list `phases`: its type and length, items that are no mappings, wrong keys or names."""
         phases = root.entries.get("phases")
         if phases is None:
             return
@@ -364,7 +392,7 @@ class _SectionReader:
                 self.problems.append(wrong_type_error(phase, "a mapping"))
 
     def _read_episodes(self, run: Run) -> Episodes | None:
-        """Return how tasks are constructed; None if they are not, or next to draws, which is an error."""
+        """Return `sampling.episodes`; None without it, if it is wrong, or with draws beside it (DPC107 for each)."""
         node = run.sections.entries.get("sampling")
         built = entry(node, EPISODES)
         if not isinstance(node, Section) or built is None:
@@ -374,12 +402,13 @@ class _SectionReader:
             mark = node.entries[key].key or node.entries[key].anchor
             message = f"`{key}` and `{EPISODES}` in `{node.path}` both say how a step draws"
             self.problems.append(error("DPC107", mark, message, "tasks are constructed from whole levels; keep one"))
-        value, problems = read_section(Episodes, built)
-        self.problems.extend(problems)
-        return None if others else value
+        with collected(self.problems):
+            episodes = read_section(Episodes, built)
+            return None if others else episodes
+        return None
 
     def _read_sampling(self, run: Run) -> dict[str, Draw] | None:
-        """Return the draws by level; None, with errors added, if they are missing or invalid."""
+        """Return the draws by level; None with errors added if missing or wrong, None for constructed tasks."""
         node = run.sections.entries.get("sampling")
         names = self._names
         if node is None:
@@ -399,15 +428,19 @@ class _SectionReader:
             both = f" and names the level `{names[0]}` as well"
             message = f"`{node.path}` describes a draw directly{many if len(names) > 1 else both}"
             hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-            self.problems.append(error("DPC107", _newest_mark(node), message, hint))
+            self.problems.append(error("DPC107", _first_added_mark(node), message, hint))
             return None
-        draws = {name: _read_draw(draw) for name, draw in node.entries.items() if not name.startswith(USER_KEY)}
-        errors = [each for _, wrong in draws.values() for each in wrong]
+        draws: dict[str, Draw] = {}
+        errors: list[Diagnostic] = []
+        for name, draw in node.entries.items():
+            if not name.startswith(USER_KEY):
+                with collected(errors):
+                    draws[name] = _read_draw(draw)
         self.problems.extend(errors)
-        return None if errors else {name: draw for name, (draw, _) in draws.items() if draw is not None}
+        return None if errors else draws
 
     def _misspelt_episodes_error(self, node: Node) -> Diagnostic | None:
-        """Return an error for keys of constructed tasks that are misspelt or misplaced, or None."""
+        """Return the error for the first key of `sampling` that is nearly `episodes` or a key of it; None without."""
         names, known = self._names or (), keys_in("sampling")
         entries = islice(node.entries.items(), MAX_COMPARED) if isinstance(node, Section) else ()
         for key, value in entries:
@@ -420,7 +453,7 @@ class _SectionReader:
         return None
 
     def _read_training(self, run: Run) -> Training | None:
-        """Return the length; a `batch_size` left here has no level to belong to, which is an error."""
+        """Return `training` without `batch_size`, an error with several levels; None if it is wrong or missing."""
         node = run.sections.entries.get("training")
         size = entry(node, BATCH_SIZE)
         if not isinstance(node, Section) or size is None:
@@ -430,12 +463,12 @@ class _SectionReader:
             message = f"`batch_size` is for data with one level, and these have {len(names)} ({', '.join(names)})"
             hint = f"write `size` or `expected` in `sampling.{names[0]}`"
             self.problems.append(error("DPC107", size.key or size.anchor, message, hint))
-        value, problems = read_section(Training, without_keys(node, BATCH_SIZE))
-        self.problems.extend(problems)
-        return value
+        with collected(self.problems):
+            return read_section(Training, without_keys(node, BATCH_SIZE))
+        return None
 
 
-def _newest_mark(section: Node) -> Mark:
+def _first_added_mark(section: Node) -> Mark:
     """Return the place of the first entry that the command line added to a section, else of the section."""
     values = section.entries.values() if isinstance(section, Section) else ()
     added = (value.key or value.anchor for value in values if value.mark.source is not section.mark.source)

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from dpcalc.errors import LOG_COMMAND, InputError, system_message
 
+MAX_SHOWN_LENGTH = 60  # characters of a value that a sentence quotes
 _WINDOW = 100  # characters of a source line that a message shows
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -49,6 +50,11 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable() and "::" not in text and "##" not in text:
         return text
     return _printable_part(text, 0, len(text))
+
+
+def shortened(text: str) -> str:
+    """Return a text, cut to 60 characters and "..." if it is longer, so that a sentence can quote it."""
+    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}..."
 
 
 def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:

@@ -6,132 +6,122 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpcalc.config import scalars
-from dpcalc.config.data_files import named_file
+from dpcalc.config.data_files import errors_at, file_name
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.messages import missing_key_error, wrong_type_error
-from dpcalc.config.source import Diagnostic, error
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section
+from dpcalc.config.source import ConfigError, error
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.keys import COUNT, WrongValueError
 
 if TYPE_CHECKING:  # numpy waits until a config has a strategy
     from dpcalc.arrays import Array
     from dpcalc.mechanisms.matrix_factorization import Strategy
 
-StrategyResult = tuple["Strategy | None", tuple[Diagnostic, ...]]
-
 _LARGEST, _SMALLEST = 1e100, 1e-100  # of entries: their squares are floats with all digits
 _MAX_CSV_BYTES = 32 * 1024 * 1024  # about 1,300 rows of 17 digits; larger matrices are written as .npy
 _FILE_HINT = "a lower triangular matrix, a row for every step, as *.npy (written by numpy.save) or *.csv"
 
 
-def strategy(node: Node | None, files: Files) -> StrategyResult:
-    """Return (the strategy that a config states, ()), or (None, errors); (None, ()) without one.
+def strategy(node: Node, files: Files) -> "Strategy":
+    """Return the strategy that `mechanism.strategy` states: a word, a mapping of one form, or a matrix in a file.
 
     Args:
-        node: the value of `mechanism.strategy`, or None.
+        node: the value of `mechanism.strategy`.
         files: reader of data files.
+
+    Raises:
+        ConfigError: it is none of the forms, or its numbers or its file are wrong.
     """
     from dpcalc.mechanisms.matrix_factorization import STRATEGIES, Identity, PrefixSum, Tree  # noqa: PLC0415  numpy
 
-    if node is None:
-        return None, ()
-    if isinstance(node, Scalar):
-        words = {"identity": Identity, "prefix-sum": PrefixSum, "tree": Tree}
-        if node.text in words:
-            return words[node.text](), ()
+    words: dict[str, type[Strategy]] = {"identity": Identity, "prefix-sum": PrefixSum, "tree": Tree}
+    if isinstance(node, Scalar) and node.text in words:
+        return words[node.text]()
     if isinstance(node, Section):
-        stated = [key for key in node.entries if not key.startswith(USER_KEY)]
-        forms = {"toeplitz": _toeplitz, "banded": _banded, "tree": _tree, "file": _matrix}
-        if len(stated) == 1 and stated[0] in forms:
-            below = node if stated[0] == "file" else node.entries[stated[0]]
-            return forms[stated[0]](below, files)
-    return None, (wrong_type_error(node, STRATEGIES),)
+        match [key for key in node.entries if not key.startswith(USER_KEY)]:
+            case ["toeplitz"]:
+                return _toeplitz(node.entries["toeplitz"])
+            case ["banded"]:
+                return _banded(node.entries["banded"])
+            case ["tree"]:
+                return Tree(restart_every=_single_count(node.entries["tree"], "restart_every"))
+            case ["file"]:
+                return _matrix(file_name(node, "NumPy or CSV"), files)
+    raise ConfigError([wrong_type_error(node, STRATEGIES)])
 
 
-def _toeplitz(node: Node, _: Files) -> StrategyResult:
-    """Return the strategy with a list of coefficients."""
+def _toeplitz(node: Node) -> "Strategy":
+    """Return the Toeplitz strategy of a list of coefficients; ConfigError unless they are 0 or of size 1e-100 to 1e100.
+
+    The first must not be 0, and there are 1 to MAX_COEFFICIENTS.
+    """
     from dpcalc.mechanisms.matrix_factorization import MAX_COEFFICIENTS, Toeplitz  # noqa: PLC0415  it loads numpy
 
     if not isinstance(node, Items):
-        return None, (wrong_type_error(node, "a list of coefficients such as [1, 0.5, 0.25]"),)
+        raise ConfigError([wrong_type_error(node, "a list of coefficients such as [1, 0.5, 0.25]")])
     if not 1 <= len(node.items) <= MAX_COEFFICIENTS:
         message = f"`{node.path}` must hold 1 to {MAX_COEFFICIENTS:,} coefficients, got {len(node.items):,}"
-        return None, (error("DPC106", node.anchor, message, "a longer list can be a matrix in a file"),)
+        raise ConfigError([error("DPC106", node.anchor, message, "a longer list can be a matrix in a file")])
     coefficients = []
     for item in node.items:
         number = scalars.number_of(item)
         if number is None:
-            return None, (wrong_type_error(item, "a number"),)
+            raise ConfigError([wrong_type_error(item, "a number")])
         if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
             message = f"`{item.path}` must be 0, or from 1e-100 to 1e100 in size, got {scalars.describe(item)}"
-            return None, (error("DPC106", item.anchor, message),)
+            raise ConfigError([error("DPC106", item.anchor, message)])
         coefficients.append(float(number))
     if not coefficients[0]:
         message = f"`{node.items[0].path}` is 0: such a strategy has no inverse"
-        return None, (error("DPC106", node.items[0].anchor, message, "the first coefficient is the diagonal"),)
-    return Toeplitz(coefficients=tuple(coefficients)), ()
+        raise ConfigError([error("DPC106", node.items[0].anchor, message, "the first coefficient is the diagonal")])
+    return Toeplitz(coefficients=tuple(coefficients))
 
 
-def _banded(node: Node, _: Files) -> StrategyResult:
-    """Return the banded square root with a number of bands."""
+def _banded(node: Node) -> "Strategy":
+    """Return the banded square root of `{bands: number}`; ConfigError unless it has 1 to MAX_BANDS bands."""
     from dpcalc.mechanisms.matrix_factorization import MAX_BANDS, BandedSquareRoot  # noqa: PLC0415  it loads numpy
 
-    bands, wrong = _single_count(node, "bands")
-    if bands is not None and bands > MAX_BANDS:
-        mark = node.entries["bands"].anchor if isinstance(node, Section) else node.anchor
-        return None, (error("DPC106", mark, f"`{node.path}.bands` must be at most {MAX_BANDS:,}, got {bands:,}"),)
-    return (None, wrong) if bands is None else (BandedSquareRoot(band_count=bands), ())
+    bands = _single_count(node, "bands")
+    if bands > MAX_BANDS:
+        mark = (entry(node, "bands") or node).anchor
+        raise ConfigError([error("DPC106", mark, f"`{node.path}.bands` must be at most {MAX_BANDS:,}, got {bands:,}")])
+    return BandedSquareRoot(band_count=bands)
 
 
-def _tree(node: Node, _: Files) -> StrategyResult:
-    """Return trees that begin again after a number of steps."""
-    from dpcalc.mechanisms.matrix_factorization import Tree  # noqa: PLC0415  it loads numpy
-
-    steps, wrong = _single_count(node, "restart_every")
-    return (None, wrong) if steps is None else (Tree(restart_every=steps), ())
-
-
-def _single_count(node: Node, key: str) -> tuple[int | None, tuple[Diagnostic, ...]]:
-    """Return (the number in `{key: number}`, ()), or (None, the error)."""
+def _single_count(node: Node, key: str) -> int:
+    """Return the whole number >= 1 in `{key: number}`; raise ConfigError for anything else, other keys included."""
     if not isinstance(node, Section):
-        return None, (wrong_type_error(node, f"a mapping such as {{{key}: 8}}"),)
+        raise ConfigError([wrong_type_error(node, f"a mapping such as {{{key}: 8}}")])
     for name, value in node.entries.items():
         if name != key and not name.startswith(USER_KEY):
             message = f"unknown key `{name}` in `{node.path}`"
-            return None, (error("DPC101", value.key or value.anchor, message, f"it takes `{key}`"),)
+            raise ConfigError([error("DPC101", value.key or value.anchor, message, f"it takes `{key}`")])
     stated = node.entries.get(key)
     if stated is None:
-        return None, (missing_key_error(node, key, f"e.g. `{key}: 8`"),)
+        raise ConfigError([missing_key_error(node, key, f"e.g. `{key}: 8`")])
     try:
-        return COUNT.check(scalars.value(stated) if isinstance(stated, Scalar) else stated), ()
+        return COUNT.check(scalars.value(stated) if isinstance(stated, Scalar) else stated)
     except WrongValueError as cause:
         message = f"`{stated.path}` must be {cause.expected}, got {scalars.describe(stated)}"
-        return None, (error(cause.code, stated.anchor, message),)
+        raise ConfigError([error(cause.code, stated.anchor, message)]) from None
 
 
 # Matrices in files.
 
 
-def _matrix(node: Node, files: Files) -> StrategyResult:
-    """Return the strategy in a file, or the error at the file's name."""
+def _matrix(name: Scalar, files: Files) -> "Strategy":
+    """Return the strategy that is a matrix in a file; raise ConfigError at the file's name if it is no such matrix."""
     from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
 
-    if not isinstance(node, Section):
-        raise TypeError(f"{node.path}: expected a mapping, got {type(node).__name__}")
-    name, wrong = named_file(node, "NumPy or CSV")
-    if name is None:
-        return None, wrong
-    try:
-        entries = _checked(_entries(name.text, files))
-    except Refusal as cause:
-        message = f"`{node.path}.file`: `{name.text}` {cause.message}"
-        return None, (error(cause.code, name.mark, message, cause.hint),)
+    with errors_at(name):
+        entries = _entries(name.text, files)
+        _refuse_wrong_entries(entries)
     digest = hashlib.sha256(f"{len(entries)}\n".encode() + entries.tobytes()).hexdigest()
-    return Matrix(name=name.text, digest=digest, entries=entries), ()
+    return Matrix(name=name.text, digest=digest, entries=entries)
 
 
 def _entries(name: str, files: Files) -> "Array":
-    """Return the numbers of a file.
+    """Return the square matrix in a .npy or .csv file, its numbers not yet checked; Refusal for any other file.
 
     Raises:
         Refusal: the file is outside the repository, has another ending, is too large or holds no matrix.
@@ -175,7 +165,7 @@ def _npy_entries(content: bytes) -> "Array":
 
 
 def _side(shape: tuple[object, ...]) -> int:
-    """Return the number of rows of a square shape; Refusal for others and for more than MAX_SIDE rows."""
+    """Return n of an array shape (n, n), 1 <= n <= MAX_SIDE; raise Refusal for any other shape."""
     from dpcalc.mechanisms.strategies import MAX_SIDE  # noqa: PLC0415  it loads numpy
 
     if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
@@ -211,7 +201,7 @@ def _csv_entries(content: bytes) -> "Array":
 
 
 def _cell_number(cell: str, row: int, column: int) -> float:
-    """Return the number in a cell, 0 for an empty one above the diagonal; Refusal for any other text."""
+    """Return the number in a cell of row and column from 1, 0 for an empty one above the diagonal; else Refusal."""
     word = cell.strip()
     if not word and column > row:
         return 0.0
@@ -222,8 +212,8 @@ def _cell_number(cell: str, row: int, column: int) -> float:
         raise Refusal("DPC110", problem, _FILE_HINT) from None
 
 
-def _checked(entries: "Array") -> "Array":
-    """Return the matrix.
+def _refuse_wrong_entries(entries: "Array") -> None:
+    """Raise Refusal at the first entry that no strategy has; a strategy is lower triangular and invertible.
 
     Raises:
         Refusal: an entry is not finite, above the diagonal and not 0, or on it and 0; or too large or small to square.
@@ -246,4 +236,3 @@ def _checked(entries: "Array") -> "Array":
         if mask.any():
             row, column = np.unravel_index(int(mask.argmax()), mask.shape)
             raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)
-    return entries

@@ -1,7 +1,7 @@
 """Marked trees: the content of a config file with the place of every value, and dotted paths into it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpcalc.config.source import Mark
@@ -96,6 +96,11 @@ def join(path: str, key: str) -> str:
         ('privacy.delta', 'privacy')
     """
     return f"{path}.{key}" if path else key
+
+
+def dotted(keys: Iterable[str | int]) -> str:
+    """Return keys and 0-based indices as a dotted path, such as "phases[0].training"; "" for none."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 def within(above: str, path: str) -> bool:
