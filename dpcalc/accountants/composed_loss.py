@@ -22,8 +22,9 @@ from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.work import ELEMENT, spend
 
-_MAX_RECUTS = 1  # times a step is cut finer, with a 16th of the budget; a second time takes most work of a lower bound
-_MAX_LOSS_OF_MASS = 10.0  # times the budget that rounding down may cost before the step is cut finer
+# Times the budget that rounding down may cost before a step is cut finer, and how much finer. Once only: a second time
+# would take most of the work of a lower bound.
+_MAX_LOSS_OF_MASS, _FINER = 10.0, 16
 ComposedLoss = tuple[LossPmf, float]  # a tilted loss, and its slack
 Step = tuple[Curve, LogMoments, int]  # its log moments, and how often it occurs
 
@@ -140,18 +141,16 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (step on a grid, log slack), recut up to 3 times while it loses over 10 times the budget of mass."""
+    """Return (step on a grid, log slack), cut 16 times finer, if there is room, where it loses 10 times the budget."""
     first = side.discretize(cut)
-    for _ in range(_MAX_RECUTS):
-        if aim.copies * (aim.log_norm - first.log_norm) < _MAX_LOSS_OF_MASS * aim.budget:
-            break
-        aim = replace(aim, budget=aim.budget / 16)
-        try:
-            finer = cells(curve, aim)
-            first, cut = side.discretize(finer), finer
-        except ConvergenceError:  # no room: the coarser one is a valid end, too
-            break
-    return first, _log_slack(cut, aim.tilt, side)
+    lost = aim.copies * (aim.log_norm - first.log_norm)
+    if lost < _MAX_LOSS_OF_MASS * aim.budget:
+        return first, _log_slack(cut, aim.tilt, side)
+    try:
+        finer = cells(curve, replace(aim, budget=aim.budget / _FINER))
+        return side.discretize(finer), _log_slack(finer, aim.tilt, side)
+    except ConvergenceError:  # no room: the coarser one is a valid end, too
+        return first, _log_slack(cut, aim.tilt, side)
 
 
 def _revealed_steps(

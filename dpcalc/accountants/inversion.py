@@ -246,7 +246,7 @@ def _revival_frequency(
 
 
 def _newton_root(contour: Contour, bound: float, delta: float) -> float:
-    """Return the epsilon >= 0 where the estimated delta is `delta`, by Newton from `bound`, or ConvergenceError."""
+    """Return the epsilon >= 0 where the estimated delta is `delta`, by Newton from `bound`; or ConvergenceError."""
     epsilon = bound
     for _ in range(60):
         value, slope = contour.delta_and_slope(epsilon)
@@ -255,15 +255,9 @@ def _newton_root(contour: Contour, bound: float, delta: float) -> float:
         move = value / slope * math.log(value / delta)  # Newton's step for log delta, which is nearly linear
         epsilon -= move
         if epsilon <= 0:
-            return _zero_epsilon(contour, delta)
+            if contour.delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
+                return 0.0
+            break
         if abs(move) <= 1e-13 * epsilon:
             return epsilon
-    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")
-
-
-def _zero_epsilon(contour: Contour, delta: float) -> float:
-    """Return 0 if delta(0) <= `delta`, up to 1e-9; else raise ConvergenceError."""
-    value, _ = contour.delta_and_slope(0.0)
-    if value <= delta * (1 + 1e-9):
-        return 0.0
     raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")

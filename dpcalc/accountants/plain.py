@@ -129,105 +129,72 @@ def _log_expm1(x: Array) -> Array:
     return logs
 
 
-class _LogMoment:
-    """K(z) = log(1 + sum_k w_k (e^{z (z + 1) d_k^2 / 2} - 1)), from the moves of one step."""
-
-    def __init__(self, moves: Moves) -> None:
-        """Add up the masses moved over equal distances; the other mass has no loss."""
-        distances, logs = moves
-        self.half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
-        self.log_masses = np.full(self.half_squares.size, -math.inf)
-        np.logaddexp.at(self.log_masses, place, logs)
-
-    def __call__(self, orders: Array) -> Array:
-        """Return an upper bound on K at each order."""
-        exponent = np.minimum((orders * (orders + 1))[:, None] * self.half_squares, _HUGE)
-        gain = np.logaddexp.reduce(self.log_masses + _log_expm1(exponent), axis=1, initial=-math.inf)
-        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
+LogMoment = Callable[[Array], Array]
+"""From orders z > 0, shape (n,), to upper bounds on K(z) of one step."""
 
 
-class _RevealedSubsampleMoment:
-    """K(z) of steps under one revealed draw, an upper bound."""
+def _log_moment(curve: Curve) -> LogMoment:
+    """Return a function of an array of orders z > 0 that bounds K(z) of one step of any kind from above."""
+    match curve:
+        case RevealedSubsample(rate=rate, counts=counts):
+            steps = [(count, _log_moment(step)) for step, count in counts]
 
-    def __init__(self, subsample: RevealedSubsample) -> None:
-        """Prepare the bound of each step under the draw."""
-        self.rate = subsample.rate
-        self.parts = [(count, _log_moment(curve)) for curve, count in subsample.counts]
+            def together(orders: Array) -> Array:
+                return sum((count * step(orders) for count, step in steps), start=np.zeros(orders.shape))
 
-    def __call__(self, orders: Array) -> Array:
-        """Return an upper bound on K at each order."""
-        inside = sum((count * part(orders) for count, part in self.parts), start=np.zeros(orders.shape))
-        gain = math.log(self.rate) + _log_expm1(np.minimum(inside, _HUGE))
-        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
+            return _log_moment_of_mixture([(math.log(rate), together)])
+        case RdpCurve():
+            return lambda orders: curve.cumulants(orders)[0]
+        case Atoms():
+            return _log_moment_of_atoms(curve)
+        case PublicMixture() if any(isinstance(profile, Atoms) for profile in curve.profiles):
+            # A draw less likely than any float is left out: it adds less than that to delta.
+            drawn = zip(curve.weights, curve.profiles, strict=True)
+            return _log_moment_of_mixture([(math.log(weight), _log_moment(part)) for weight, part in drawn if weight])
+        case _:
+            return _log_moment_of_moves(_moves(curve))
 
 
-class _PublicMixtureMoment:
-    """K(z) of one of several steps by a public draw, and of no release else, an upper bound."""
+def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
+    """Return K(z) = log(1 + sum_i w_i (e^{K_i(z)} - 1)) of a public draw of a part (log w_i, K_i), or of loss 0."""
 
-    def __init__(self, mixture: PublicMixture) -> None:
-        """Prepare the bound of each component; weights that underflow to 0 are left out."""
-        # A draw less likely than any float is left out: it adds less than that to delta.
-        self.parts = [
-            (math.log(weight), _log_moment(profile))
-            for weight, profile in zip(mixture.weights, mixture.profiles, strict=True)
-            if weight
-        ]
-
-    def __call__(self, orders: Array) -> Array:
-        """Return an upper bound on K at each order."""
-        gains = [log + _log_expm1(np.minimum(part(orders), _HUGE)) for log, part in self.parts]
+    def log_moment(orders: Array) -> Array:
+        gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
         gain = np.logaddexp.reduce(gains, axis=0) if gains else np.full(orders.shape, -math.inf)
         return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
 
+    return log_moment
 
-class _AtomMoment:
-    """K(z) of finitely many losses, exact but rounded up."""
 
-    def __init__(self, atoms: Atoms) -> None:
-        """Read the losses, log masses and zero-loss mass as arrays."""
-        self.losses, self.logs = np.array(atoms.losses), np.array(atoms.log_masses)
-        self.zero_loss_mass = atoms.zero_loss_mass
+def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
+    """Return K(z) = log(zero-loss mass + sum_i mass_i e^{z loss_i}), rounded up, at least 0."""
+    losses, logs = np.array(atoms.losses), np.array(atoms.log_masses)
+    log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
 
-    def __call__(self, orders: Array) -> Array:
-        """Return K at each order, rounded up."""
-        zero_loss_mass = math.log(self.zero_loss_mass) if self.zero_loss_mass > 0 else -math.inf
-        log_moment = np.full(orders.shape, zero_loss_mass)
-        if self.losses.size:
-            raised = self.logs + orders[:, None] * self.losses
+    def log_moment(orders: Array) -> Array:
+        value = np.full(orders.shape, log_zero)
+        if losses.size:
+            raised = logs + orders[:, None] * losses
             top = raised.max(axis=1)  # finite; summed on its scale, which takes a fifth of the time of logaddexp
-            log_moment = np.logaddexp(top + np.log(np.exp(raised - top[:, None]).sum(axis=1)), log_moment)
-        return np.asarray(np.maximum(log_moment, 0.0) + 1e-15 * self.losses.size, dtype=np.float64)
+            value = np.logaddexp(top + np.log(np.exp(raised - top[:, None]).sum(axis=1)), value)
+        return np.asarray(np.maximum(value, 0.0) + 1e-15 * losses.size, dtype=np.float64)
+
+    return log_moment
 
 
-class _CurveMoment:
-    """K(z) of a curve of Renyi divergences."""
+def _log_moment_of_moves(moves: Moves) -> LogMoment:
+    """Return K(z) = log(1 + sum_k w_k (e^{z (z + 1) d_k^2 / 2} - 1)) of mass w_k moved over d_k deviations."""
+    distances, logs = moves
+    half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
+    log_masses = np.full(half_squares.size, -math.inf)
+    np.logaddexp.at(log_masses, place, logs)
 
-    def __init__(self, curve: RdpCurve) -> None:
-        """Store the curve."""
-        self.curve = curve
+    def log_moment(orders: Array) -> Array:
+        exponent = np.minimum((orders * (orders + 1))[:, None] * half_squares, _HUGE)
+        gain = np.logaddexp.reduce(log_masses + _log_expm1(exponent), axis=1, initial=-math.inf)
+        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
 
-    def __call__(self, orders: Array) -> Array:
-        """Return an upper bound on K at each order."""
-        value: Array = self.curve.cumulants(orders)[0]
-        return value
-
-
-_Moment = _LogMoment | _RevealedSubsampleMoment | _PublicMixtureMoment | _AtomMoment | _CurveMoment
-
-
-def _log_moment(curve: Curve) -> _Moment:
-    """Return a function that bounds K(z) of one step from above, for an array of orders z > 0."""
-    match curve:
-        case RevealedSubsample():
-            return _RevealedSubsampleMoment(curve)
-        case RdpCurve():
-            return _CurveMoment(curve)
-        case Atoms():
-            return _AtomMoment(curve)
-        case PublicMixture() if any(isinstance(profile, Atoms) for profile in curve.profiles):
-            return _PublicMixtureMoment(curve)
-        case _:
-            return _LogMoment(_moves(curve))
+    return log_moment
 
 
 def _moves(curve: Curve) -> Moves:

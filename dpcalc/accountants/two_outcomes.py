@@ -97,7 +97,8 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
     """Yield (lower bounds on P masses, upper bounds on log Q masses) of events of the whole run; nothing if unknown."""
-    known = [(sets, count) for curve, count in counts.items() if (sets := _sets_if_known(curve)) is not None]
+    steps = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
+    known = [(sets, count) for curve, count in steps if (sets := _nested_sets(curve)) is not None]
     if not known:
         return
     thresholds = np.unique(np.concatenate([sets.thresholds for sets, _ in known]))
@@ -161,13 +162,8 @@ def _round_up(log_q: Array) -> Array:
     return np.where(known, np.minimum(finite + _MARGIN * (1 + np.abs(finite)), 0.0), log_q)
 
 
-def _sets_if_known(curve: Curve) -> _Sets | None:
-    """Return the sets of a step of mixtures or atoms; None for other kinds, no cells or too many."""
-    return _cached_sets(curve) if isinstance(curve, MixturePair | Atoms) else None
-
-
 @lru_cache(maxsize=64)
-def _cached_sets(curve: MixturePair | Atoms) -> _Sets | None:
+def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
     """Return the nested sets of one step, by falling loss; None for no cells or too many."""
     cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
     if cells is None:

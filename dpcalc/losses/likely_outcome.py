@@ -85,19 +85,17 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     """
     places, at = _round_up_to_lattice(q)
     full = orders * (orders + 1) * shift**2 / 2
-    ahead, back = (
-        _log_moment_of_two_tails(places, orders, shift, means=means) for means in ((shift, shift), (0.0, 0.0))
-    )
+    ahead, back = (_log_moment_of_two_tails(places, orders, shift, mean=mean) for mean in (shift, 0.0))
     return np.minimum(ahead, full)[at], np.minimum(back, full)[at]
 
 
-def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, means: tuple[float, float]) -> Array:
+def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
     """Return the log moment, shape (q, orders), if other outcomes are two Gaussian tails; the largest over splits."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
     masses = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
-    upper, lower = means[0] - normal_quantile_array(masses[:, 0]), means[1] + normal_quantile_array(masses[:, 1])
+    upper, lower = mean - normal_quantile_array(masses[:, 0]), mean + normal_quantile_array(masses[:, 1])
     p = np.exp(normal_log_cdf_array(shift - upper)) + np.exp(normal_log_cdf_array(lower - shift))
     other = np.exp(normal_log_cdf_array(-upper)) + np.exp(normal_log_cdf_array(lower))
     whole = (upper <= lower) | (p >= 1) | (other >= 1)
