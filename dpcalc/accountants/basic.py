@@ -96,7 +96,7 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def best_fraction(epsilon_with: Callable[[float], float]) -> float:
-    """Return the fraction of delta in (0, 1) with about the smallest `epsilon_with`, by a scan of about 50."""
+    """Return the fraction of delta in (0, 1) with about the smallest `epsilon_with`, by evaluating about 50 of them."""
     coarse = min(_FRACTIONS[::8], key=epsilon_with)
     fine = min((f for f in _FRACTIONS if coarse / 5 < f < 5 * coarse), key=epsilon_with)
     low, high = fine / 2**0.25, min(fine * 2**0.25, 0.999)
@@ -124,7 +124,7 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 
 
 def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the epsilon of optimal composition (exact for equal steps, else closed form), at the best split of delta.
+    """Return the epsilon of optimal composition at the best split of delta; exact for equal steps, else a closed form.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -228,12 +228,10 @@ def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float
 
 
 def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
-    """Return (first l, array of log P(l) from there on), without tails below e^-40 of delta (low) or of 1 (high).
-
-    From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
-    Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
-    e^(-t^2 / (2m + 2t/3)).
-    """
+    """Return (first l, array of log P(l) from there on), without tails below e^-40 of delta (low) or of 1 (high)."""
+    # From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
+    # Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
+    # e^(-t^2 / (2m + 2t/3)).
     # The mass left out on the side of few false answers (large losses) is small against delta, on the other against 1.
     mean = count / (1 + math.exp(min(epsilon, 700.0)))
     first = max(0, math.floor(mean - math.sqrt(2 * mean * (_DEPTH - log_delta))))

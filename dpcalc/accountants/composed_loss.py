@@ -80,7 +80,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss of the run on one grid, log slack)], one per side; raise for RDP-only steps or memory.
+    """Return [(tilted loss of the run on one grid, log slack)], one a side; raise for RDP-only steps or too many.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -103,7 +103,7 @@ def composed_loss(
 def _compose_steps(
     steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss, log slack)] of all steps composed, one per side; ConvergenceError for no steps."""
+    """Return [(tilted loss, log slack)] of all steps composed, one a side; ConvergenceError for no steps."""
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
     share = 2 if len(steps) == 1 else 4  # the rest is for the sum of the steps
@@ -123,7 +123,7 @@ def _compose_steps(
 def _first_discretizations(
     step: Step, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(step on its first grid, log slack)] by rounding direction; raise UnsupportedError for an RdpCurve."""
+    """Return [(one step on its first grid, log slack)], one a side; UnsupportedError for an RdpCurve."""
     curve, moments, copies = step
     tilt = settings.tilt
     if isinstance(curve, RdpCurve):
@@ -141,7 +141,7 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (step on a grid, log slack), cut 16 times finer, if there is room, where it loses 10 times the budget."""
+    """Return (step on a grid, log slack); cut 16 times finer, if it fits, where it loses too much mass."""
     first = side.discretize(cut)
     lost = aim.copies * (aim.log_norm - first.log_norm)
     if lost < _MAX_LOSS_OF_MASS * aim.budget:
@@ -156,7 +156,7 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
 def _revealed_steps(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(loss of steps under one public draw, log slack)] by direction; TypeError for moments of another kind.
+    """Return [(steps under one public draw composed, log slack)], one a side; TypeError for wrong moments.
 
     The errors of the steps count with the tilted probability that the draw takes the unit.
     """
@@ -176,7 +176,7 @@ def _revealed_steps(
 
 
 def _log_slack(cut: Cells, tilt: float, side: BoundSide) -> float:
-    """Return a bound on the change of the log mass of one copy by misplaced cell ends and rounded numbers."""
+    """Return a bound on the change of one copy's log mass by round-off and, for UPPER, misplaced cell ends."""
     spread = float((cut.mass * np.abs(cut.loss)).sum())
     rounded = 32 * UNIT_ROUNDOFF * (1 + tilt * spread)
     return rounded + tilt * cut.overshoot if side is UPPER else rounded  # merging needs no cell ends on the lattice
@@ -207,7 +207,7 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the bound on the epsilon >= 0 where delta(epsilon) falls to `delta`; never: inf (UPPER) or 0 (LOWER).
+    """Return the bound on the epsilon >= 0 at which delta(epsilon) = `delta`; if never, inf (UPPER) or 0 (LOWER).
 
     Between two grid points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
 
@@ -265,7 +265,7 @@ def _bound_without_detail(epsilon: float) -> EpsilonBound:
 
 
 def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: float, start: int) -> int:
-    """Return about the last index where delta(losses[i]) > delta, by running sums; `start` if there is none."""
+    """Return about the last index i with delta(losses[i]) > delta, from running sums; `start` if there is none."""
     # The discounted sums are taken in blocks of e^LARGE, relative to the block's first loss: no exponent overflows.
     above = np.cumsum(plain[::-1])[::-1] - plain
     discounted = np.zeros(losses.size)  # at each loss the sum of what lies above it, times e^(loss - its own)
@@ -282,7 +282,7 @@ def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: floa
 
 
 def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) -> float:
-    """Return a bound on delta at a real epsilon, errors on one side; unclipped: LOWER may be negative, UPPER above 1.
+    """Return a bound on delta at any real epsilon, not clipped: LOWER may be below 0, UPPER above 1.
 
     Args:
         composed: (tilted loss, log slack).
@@ -298,7 +298,7 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 
 
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
-    """Return (losses, P masses, error of delta at each loss) of a tilted loss, 30 massless losses prepended.
+    """Return (losses, P masses, delta's error at each loss, with the side's sign), 30 massless losses first.
 
     Args:
         pmf: the tilted loss.
@@ -316,7 +316,7 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
 
 
 def divergence_error(pmf: LossPmf) -> float:
-    """Return a bound on the lost and rounded part of sum_l mass(l) e^{-t(l - epsilon)} (1 - e^{epsilon - l})_+.
+    """Return a bound on delta's error by `lost` and `noise` over e^(log_norm - t epsilon), any epsilon; <= 1e100.
 
     The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most
     1 / (2t (2t + 1) (t + 1) spacing) + 2 w(t)^2.

@@ -35,7 +35,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) by the first closed form that applies; None if none does.
+    """Return the first closed-form bound on epsilon that applies (sign 1: upper, -1: lower); None if none does.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -69,7 +69,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (left, right) around the epsilon of N(0, 1) against N(mu, 1); (0, 0) if it is 0, None if floats overflow.
+    """Return ends around the epsilon of N(0, 1) against N(mu, 1); (0, 0) if it is 0, None if floats overflow.
 
     With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at epsilon
     0 is no larger; None where floats do not hold the profile.
@@ -173,13 +173,13 @@ def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) ->
 
 
 def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
-    """Return a bound on the round-off of a sum of probabilities e^x, with |x| ulps each."""
+    """Return a bound on the round-off of a sum of terms +-e^x, each with an error of |x| units in the last place."""
     error = 1e-15 * sum(abs(term) * (50 + 2 * epsilon - 2 * math.log(min(abs(term), 1.0))) for term in terms if term)
     return error + _UNDERFLOWN * len(terms)
 
 
 def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one step with finitely many losses; None if a lower one is infinite."""
+    """Return a bound on epsilon of one step of finitely many losses; sign -1: None if epsilon is infinite."""
     if sign > 0:
         return curve.epsilon(delta)
     epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
@@ -187,7 +187,7 @@ def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, sign: int) -> float |
 
 
 def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one GluedProfile step; None if round-off exceeds 1e-6 of delta."""
+    """Return a bound on epsilon of one GluedProfile step (sign 1: upper, -1: lower); None for round-off."""
     epsilon = curve.epsilon(delta)
     terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
     error = _roundoff_of_sum(terms, epsilon)

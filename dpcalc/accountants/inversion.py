@@ -47,7 +47,7 @@ class Contour:
     step: float
 
     def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta(epsilon), its derivative), uncertified; raise ConvergenceError if the last terms are large.
+        """Return (delta, d delta / d epsilon) at epsilon, uncertified; raise if the last terms are not negligible.
 
         Raises:
             ConvergenceError: if the last terms of the sum are not small against it.
@@ -79,7 +79,7 @@ class InversionResult:
     truncated_mass: float = 0.0
 
     def epsilon_change(self, counts: StepCounts) -> float:
-        """Return the first-order change of epsilon for slightly different `counts`; nan without a contour.
+        """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour.
 
         Args:
             counts: the same steps with a slightly different parameter.
@@ -99,7 +99,7 @@ class InversionResult:
 
 
 def inversion(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an uncertified estimate of epsilon (1e-9 relative); 0 without steps; raise if the sum converges slowly.
+    """Return epsilon of one direction, an estimate good to 1e-9; 0 without steps; raise if the sum converges slowly.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -117,7 +117,7 @@ def inversion(counts: dict[Curve, int], *, delta: float) -> float:
 def largest_inversion(
     releases: Mapping[str, StepCounts], *, delta: float, otherwise: Callable[[StepCounts, ConvergenceError], float]
 ) -> tuple[InversionResult, str]:
-    """Return (estimate, name) of the costliest release by inversion; `otherwise(counts, error)` answers where it fails.
+    """Return (estimate, name) of the costliest release; `otherwise(counts, error)` gives epsilon where it fails.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.
@@ -147,7 +147,7 @@ def _truncated_mass(counts: StepCounts, delta: float) -> float:
 
 
 def _starting_bound(counts: StepCounts, delta: float) -> MomentBound | None:
-    """Return the moment bound that starts the inversion; None for few-valued losses and infinity mass above delta."""
+    """Return the moment bound to start from; None for steps of few losses, or infinity mass of delta or more."""
     if any(_has_few_losses(curve) for curve in counts):
         return None
     left = delta - total_infinity_mass(counts.items())
@@ -160,7 +160,7 @@ def _moment_bound_value(start: MomentBound | None) -> float:
 
 
 def _invert(counts: StepCounts, start: MomentBound | None, delta: float) -> InversionResult:
-    """Return the estimate of epsilon, inf for no start, 0 for one <= 0; ConvergenceError for few-valued losses."""
+    """Return the estimate: inf without a start, 0 if its bound is <= 0; ConvergenceError for a step with few losses."""
     if any(_has_few_losses(curve) for curve in counts):
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
@@ -184,12 +184,10 @@ def _has_few_losses(curve: Curve) -> bool:
 def _contour_extent(
     counts: dict[Curve, int], start: MomentBound, delta: float, truncated_mass: float
 ) -> tuple[float, float]:
-    """Return (distance above epsilon where the tilted loss is negligible, frequency where its transform is).
-
-    What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies
-    as far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
-    few rare large losses make the sum it revives at higher frequencies.
-    """
+    """Return (distance above epsilon at which tilted losses are negligible, frequency at which their transform is)."""
+    # What lies `reach` above weighs at most exp(K(c + u) - K(c) - u (epsilon + reach)) for every u > 0, what lies as
+    # far below at most e^{-c reach}; the transform falls off at a few inverse deviations of the tilted loss, but where
+    # few rare large losses make the sum it revives at higher frequencies.
     order, moments = start.order, start.moments
     orders = order * np.array([1.0, 1.001, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5])
     if orders[-1] > start.max_order:
@@ -202,7 +200,7 @@ def _contour_extent(
 
 
 def _contour(counts: dict[Curve, int], order: float, step: float, frequency: float, truncated_mass: float) -> Contour:
-    """Return the contour's nodes, extended until the integrand is negligible; ConvergenceError above 512 terms."""
+    """Return the contour, its frequency doubled until the integrand is negligible; ConvergenceError above 512 terms."""
     while True:
         count = max(16, math.ceil(frequency / step))
         moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=frequency)
@@ -221,11 +219,9 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
 def _revival_frequency(
     counts: dict[Curve, int], moments: Moments, order: float, covered: float, truncated_mass: float
 ) -> float:
-    """Return a frequency above `covered` up to which the integrand revives (losses near a lattice), else 0.
-
-    Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
-    transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
-    """
+    """Return the frequency > `covered` up to which the integrand revives for losses near a lattice; else 0."""
+    # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the
+    # transform comes back at multiples of 2 pi over such a loss, E[L^2] / E[L] of the tilted loss.
     at = np.array([order])
     means = [
         (float(log_moments.cumulants(at)[1][0]), log_moments.tilted_moments(order)[0], count)

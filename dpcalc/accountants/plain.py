@@ -42,7 +42,7 @@ _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 
 def closed_form_rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return a bound on epsilon of any losses by closed-form Renyi bounds; inf if delta is spent.
+    """Return an upper bound on epsilon of any steps by closed-form Renyi divergences; inf if infinity mass >= delta.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -78,7 +78,7 @@ def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
 
 
 def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
-    """Return a function of orders z > 0 that bounds K(z) of the finite losses of a composition from above.
+    """Return a function from orders z > 0 to upper bounds on K(z) of a composition's finite losses.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -114,7 +114,7 @@ def closed_form_profile(counts: dict[Curve, int], epsilons: Array) -> Array:
 
 
 def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], Array]) -> float:
-    """Return the smallest `bound(orders, K)` over orders 1e-12 to 1e12, by four zooms; NaN counts as inf."""
+    """Return the smallest `bound(orders, K(orders))` over orders from 1e-12 to 1e12, zooming in four times."""
     cumulants = closed_form_cumulants(counts)
     corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]
     orders = np.unique(np.concatenate([np.geomspace(_MIN_ORDER, _MAX_ORDER, _ORDERS), *corners]))
@@ -198,7 +198,7 @@ def _log_moment_of_moves(moves: Moves) -> LogMoment:
 
 
 def _moves(curve: Curve) -> Moves:
-    """Return (distances, log masses) of a transport from P to Q of one Gaussian step; TypeError for other steps."""
+    """Return (distances, log masses) of a way to move P to Q of one Gaussian step; TypeError for other steps."""
     match curve:
         case PublicMixture():
             # A draw less likely than any float is left out: it adds less than that to delta.
@@ -225,7 +225,7 @@ def _concatenated_moves(parts: Iterable[Moves]) -> Moves:
 
 
 def _dominating_moves(a: Moves, b: Moves) -> Moves:
-    """Return moves that cover both arguments: the larger distance at every cumulative mass from the farthest."""
+    """Return moves that cover both: sorted from the farthest, the larger distance at every cumulative mass."""
     (far_a, ends_a), (far_b, ends_b) = (_from_farthest(moves) for moves in (a, b))
     ends = np.unique(np.concatenate([ends_a, ends_b]))
     distances = []
@@ -245,11 +245,9 @@ def _from_farthest(moves: Moves) -> Moves:
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:
-    """Return moves of the mass only P has onto the mass only Q has, farthest onto farthest; empty for P = Q.
-
-    Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
-    they were rounded by: then at least as much is moved over each distance or a larger one.
-    """
+    """Return moves of P's excess mass to Q's, in order along the line, distances in deviations; empty for P = Q."""
+    # Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
+    # they were rounded by: then at least as much is moved over each distance or a larger one.
     spend(100 * TURN + 40 * ELEMENT * len(pair.centers))
     gaps = np.array(pair.differences)
     centers = np.array(pair.centers) / pair.deviation

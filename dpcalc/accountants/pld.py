@@ -84,7 +84,7 @@ def epsilon_bounds(
 
 
 def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return an upper bound on epsilon of one direction, looser and at half the cost; inf if it fails.
+    """Return an upper bound on epsilon, up to 1e-4 wider and half as dear as `pld`'s; inf if that fails.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -102,7 +102,7 @@ def rough_epsilon_upper(counts: dict[Curve, int], *, delta: float) -> float:
 def _epsilon_bounds_on_grid(
     counts: dict[Curve, int], delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return certified bounds on epsilon on a grid, about `width` apart; (inf, 0) if delta is used up."""
+    """Return certified bounds on epsilon from a composition, aiming at `width`; inf or 0 if delta is used up."""
     if UPPER not in sides:
         # Rounding down many steps costs several times the upper end; it only tells how far that is from the truth.
         width *= min(max(len(counts) / _FEW_STEPS, 1.0), MANY_WIDER)
@@ -138,7 +138,7 @@ def _epsilon_bounds_on_grid(
 def _composed_loss_that_fits(
     counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return the composed loss; without UPPER in `sides`, up to 4 times on a coarser grid if memory is short."""
+    """Return the composed losses, for a lower bound alone on up to 4 coarser grids until they fit memory."""
     for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
         try:
             return composed_loss(counts, moments, settings, sides)
@@ -148,11 +148,9 @@ def _composed_loss_that_fits(
 
 
 def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> CompositionSettings | None:
-    """Return settings of a second attempt: finer for a steep delta, extended precision for round-off; else None.
-
-    The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ: then
-    the cells must be finer, and the round-off of the transforms may matter, too.
-    """
+    """Return settings of a second attempt: finer for a steep delta, longdouble for round-off; None if not needed."""
+    # The first takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they differ:
+    # then the cells must be finer, and the round-off of the transforms may matter, too.
     local = bound.steepness / max(settings.tilt * bound.epsilon, 1e-300)  # order that acts at epsilon, over the tilt
     budget = max(WORST_WIDTH * bound.steepness / max(local, 1.0) ** 2, settings.budget / 16)
     rough = bound.roundoff > ROUNDED * bound.steepness
@@ -189,7 +187,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
 
 
 def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
-    """Return one bound on delta of the finite losses; the truncated mass shrinks until it is small against delta."""
+    """Return one bound on delta of the finite losses, truncating ever less until that is small against delta."""
     infinity_mass = total_infinity_mass(counts.items())
     end = max(min(1.0, rough) - infinity_mass, _TINY)
     for _ in range(_ATTEMPTS):
@@ -211,11 +209,9 @@ def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: B
 def _composed_for_delta(
     counts: dict[Curve, int], moments: Moments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
-    """Return the composed loss on a grid fine enough to read delta even if the tilt is next to 0.
-
-    Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
-    rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
-    """
+    """Return the composed loss on a grid fine enough to read delta even if the tilt is next to 0."""
+    # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
+    # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
     settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass, precision=as_float64)
     finer = replace(settings, budget=1e-4 * min(1.0, 50 * tilt * (tilt + 1)))
     try:
@@ -229,7 +225,7 @@ def _composed_for_delta(
 def delta_upper_curve(
     counts: dict[Curve, int], *, epsilons: Array, around: float, min_difference: float = 1.0
 ) -> Array:
-    """Return certified upper bounds on delta at many real epsilons from one composition, tight near `around`.
+    """Return upper bounds on delta at any real epsilons, from one composition that is tight near `around`.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -288,7 +284,7 @@ def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the bound of `pld`, on ArithmeticError or UnsupportedError that of `rdp`; the note says which.
+    """Return the bound of `pld`, or where that fails (not for too much work) that of `rdp`; the note says which.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -314,7 +310,7 @@ def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 def worst_direction(
     steps: Mapping[str, StepCounts], accountant: Accountant, *, delta: float, moment_bound: Ceiling | None = None
 ) -> tuple[AccountantResult, str]:
-    """Return (result with the largest epsilon, its name) over all directions, by one accountant; 0 without steps.
+    """Return (result with the largest epsilon, its direction's name) by one accountant; 0 for no steps.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.

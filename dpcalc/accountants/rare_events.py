@@ -58,7 +58,7 @@ class ExpectedLosses:
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return the least margin that smaller losses stay within and few larger ones undo; else the largest."""
+        """Return the least margin in 2^-60..16 that the sum of smaller losses stays within and few larger ones undo."""
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
         within = np.searchsorted(np.abs(loss), _MARGINS)
@@ -69,7 +69,7 @@ class ExpectedLosses:
         return float(_MARGINS[int(np.argmax(enough))]) if enough.any() else float(_MARGINS[-1])
 
     def single_loss_epsilon(self, delta: float) -> float:
-        """Return a first-order estimate of epsilon, sums of large losses ignored; 0 if no loss suffices.
+        """Return the epsilon with sum_i E[(1 - e^(epsilon - L_i))_+] = delta, a lower estimate; 0 if none.
 
         It solves sum_i E[(1 - e^(epsilon - L_i))_+] = delta for epsilon.
         """
@@ -81,7 +81,7 @@ class ExpectedLosses:
 
 
 def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterable[tuple[Array, Array]]:
-    """Yield (expected number, loss) arrays over the quadrature nodes of steps that happen with probability `rate`."""
+    """Yield (expected number, loss) at all quadrature nodes of steps that happen with probability `rate`."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
             yield from _expected_losses(moments.parts, rate * moments.rate * count)
@@ -110,7 +110,7 @@ class RareEvents:
     guess: float
 
     def capped_counts(self, epsilon: float, cap: TailCap) -> dict[Curve, int]:
-        """Return {step: count} with losses above epsilon + cap_margin, rounded up to a grid point, capped.
+        """Return {step: count} with losses above epsilon + cap_margin capped there; steps that become equal are added.
 
         Args:
             epsilon: >= 0.
@@ -128,7 +128,7 @@ class RareEvents:
 def find_rare_events(
     counts: dict[Curve, int], moments: Moments, *, delta: float, truncated_mass: float, epsilon_upper: float
 ) -> RareEvents | None:
-    """Return RareEvents if the moment bound is 1000 times delta and capping lowers it tenfold, else None.
+    """Return RareEvents if delta's moment bound is 1000 times delta and capping lowers it tenfold; else None.
 
     So it is where the moment bound at the epsilon of single losses is far above delta, and much less so when what lies
     beyond is gathered.
@@ -202,7 +202,7 @@ class _Attempt:
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
-    """Return a certified bound on epsilon, the best of up to 7 capped compositions; raise if the first does not fit.
+    """Return a certified bound on epsilon, the best of up to 7 capped compositions; raise if the first fails.
 
     Args:
         rare: the composition.
@@ -231,7 +231,7 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
 
 
 def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: float) -> EpsilonBound:
-    """Return the bound on epsilon of one attempt; infinity if the capped infinity mass uses up delta."""
+    """Return one attempt's bound on epsilon; inf if the infinity mass after capping uses up delta."""
     counts = rare.capped_counts(attempt.guess, side.cap_tail)
     spent = (rare.delta * (1 - NEGLECTED) if side is UPPER else rare.delta) - total_infinity_mass(counts.items())
     if spent <= 0:
@@ -249,7 +249,7 @@ def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: fl
 
 
 def _next_attempt(rare: RareEvents, attempt: _Attempt, bound: EpsilonBound, width: float) -> _Attempt | None:
-    """Return the next attempt (more digits, another guess or a finer grid); None if two grids agree."""
+    """Return the next attempt: more digits, else another guess, else a finer grid; None if two grids agree."""
     attempt = replace(attempt, steepness=bound.steepness)
     if bound.roundoff > ROUNDED * bound.steepness and attempt.precision is as_float64:
         return replace(attempt, precision=as_longdouble)

@@ -91,7 +91,7 @@ class Moments:
 def composed_moments(
     counts: dict[Curve, int], *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> Moments:
-    """Return the log moments of each step with its count, good for orders up to `max_order`.
+    """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`.
 
     Args:
         counts: steps and how often each occurs.
@@ -145,7 +145,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest epsilon that any order proves at delta; can be negative; inf if infinity mass >= delta.
+    """Return the smallest bound on epsilon over all orders; may be negative; inf if infinity mass >= delta.
 
     The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
     increases with z.
@@ -171,7 +171,7 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
 
 
 def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
-    """Return a bound like `best_epsilon` from moments without the rarest losses: cheaper, and seldom larger.
+    """Return `best_epsilon` from moments without losses of 1e-7 of delta: cheaper, seldom larger.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -185,7 +185,7 @@ def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
 
 
 def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float, largest: float) -> MomentBound:
-    """Return the smallest epsilon that an order z up to `largest` proves for the delta of finite losses."""
+    """Return the smallest bound over orders up to `largest`; `delta` is what the finite losses may use."""
     orders, value, moments, max_order = _zoom_to_minimum(
         counts, truncated_mass, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta), largest
     )
@@ -195,7 +195,7 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest delta of any order, with infinity mass, without truncated_mass (callers add it); may be > 1.
+    """Return the smallest bound on delta over all orders, infinity mass included, `truncated_mass` not; may be > 1.
 
     The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
 
@@ -231,7 +231,7 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
 
 
 def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
-    """Return upper bounds on delta in [0, 1] at some epsilons, by `_PROFILE_ORDERS` orders up to the best one.
+    """Return upper bounds on delta in [0, 1] at `epsilons`, over 48 orders up to `best`'s; 0 for None.
 
     Args:
         best: a bound on epsilon, with its order and moments; None where nothing is released, then delta is 0.
@@ -250,10 +250,8 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> tuple[Array, Array, Moments, float]:
-    """Return (8 orders around a bound's minimum, K there, moments, their largest order); minimum: `derivative` = 0.
-
-    The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
-    """
+    """Return (8 orders, K there, moments, their largest order) around the sign change of a rising `derivative`."""
+    # The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
     low = high / 3200
@@ -285,7 +283,7 @@ def _zoom_to_minimum(
 
 
 def _growth_factor(missing: float, growth: float) -> float:
-    """Return the factor (4 to 1024) by which to extend the orders to a sign change, as if for a Gaussian loss."""
+    """Return the factor (4 to 1024) on the largest order that would reach the sign change for a Gaussian loss."""
     return min(max(4.0, 2 * math.sqrt(missing / max(growth, 1e-300))), _MAX_GROWTH_FACTOR)
 
 
@@ -346,7 +344,7 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon = rdp(a) + log(1/delta) / (a - 1) at its best real order a: never below `rdp`, at most `moments`.
+    """Return the smallest rdp(a) + log(1/delta) / (a - 1) over real orders a: between `rdp` and `moments`.
 
     Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
     the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order.
@@ -394,7 +392,7 @@ def _classical_epsilon(moments: Moments, orders: Array, delta: float) -> Array:
 
 
 def _secant_order(moments: Moments, low: float, high: float, delta: float) -> float:
-    """Return the order between `low` and `high` where the secant of z K'(z) - K(z) + log(delta) is 0; else `low`."""
+    """Return the order in [low, high] at which the secant of the derivative's sign function is 0; else `low`."""
     ends = np.array([low, high])
     value, slope = moments.cumulants(ends)
     first, last = ends * slope - value + math.log(delta)
@@ -402,6 +400,6 @@ def _secant_order(moments: Moments, low: float, high: float, delta: float) -> fl
 
 
 def _bound_rises(counts: dict[Curve, int], order: float, delta: float) -> bool:
-    """Return True if the classical bound increases with the order at `order`."""
+    """Return True if the classical bound on epsilon grows with the order at z = `order`."""
     value, slope = composed_moments(counts, max_order=order).cumulants(np.array([order]))
     return float(order * slope[0] - value[0]) > -math.log(delta)

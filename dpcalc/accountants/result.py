@@ -38,7 +38,7 @@ def costliest_release(
     ceiling: Callable[[StepCounts], float],
     nearer: Callable[[StepCounts], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
-    """Return (answer, name) of the costliest release, in order of falling ceilings; LookupError for no releases.
+    """Return (answer, name) of the costliest release, skipping those whose ceiling is lower; LookupError for none.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.

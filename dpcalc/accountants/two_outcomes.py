@@ -47,13 +47,13 @@ class _Sets:
     log_q: Array
 
     def above(self, thresholds: Array) -> tuple[Array, Array]:
-        """Return (log P, log Q) of the cells whose log ratio is above each threshold; -inf where there are none."""
+        """Return (log P, log Q) of all cells whose log ratio is above each threshold; -inf where there are none."""
         number = np.searchsorted(-self.ratios, -thresholds, side="left")
         return tuple(np.append(-np.inf, log_masses)[number] for log_masses in (self.log_p, self.log_q))  # type: ignore[return-value]
 
     @property
     def thresholds(self) -> Array:
-        """Thresholds on the log ratio: ones that give sets of all P masses, and ones of all magnitudes.
+        """Thresholds on the log ratio that give sets of many P masses, and some of all magnitudes; not sorted.
 
         With little noise masses leap from set to set, so that the first kind alone would miss some.
         """
@@ -96,7 +96,7 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
-    """Yield (lower bounds on P masses, upper bounds on log Q masses) of events of the whole run; nothing if unknown."""
+    """Yield (lower bounds on P, upper bounds on log Q) of two kinds of event; nothing if no step is known."""
     steps = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
     known = [(sets, count) for curve, count in steps if (sets := _nested_sets(curve)) is not None]
     if not known:
@@ -108,7 +108,7 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
 
 
 def _some_step_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
-    """Return (P rounded down, log Q rounded up) of the event that at least one step falls into its set."""
+    """Return (P rounded down, log Q rounded up) that at least one step falls into its set, for each threshold."""
     with np.errstate(divide="ignore"):
         none_p, none_q = (
             sum((step[2] * np.log1p(-np.exp(np.minimum(step[side], 0.0))) for step in masses), np.zeros(1))
@@ -121,7 +121,7 @@ def _some_step_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Arr
 
 
 def _many_steps_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
-    """Return (P, log Q) bounds of the event that k steps or more fall into their sets, k below the mean, 8 tried."""
+    """Return (P rounded down, log Q rounded up) that k steps fall into their sets, for 8 k below the mean."""
     total = float(sum(count for _, _, count in masses))
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((count / total * np.exp(log_p) for log_p, _, count in masses), np.zeros(1)), 1.0)
@@ -156,7 +156,7 @@ def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
 
 
 def _round_up(log_q: Array) -> Array:
-    """Return log probabilities raised by more than their round-off, at most 0; -inf stays."""
+    """Return log probabilities raised by more than round-off, but not above 0; -inf stays -inf."""
     known = np.isfinite(log_q)
     finite = np.where(known, log_q, 0.0)
     return np.where(known, np.minimum(finite + _MARGIN * (1 + np.abs(finite)), 0.0), log_q)
@@ -164,7 +164,7 @@ def _round_up(log_q: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
-    """Return the nested sets of one step, by falling loss; None for no cells or too many."""
+    """Return the sets of one step's cells in order of falling loss; None for no cells of Q mass, or too many cells."""
     cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
     if cells is None:
         return None

@@ -86,7 +86,7 @@ def _join_directions(own: _Side, other: _Side) -> Atoms:
     """Return atoms with losses > 0 from `own` (D||D') and < 0 from `other` negated; remaining mass has loss 0."""
     losses, logs, infinity_mass = own
     against, weights, other_infinite = other
-    return glued((logs, losses), (weights, -against), (infinity_mass, other_infinite))
+    return glued((logs, losses), (weights, -against), infinity_mass=infinity_mass, only_other=other_infinite)
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:

@@ -157,10 +157,8 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def _tails(self) -> list[tuple[float, float]]:
-        """For each loss l, (sum of mass e^(l - x), sum of mass (1 - e^(l - x))) over the losses x >= l.
-
-        From the largest loss down, so that only what is not negative is added.
-        """
+        """For each loss l, (sum of mass e^(l - x), sum of mass (1 - e^(l - x))) over the losses x >= l."""
+        # From the largest loss down, so that only what is not negative is added.
         tails: list[tuple[float, float]] = []
         discounted, above, last = 0.0, 0.0, math.inf
         for loss, mass in zip(reversed(self.losses), reversed(self.masses), strict=True):
@@ -202,7 +200,7 @@ def from_second(pair: Atoms) -> Column:
     return np.append((logs - losses)[::-1], _log_or_minus_inf(pair.only_other)), np.append(losses[::-1], -np.inf)
 
 
-def _with_zero_loss(pair: Atoms) -> Column:
+def _with_zero_loss(pair: Atoms) -> tuple[Array, Array]:
     """Return (losses, log P masses), increasing, with loss 0 and its mass inserted."""
     losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
     at = int(np.searchsorted(losses, 0.0))
@@ -221,7 +219,7 @@ def _log_or_minus_inf(mass: float) -> float:
 
 
 def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
-    """Couple columns comonotonically, large losses first: return (log cell masses, [losses of each column by cell]).
+    """Couple columns comonotonically, largest losses first: return (log cell masses, [losses by cell of each column]).
 
     Ends of cells are measured from the nearer side, so that rare losses keep their digits at both.
 
@@ -255,30 +253,31 @@ def _log_differences(logs: Array) -> Array:
     return np.asarray(high + log1m_exp(gaps), dtype=np.float64)
 
 
-def _raise_by_roundoff(losses: Array, logs: Array) -> Column:
-    """Return (losses, log masses) moved outwards by their round-off, an upper bound in both directions.
-
-    A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass above
-    the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses above 0
-    rise with their P mass and losses below 0 fall with their Q mass: those are what each direction is read from.
-    """
+def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
+    """Return (losses further from 0, log P masses raised) by more than their round-off: an upper bound either way."""
+    # A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass
+    # above the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses
+    # above 0 rise with their P mass and losses below 0 fall with their Q mass: those are what each direction is read
+    # from.
     margin = 4 * _UNIT * np.where(np.isfinite(losses), losses, 0.0)
     farthest = float(np.abs(losses).max(initial=0.0, where=np.isfinite(losses)))
     raised = logs + _UNIT * (8 * farthest + logs.size)
     return losses + margin, raised + np.minimum(margin, 0.0)
 
 
-def of_cells(losses: Array, logs: Array, alone: tuple[float, float], *, max_losses: int = MAX_LOSSES) -> Atoms:
-    """Return a pair from log P masses at losses in any order (inf too), equal ones added, thinned: an upper bound.
+def of_cells(
+    losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
+) -> Atoms:
+    """Return a pair with log P masses at losses in any order (inf too), equal ones added up, thinned: an upper bound.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
         logs: of the P masses, shape (n,).
-        alone: (P mass where Q has none, Q mass where P has none) that is not in the cells.
+        infinity_mass: P mass where Q has none, that is not in the cells.
+        only_other: Q mass where P has none.
         max_losses: number of different losses that are kept at most.
     """
     spend(8 * ELEMENT * losses.size)
-    infinity_mass, other = alone
     from_cells = float(np.exp(logs[losses == np.inf]).sum())
     kept = (logs > -np.inf) & np.isfinite(losses)
     values, place = np.unique(losses[kept], return_inverse=True)
@@ -292,11 +291,11 @@ def of_cells(losses: Array, logs: Array, alone: tuple[float, float], *, max_loss
         losses=tuple(values.tolist()),
         log_masses=tuple(total.tolist()),
         infinity_mass=everything,
-        other_infinite=min(1.0, other),
+        other_infinite=min(1.0, only_other),
     )
 
 
-def _thin(losses: Array, logs: Array, max_losses: int) -> Column:
+def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
     """Return `max_losses` of the losses; each other is split over its neighbours, keeping P and Q mass (upper bound).
 
     That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
@@ -312,8 +311,8 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> Column:
     return ends[total > -np.inf], total[total > -np.inf]
 
 
-def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
-    """Return the pair of log P masses `above` loss 0 and log Q masses `below`; a chord where P masses exceed 1 (upper).
+def glued(above: Column, below: Column, *, infinity_mass: float, only_other: float) -> Atoms:
+    """Return the pair with P masses `above` loss 0 and Q masses `below`; a chord over 0 if P exceeds 1 (upper bound).
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -321,26 +320,28 @@ def glued(above: Column, below: Column, alone: tuple[float, float]) -> Atoms:
     Args:
         above: (log P masses, losses > 0).
         below: (log Q masses, losses < 0).
-        alone: (P mass of the first where Q has none, Q mass of the other where P has none).
+        infinity_mass: P mass where Q has none.
+        only_other: Q mass where P has none.
 
     Source: docs/theory.md, Theorem 2.6.
     """
-    return _of_raised_cells(np.append(below[1], above[1]), np.append(below[0] + below[1], above[0]), alone)
+    losses, logs = np.append(below[1], above[1]), np.append(below[0] + below[1], above[0])
+    return _of_raised_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other)
 
 
-def _of_raised_cells(losses: Array, logs: Array, alone: tuple[float, float]) -> Atoms:
-    """Return the pair of cells in any order, raised by their round-off; a chord where P masses exceed 1 (upper)."""
+def _of_raised_cells(losses: Array, logs: Array, *, infinity_mass: float, only_other: float) -> Atoms:
+    """Return the pair of (losses, log P masses) raised by round-off; a chord over 0 if P exceeds 1 (upper bound)."""
     losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
     losses, logs = losses[order], logs[order]
-    excess = float(np.exp(logs).sum()) + alone[0] - 1
+    excess = float(np.exp(logs).sum()) + infinity_mass - 1
     if excess > _TOLERATED_EXCESS:
         losses, logs = _bridge_corner(losses, logs, excess, int(np.searchsorted(losses, 0.0)))
-    return of_cells(losses, logs, alone)
+    return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other)
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return (losses, log masses) with those around index `zero` merged into two, `excess` less mass in P and Q."""
+    """Return (losses, log masses) where those around index `zero` are two, with `excess` less P and Q mass: a chord."""
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive. P mass x at the low end and y at the high one solve
     # x + y = p and x e^-low + y e^-high = q.
@@ -363,7 +364,7 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
 
 
 def with_public_draw(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of (probability, pair) whose component is public; missing probability has loss 0.
+    """Return the mixture of (probability, pair) with public component; missing probability has loss 0; thinned (upper).
 
     Args:
         parts: (probability, pair); probabilities sum to at most 1.
@@ -372,8 +373,9 @@ def with_public_draw(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
     logs = np.concatenate(
         [_log_or_minus_inf(chance) + np.array(pair.log_masses, dtype=np.float64) for chance, pair in parts]
     )
-    alone = math.fsum(chance * pair.infinity_mass for chance, pair in parts)
-    return of_cells(losses, logs, (alone, math.fsum(chance * pair.only_other for chance, pair in parts)))
+    infinity_mass = math.fsum(chance * pair.infinity_mass for chance, pair in parts)
+    only_other = math.fsum(chance * pair.only_other for chance, pair in parts)
+    return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other)
 
 
 def composed(a: Atoms, b: Atoms) -> Atoms:
@@ -384,18 +386,18 @@ def composed(a: Atoms, b: Atoms) -> Atoms:
         b: the second, independent of it.
     """
     (first, p), (second, q) = (_with_zero_loss(_thin_for_product(pair)) for pair in (a, b))
-    alone = (
-        a.infinity_mass + b.infinity_mass - a.infinity_mass * b.infinity_mass,
-        a.only_other + b.only_other - a.only_other * b.only_other,
+    return _of_raised_cells(
+        np.add.outer(first, second).ravel(),
+        np.add.outer(p, q).ravel(),
+        infinity_mass=a.infinity_mass + b.infinity_mass - a.infinity_mass * b.infinity_mass,
+        only_other=a.only_other + b.only_other - a.only_other * b.only_other,
     )
-    losses, logs = np.add.outer(first, second).ravel(), np.add.outer(p, q).ravel()
-    return _of_raised_cells(losses, logs, alone)
 
 
 def _thin_for_product(pair: Atoms) -> Atoms:
     """Return the pair with at most 501 losses, an upper bound."""
     losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
-    return of_cells(losses, logs, (pair.infinity_mass, pair.only_other), max_losses=_FACTORS)
+    return of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=pair.only_other, max_losses=_FACTORS)
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
@@ -409,7 +411,7 @@ def chained(pair: Atoms, links: int) -> Atoms:
 
 
 def chain_of(pairs: Sequence[Atoms]) -> Atoms:
-    """Return a bound on (P_0, P_k) if pairs[i] bounds (P_i, P_{i+1}): losses coupled and added; loss 0 without any.
+    """Return a bound on (P_0, P_k) if pairs[i] bounds (P_i, P_{i+1}): losses coupled and added; loss 0 for no pairs.
 
     The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
 
@@ -427,5 +429,6 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
         in_both = outer > -np.inf
         logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
         missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
-        chain = of_cells(*_raise_by_roundoff(losses, logs), (pair.infinity_mass, chain.only_other + missed))
+        losses, logs = _raise_by_roundoff(losses, logs)
+        chain = of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)
     return chain

@@ -119,7 +119,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
 
 
 def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
-    """Cut losses > limit off an unbounded end: (rest, their P mass, log Q mass); (segment, 0, 0) if none."""
+    """Cut losses > limit off: (what stays, their P mass, log Q mass); (segment, 0, 0) if unsure or below min_mass."""
     is_right = _is_right_tail(segment.pair, limit)
     if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
         return segment, 0.0, 0.0

@@ -101,7 +101,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Return the cells of one step, so fine that rounding costs about aim.budget; raise without mass, or if too many.
+    """Cut one step's loss into cells so fine that rounding costs about aim.budget; raise if too many, or none has mass.
 
     Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells
     the sum is least for widths proportional to (density * slope^2)^(-1/3).
@@ -169,7 +169,7 @@ def _atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
 
 
 def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
-    """Return the pieces of a segment with monotone loss, cut to where the tilted density counts; [] if nowhere."""
+    """Return the pieces of a segment with monotone loss, where the tilted density counts; [] if nowhere."""
     pair = segment.pair
     low, high = reach(segment, aim.tilt, aim.truncated_mass)
     if low >= high:
@@ -199,7 +199,7 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
 
 
 def turning_points(loss: Array) -> list[int]:
-    """Return the indices at which a sampled loss changes direction by more than round-off."""
+    """Return the indices i at which a sampled loss turns from rising to falling or back by more than round-off."""
     steps = np.diff(loss)
     real = np.flatnonzero(np.abs(steps) > 1e-14 * max(float(np.ptp(loss)), 1e-300))
     signs = np.sign(steps[real])
@@ -208,7 +208,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return cell edges in y: `per_area` cells per unit of weight, none wider than `piece.widest`; 200,000 at most."""
+    """Return cell edges in y, `per_area` cells per unit of weight or more: as wide as `widest`; raise above 200,000."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -217,11 +217,7 @@ def _edges(piece: _Piece, per_area: float) -> Array:
 
 
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return (level of the widest lattice within half the budget, doublings for losses beyond 2^14 points, at most 13).
-
-    Rounding up to it costs less than half the budget. Beyond the border the lattice is as wide as a small part of the
-    budget allows, when in every round each of the ROUND losses that meet such a loss is rounded like it.
-    """
+    """Return (log2 of the widest spacing that rounds within half the budget, doublings of it beyond 2^14 points)."""
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
 
@@ -236,6 +232,8 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
     while growth_by_rounding(near, level) > aim.budget / 4 and level > -300:
         level -= 1
         near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
+    # Beyond the border the lattice is as wide as a small part of the budget allows, when in every round each of the
+    # ROUND losses that meet such a loss is rounded like it.
     gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
     while gap < _MAX_DOUBLINGS and not near.all():
         wider = level + gap + 1
@@ -255,14 +253,14 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 
 
 def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> tuple[Array, Array, float]:
-    """Return (tilted masses, losses) at the nodes of a piece's cells, also cut at `losses`, and the largest miss."""
+    """Return (tilted mass, loss, largest miss) at nodes between edges `fine`, cut where the loss is in `losses`."""
     inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses)
     mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
     return np.maximum(mass, 1e-300), loss, overshoot
 
 
 def points_with_losses(segment: Segment, y: Array, loss: Array, losses: Array) -> tuple[Array, float]:
-    """Return (points where the loss takes those of `losses` that are inside its range, largest miss), by Newton.
+    """Return (the y at which a monotone loss takes those `losses` inside its range, by Newton; its largest miss).
 
     Args:
         segment: whose loss is read.

@@ -14,6 +14,7 @@ Source: docs/theory.md, Theorem 9.1 and Theorem 9.2.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,16 +23,30 @@ from dpcalc.losses.pmf import LossPmf, powers, powers_beyond
 from dpcalc.numerics.convolution import sum_by_index
 from dpcalc.work import ELEMENT, TURN, spend
 
-# (masses that lie at the cells' lower ends, those of the rest of the cells moved there, share of each that belongs to
-# the upper end, tilt, spacing)
-#   -> tilted masses at the lattice points, from one below the first cell to the end of the last, shape (n + 2,)
-Rounding = Callable[[Array, Array, Array, float, float], Array]
+
+class CellSums(NamedTuple):
+    """Tilted masses of the wide cells, as if moved to their lower ends; shape (n,) each.
+
+    Attributes:
+        at_end: what lies at the lower end.
+        inside: what lies above it, within the cell.
+        to_upper: the part of `inside` that has to go to the upper end so that P and Q mass stay.
+    """
+
+    at_end: Array
+    inside: Array
+    to_upper: Array
+
+
+Rounding = Callable[[CellSums, float, float], Array]
+"""From (sums, tilt, spacing of the wide lattice) to the tilted masses at the lattice points, from one point below the
+first cell to the end of the last, shape (n + 2,)."""
 
 _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than cured
 
 
 def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
-    """Return the loss on a lattice 2 ** doublings as wide, rounded by `rounding`; unchanged for 0.
+    """Return the loss on a lattice of 2^doublings times the spacing, masses moved by `rounding`; unchanged for 0.
 
     Args:
         pmf: a loss on a lattice.
@@ -45,7 +60,7 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     start = pmf.start >> doublings
     spacing = math.ldexp(pmf.spacing, doublings)
     sums = _sums_of_cells if block <= 4 * pmf.mass.size else _sums_of_two_cells
-    points = rounding(*sums(pmf, doublings), pmf.tilt, spacing)
+    points = rounding(sums(pmf, doublings), pmf.tilt, spacing)
     cut = float(np.maximum(-points, 0.0).sum())
     swell = math.exp(pmf.tilt * spacing)  # a misplaced tilted mass moves by less than one new spacing
     return replace(
@@ -58,20 +73,18 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     )
 
 
-def _sums_of_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Array]:
-    """Return per wide cell: (mass at its lower end, mass inside moved there, part of that for the upper end)."""
+def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
+    """Return the tilted masses of wide cells of 2^doublings points each, moved to the cells' lower ends."""
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)
     padded = np.pad(pmf.mass, (head, -(head + pmf.mass.size) % block)).reshape(-1, block)
     at_low, share = _move_to_lower_end(pmf, np.arange(block, dtype=np.float64), doublings)
-    return padded[:, 0], (padded[:, 1:] * at_low[1:]).sum(axis=1), (padded * share).sum(axis=1)
+    return CellSums(padded[:, 0], (padded[:, 1:] * at_low[1:]).sum(axis=1), (padded * share).sum(axis=1))
 
 
-def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Array]:
-    """Return the sums of `_sums_of_cells` for cells wider than all entries, which lie in one or two of them.
-
-    A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
-    """
+def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
+    """Return `_sums_of_cells` for cells wider than all entries, which lie in one cell or two."""
+    # A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
     first = pmf.start - (pmf.start >> doublings << doublings)
     border = (1 << doublings) - first  # index of the first point of the second cell
     sums = []
@@ -81,12 +94,11 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> tuple[Array, Array, Arra
             is_aligned = offset == 0
             aligned = mass[:1].sum() if is_aligned else mass[:0].sum()
             sums.append((aligned, (mass * at_low)[int(is_aligned) :].sum(), (mass * share).sum()))
-    aligned, inside, shares = (np.array(column, dtype=pmf.mass.dtype) for column in zip(*sums, strict=True))
-    return aligned, inside, shares
+    return CellSums(*(np.array(column, dtype=pmf.mass.dtype) for column in zip(*sums, strict=True)))
 
 
 def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return, for masses `place` points above a cell's lower end, factors (moved there, share of that for the upper).
+    """Return (factor of a tilted mass `place` points up in a cell if moved down, share of it for the upper end).
 
     Args:
         pmf: the loss.
@@ -98,39 +110,37 @@ def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Arra
     return at_low, at_low * (np.expm1(-offset) / math.expm1(-math.ldexp(pmf.spacing, doublings)))
 
 
-def coarsen_pessimistic(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
-    """Split each wide cell, tilted mass `share` to its upper end, keeping P and Q mass; shape (n + 2,).
+def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
+    """Return lattice masses, shape (n + 2,): each cell's at its two ends, P and Q mass kept (chords, upper bound).
 
     Args:
-        aligned: tilted masses at the lower ends of the wide cells, shape (n,).
-        mass: tilted masses inside each cell, moved to its lower end, shape (n,).
-        share: part of each of `mass` that belongs to the upper end, shape (n,).
+        sums: tilted masses of the wide cells, shape (n,) each.
         tilt: t.
         spacing: of the wide lattice.
 
     Returns:
         Tilted masses from one lattice point below the first cell to the end of the last, shape (n + 2,).
     """
-    points = np.zeros(mass.size + 2, dtype=mass.dtype)
-    points[1:-1] = aligned + np.maximum(mass - share, 0.0)
-    points[2:] += share * math.exp(tilt * spacing)
+    points = np.zeros(sums.inside.size + 2, dtype=sums.inside.dtype)
+    points[1:-1] = sums.at_end + np.maximum(sums.inside - sums.to_upper, 0.0)
+    points[2:] += sums.to_upper * math.exp(tilt * spacing)
     return points
 
 
-def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, spacing: float) -> Array:
-    """Return tilted masses, shape (n + 2,): lowered chords, or merged atoms if those were negative (lower bound).
+def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
+    """Return lattice masses, shape (n + 2,): chords lowered below the profile, or atoms merged (lower bound).
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
-    safe = np.where(mass > 0, mass, 1.0)
-    lifted = np.minimum(share / safe, 1 - 1e-15)
+    at_end, mass, to_upper = sums
+    lifted = np.minimum(to_upper / np.where(mass > 0, mass, 1.0), 1 - 1e-15)
     above = -np.log1p(lifted * math.expm1(-spacing))  # merged loss less the cell's lower end
     above = np.minimum(above, spacing)
-    chords = coarsen_pessimistic(aligned, mass, share, tilt, spacing)
-    points = _lower_chords(chords, share * -np.expm1(above - spacing), tilt, spacing)
+    chords = coarsen_pessimistic(sums, tilt, spacing)
+    points = _lower_chords(chords, to_upper * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
         return points
-    masses = np.stack([aligned, mass * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
+    masses = np.stack([at_end, mass * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
     losses = (np.arange(mass.size)[:, None] * spacing + np.stack([np.zeros(mass.size), above], axis=1)).ravel()
     used = np.flatnonzero(masses)
     atoms, losses = masses[used], losses[used].astype(np.float64)
@@ -139,7 +149,7 @@ def coarsen_optimistic(aligned: Array, mass: Array, share: Array, tilt: float, s
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
-    """Return the masses of the chords when each lattice point sinks by the larger gap of its cells (lower bound)."""
+    """Return masses of the chords when each lattice point sinks by the larger gap of its cells (lower bound)."""
     # Lowering point j by g_j changes the profile's slopes on both sides: in masses, that is a second difference with
     # the weights of a lattice in e^epsilon.
     swell = math.exp(tilt * spacing)
@@ -156,11 +166,9 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
 
 
 def _cut_where_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> int:
-    """Change `sunk` in place so that the lowered profile ends at 0; return the index from which it is 0.
-
-    Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the
-    chord before that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
-    """
+    """Limit `sunk` in place so that the lowered profile is never negative; return the index from which it is 0."""
+    # Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the chord before
+    # that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
     back = np.arange(points.size - 1, -1, -1) * spacing
     near = int(np.searchsorted(-back, -600 / (1 + tilt)))
     plain = points[near:] * np.exp(tilt * back[near:])
@@ -234,7 +242,7 @@ class _SweptAtoms:
     end: int
 
     def brought_mass(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
-        """Merge atoms from index i on to balance `missing`: return (mass at `goal`, gain, next index).
+        """Move atoms from index i on to `goal` to balance `missing`: return (mass there, part balanced, next index).
 
         Atoms so far off that merging them costs more than it saves by rounding less down are left alone: in shares of
         the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times its mass.
@@ -267,7 +275,7 @@ def _expm1_or_inf(distance: float) -> float:
 
 
 def inflation(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of the tilted mass if a lattice is rounded up to one of this spacing.
+    """Return the relative growth of tilted mass if losses, `residues` by place in a wide cell, are rounded up.
 
     Args:
         residues: tilted mass by position within the wide cell, shape (block,).
@@ -279,7 +287,7 @@ def inflation(residues: Array, tilt: float, spacing: float) -> float:
 
 
 def growth(offset: Array, tilt: float, width: Array | float) -> Array:
-    """Return the tilted mass that rounding a unit tilted mass up (split over its cell's two ends) adds, elementwise.
+    """Return the relative growth of tilted mass `offset` above its cell's lower end if it is split over both ends.
 
     Args:
         offset: of the mass above the lower end of its cell, >= 0.
@@ -331,7 +339,7 @@ class SplitPmf:
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return the self-compositions of a split loss, one for each count: bulk^k, and (bulk + jumps)^k - bulk^k.
+    """Return for each k in counts the k-fold composition: bulk^k on the fine lattice, what has jumps on the coarse one.
 
     Args:
         split: one loss on two lattices.

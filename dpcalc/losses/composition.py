@@ -22,7 +22,7 @@ _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no w
 
 
 def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of two losses, the finer one coarsened towards the wider lattice within a budget.
+    """Return the composition of two losses, after the finer lattice was widened towards the wider within the budget.
 
     Args:
         a: one loss on a lattice.
@@ -36,7 +36,7 @@ def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> Lo
 
 
 def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of different losses, the two finest first, the sum coarsened within its share of `budget`.
+    """Return the composition of losses, two finest first, sums widened within shares of `budget`; one loss unchanged.
 
     Args:
         parts: not empty.
@@ -61,14 +61,14 @@ def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> Loss
 
 
 def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
-    """Return (a, b) on a's finer lattice, or as near to it as memory allows; a.level <= b.level."""
+    """Return (a, b) on a's lattice, the finer; on a wider one if b would have more than 2^19 entries there."""
     gap = b.level - a.level
     free = min(gap, _affordable_halvings(b))
     return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
 
 
 def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of `count` >= 1 copies of a loss, 16 at a time, coarsened within `budget` each round.
+    """Return the composition of `count` >= 1 copies of a loss, 16 a round, its lattice widened within `budget`.
 
     Args:
         loss: one step.
@@ -91,7 +91,7 @@ def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) ->
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
-    """Return the self-compositions of a loss, trimmed, one for each count; a vanished bulk joins the jumps."""
+    """Return the k-fold compositions for k in counts, tails cut; a split loss whose bulk vanishes joins one lattice."""
     if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
         return _powers(
             add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
@@ -104,7 +104,7 @@ def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Los
 
 
 def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
-    """Return a split loss on one lattice, within a budget and memory; a LossPmf unchanged."""
+    """Return a split loss on the bulk's lattice, widened within the budget or to fit memory; else unchanged."""
     if isinstance(loss, LossPmf):
         return loss
     bulk = _coarsen_within_budget(loss.bulk, 1, budget, loss.gap, rounding)
@@ -114,17 +114,15 @@ def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf
 
 
 def _affordable_halvings(loss: LossPmf) -> int:
-    """Return how often the spacing can be halved with at most 2^19 entries."""
+    """Return how often the spacing can be halved until a loss has 2^19 entries."""
     return max(0, math.floor(math.log2(_MAX_REFINED / loss.mass.size)))
 
 
 def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Return the loss on the widest lattice whose rounding costs less than `budget` after `copies` compositions.
-
-    The bulk of a split loss is widened until it meets the lattice of the jumps.
-    """
+    """Return the loss on the widest lattice whose rounding costs less than `budget` after `copies` compositions."""
     if isinstance(loss, LossPmf):
         return _widen_pmf(loss, copies, budget, rounding)
+    # The bulk of a split loss alone is widened, until it meets the lattice of the jumps.
     wide = _coarsen_within_budget(loss.bulk, copies, budget, loss.gap, rounding)
     if wide.level == loss.jumps.level:
         return _widen_pmf(add_measures(wide, loss.jumps), copies, budget, rounding)
@@ -139,7 +137,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss on the widest lattice that costs at most `budget` (rounding down: 4 times it) or fits."""
+    """Return the loss on the widest lattice for which `copies` lose or gain mass within budget, or which is short."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
@@ -153,7 +151,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how often the spacing can double so that rounding up costs `copies` at most the budget."""
+    """Return how often, up to a maximum, the spacing can double so that rounding `copies` up costs <= budget."""
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size
         if loss.tilt * loss.spacing * block > 1:  # what was lost or rounded would swell with the tilt
@@ -164,7 +162,7 @@ def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublin
 
 
 def _mass_by_residue(mass: Array, max_doublings: int) -> list[Array]:
-    """Return the mass summed by position modulo 2, 4, 8, ... up to the size; [] if no doubling is possible."""
+    """Return [mass summed by index modulo 2, modulo 4, ...], up to 2^max_doublings and the size; [] for one entry."""
     largest = 1 << min(max_doublings, mass.size.bit_length() - 1)
     if largest == 1:
         return []

@@ -26,7 +26,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice or two, an upper bound: each cell split over its ends; raise if cells are too wide.
+    """Return one step on a lattice or two, each cell's P and Q mass split over its ends (upper bound); or raise.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -51,7 +51,7 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice or two, a lower bound: cells, then atoms, merged onto lattice points."""
+    """Return one step on a lattice or two: cells merged to atoms, these merged onto lattice points (lower bound)."""
     spend(8 * ELEMENT * cut.mass.size)
     top = cut.loss.max(axis=1)[:, None]
     plain = cut.mass * np.exp(-cut.tilt * (cut.loss - top))  # P masses times e^{t top - log_norm}
@@ -74,11 +74,7 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
-    """Return (cells, masses, losses, origin): the heaviest cell's merged loss is the origin, its mass set apart.
-
-    It is the merged loss of the heaviest cell of the lattice, whose mass is put there. Where jumps have a wider
-    lattice, the bulk is an atom on it: there the merged loss of the heaviest wide cell, unless 0 itself is an atom.
-    """
+    """Return (cells, masses, losses, origin): origin is the heaviest cell's loss, its mass set apart without jumps."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
@@ -106,7 +102,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return masses at lattice indices, with the atom at 0, as a LossPmf, or SplitPmf if some are beyond the border."""
+    """Return a LossPmf of masses at indices and the atom at 0; SplitPmf if only some lie beyond the border."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True
@@ -120,7 +116,7 @@ def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: f
 
 
 def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Return a LossPmf over these indices (maybe none) and index 0, zeros between; at most 2^22 entries."""
+    """Return a LossPmf of these masses at these indices and 0 at others, index 0 included; raise above 2^22 entries."""
     first = int(places.min(initial=0))
     size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:

@@ -18,7 +18,7 @@ _LARGEST = 1e100  # distance in deviations whose square still is a float
 
 
 def points_around(pair: MixturePair) -> Array | None:
-    """Return increasing points, 4 a deviation, within 40 deviations of the centers; None if there would be too many.
+    """Return rising points, 4 a deviation, within 40 deviations of any center; None if too many or too far.
 
     Points are multiples of a fixed width, so that centers which lie close together share them.
     """
@@ -55,7 +55,7 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
 
 
 def _tails(low: float, high: float) -> list[tuple[int, float]]:
-    """Return [(sign, log mass)] of the tails whose difference is N(0, 1) on [low, high]; none for -inf."""
+    """Return 1 or 2 (sign, log mass) whose signed sum is the N(0, 1) mass of [low, high], of the nearer tail."""
     if low > 0:
         low, high = -high, -low
     ends = [(1, math.inf if high == math.inf else high), (-1, low)]
@@ -63,7 +63,7 @@ def _tails(low: float, high: float) -> list[tuple[int, float]]:
 
 
 def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
-    """Return intervals (low, high) where the loss is above epsilon, by bisection, uncertified; [] for too many."""
+    """Return intervals (low, high) with loss > epsilon, by bisection, uncertified; [] for too many points."""
     points = points_around(pair)
     if points is None:
         return []

@@ -61,7 +61,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
-    """Return the law of the likelihood ratio of one step on a lattice that is fine enough for its bulk.
+    """Return the law under Q of one step's ratio dP/dQ, on a lattice for its bulk; raise if most ratios are infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -110,7 +110,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
 
 
 def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
-    """Return (points, their losses) of the pieces of a segment on which the loss is monotone, ends in common."""
+    """Return [(points, losses)] of the pieces of a segment with monotone loss, which share ends; [] if empty."""
     low, high = reach(segment, 1.0, 0.0, negligible=_LOG_TAIL)
     if low >= high:
         return []
@@ -122,7 +122,7 @@ def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
 
 
 def _some_ratios(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> tuple[Array, Array]:
-    """Return (ratios, Q masses) of a step, increasing and rough, from which its bulk can be read."""
+    """Return (ratios dP/dQ, Q masses), increasing, by one quadrature node an interval: enough to choose a lattice."""
     log_p, losses = _atoms(curve)
     parts = [(log_p, losses)]
     for segment, runs in zip(curve.segments, pieces, strict=True):
@@ -145,11 +145,9 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 
 def _panels(segment: Segment, y: Array, loss: Array, lattice: Lattice) -> tuple[Array, Array]:
-    """Return (log P masses, losses at their mean ratio) of the panels of a piece that lie in one cell each.
-
-    Panels end at lattice points and half-way between them, so that a panel's mass may be moved as one mass at its mean,
-    for a bound from above as for one from below.
-    """
+    """Return (log P masses, logs of mean ratios) of panels of a piece, cut at lattice points and half-way between."""
+    # Panels end at lattice points and half-way between them, so that a panel's mass may be moved as one mass at its
+    # mean, for a bound from above as for one from below.
     low, high = float(loss.min()), float(loss.max())
     log_top = math.log(lattice.top) if lattice.level is not None else -math.inf
     half = lattice.log_spacing / 2
@@ -172,7 +170,7 @@ def _panels(segment: Segment, y: Array, loss: Array, lattice: Lattice) -> tuple[
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` independent ratios.
+    """Return the law of the sum of `count` >= 1 independent copies of a ratio, by binary doubling.
 
     Args:
         law: of one ratio.
@@ -194,7 +192,7 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
 
 
 def _on_own_lattice(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law on the lattice for its own bulk; a sum has a wider one, relative to its mean a narrower one."""
+    """Return the law on a lattice that suits its bulk: linear spacings only widen, geometric ones only narrow."""
     lattice = lattice_for(*law.points(), law.zero)
     if law.lattice.level is not None:
         return law if lattice.level is None else coarsened(law, lattice.level, estimate)
@@ -204,7 +202,7 @@ def _on_own_lattice(law: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of ratio 1 - share + share * sum / count, bounded on the sides of `estimate`.
+    """Return the pair of ratio 1 - share + share * sum / count; UPPER: both directions, LOWER: (P, Q), else (Q, P).
 
     Args:
         law: of the sum.
@@ -232,7 +230,8 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
         return glued(
             (log_p[above] + raised, (losses + margin)[above]),
             (log_q[~above] + raised, (losses - margin)[~above]),
-            (infinite, zero),
+            infinity_mass=infinite,
+            only_other=zero,
         )
     # With a small probability nothing is released: that covers masses that are too large by round-off.
     if estimate is Estimate.LOWER:
@@ -241,7 +240,7 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
 
 
 def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
-    """Return the law with at most `_MAX_LOSSES` values: others split over neighbours (UPPER) or merged into means."""
+    """Return (ratios, masses), 4,000 at most: others split over neighbours (UPPER) or merged into means."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
@@ -269,7 +268,7 @@ def _with_losses(losses: Array, log_masses: Array, infinity_mass: float) -> Atom
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of two independent ratios, on the wider of their linear lattices.
+    """Return the law of the sum of two independent ratios, on the wider of their linear lattices, ends trimmed.
 
     Args:
         a: of one ratio, or of a sum of them.
@@ -317,7 +316,7 @@ def _range(law: RatioLaw) -> tuple[float, float]:
 
 
 def _convolved(a: Array, b: Array) -> Array:
-    """Return the convolution of two rows by sums of products, each right to a few units in its last place."""
+    """Return the convolution of two rows by sums of products, no FFT: each right to a few units in its last place."""
     spend(_PRODUCT * a.size * b.size)
     result = np.zeros(a.size + b.size - 1)
     # In blocks: scalar products of more than 10,000 numbers are spread over threads, which takes 60 times as long.
@@ -328,13 +327,13 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def _top_of_sum(a: RatioLaw, b: RatioLaw) -> float:
-    """Return the largest ratio of the linear part of a sum, at most that of a plus that of b."""
+    """Return where the linear part of a sum ends: sum of means + hypot of how far each part reaches above its mean."""
     means = [float(np.prod(law.points(), axis=0).sum()) for law in (a, b)]
     return sum(means) + math.hypot(*(max(law.lattice.top - mean, 0.0) for law, mean in zip((a, b), means, strict=True)))
 
 
 def _on_one_lattice(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[RatioLaw, RatioLaw]:
-    """Return both laws on lattices of the same spacings: both without a linear part, or both on the wider one."""
+    """Return both laws on one lattice: geometric if both are, else linear, as wide as the wider and the sum need."""
     levels = [law.lattice.level for law in (a, b) if law.lattice.level is not None]
     if not levels:
         tail_level = min(a.lattice.tail_level, b.lattice.tail_level)
@@ -350,7 +349,7 @@ def _on_one_lattice(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Ratio
 
 
 def _on_level(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:
-    """Return a law with a linear part of spacing 2^level, which is at least the spacing it has."""
+    """Return a law with a linear part of spacing >= 2^level; a geometric law gets one up to 32 widths past its mean."""
     if law.lattice.level is not None:
         return coarsened(law, level, estimate)
     mean, width, _ = mean_and_widths(*law.points(), law.zero)
@@ -358,11 +357,9 @@ def _on_level(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:
 
 
 def _add_bulk_and_tail(cells: RatioCells, bulk: RatioLaw, tail: RatioLaw) -> None:
-    """Add the sums of the linear part of one law and the tail of another to the cells.
-
-    The bulk is reduced to a few values first: their distance is small against that of the points of the tail, more so
-    where the tail is large.
-    """
+    """Add the sums of one law's linear part, reduced to 96 or 12 values, and another's tail to the cells."""
+    # The bulk is reduced to a few values first: their distance is small against that of the points of the tail, more so
+    # where the tail is large.
     points = np.arange(bulk.start, bulk.start + bulk.linear.size, dtype=np.float64) * bulk.lattice.spacing
     near = int(np.searchsorted(tail.tail_ratios, _LARGER * bulk.lattice.top))
     for part, count in ((slice(0, near), _CLUMPS), (slice(near, None), _FEW_CLUMPS)):
@@ -370,7 +367,7 @@ def _add_bulk_and_tail(cells: RatioCells, bulk: RatioLaw, tail: RatioLaw) -> Non
 
 
 def _add_tails(cells: RatioCells, a: RatioLaw, b: RatioLaw) -> None:
-    """Add the sums of the tails of two laws to the cells; above a linear part a few values of each are enough."""
+    """Add the sums of two laws' tails to the cells: exactly if they are all of the laws, else of 200 values each."""
     if a.lattice.level is None:
         _add_geometric(cells, a, b)
         return
@@ -385,7 +382,7 @@ def _add_sums(cells: RatioCells, a: tuple[Array, Array], b: tuple[Array, Array])
 
 
 def _clumps(ratios: Array, masses: Array, count: int, estimate: Estimate) -> tuple[Array, Array]:
-    """Return (ratios, masses) of a law with fewer values that bounds the given one.
+    """Return (ratios, masses) with about `count` values: means of blocks (lower bounds) or their ends (UPPER).
 
     Args:
         ratios: increasing, shape (n,).
@@ -409,12 +406,10 @@ def _clumps(ratios: Array, masses: Array, count: int, estimate: Estimate) -> tup
 
 
 def _add_geometric(cells: RatioCells, a: RatioLaw, b: RatioLaw) -> None:
-    """Add the sums of two laws without linear parts, and on the lattice of the cells, to the cells.
-
-    With g the distance of logarithms, e^(ig) + e^((i+k)g) = e^((i+k)g) (1 + e^(-kg)): where a sum lies in its cell
-    depends on k alone, so all sums of one k are added at once. Where e^(-kg) is small against g all of them belong to
-    the cell of the larger summand; then running sums over the smaller one are enough.
-    """
+    """Add the sums of two laws without linear parts, on the lattice of the cells, to the cells, grouped by distance."""
+    # With g the distance of logarithms, e^(ig) + e^((i+k)g) = e^((i+k)g) (1 + e^(-kg)): where a sum lies in its cell
+    # depends on k alone, so all sums of one k are added at once. Where e^(-kg) is small against g all of them belong to
+    # the cell of the larger summand; then running sums over the smaller one are enough.
     step, first = cells.lattice.log_spacing, min(a.tail_start, b.tail_start)
     size = max(law.tail_start + law.tail.size for law in (a, b)) - first
     p, q = (np.pad(x.tail, (x.tail_start - first, size - (x.tail_start - first) - x.tail.size)) for x in (a, b))
@@ -442,10 +437,8 @@ def _add_geometric(cells: RatioCells, a: RatioLaw, b: RatioLaw) -> None:
 
 
 def _add_zero(cells: RatioCells, law: RatioLaw, zero: float, top: float) -> float:
-    """Add the sums of a law and of a ratio that is 0 with a given mass to the cells; return the mass left at 0.
-
-    A mass next to nothing is not resolved: it is split over 0 and the top, rounded to 0, or left out.
-    """
+    """Add to the cells the sums of a law and a ratio that is 0 with mass `zero`; return what of it stays at ratio 0."""
+    # A mass next to nothing is not resolved: it is split over 0 and the top, rounded to 0, or left out.
     if not zero:
         return 0.0
     ratios, masses = law.points()

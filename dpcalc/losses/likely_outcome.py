@@ -61,7 +61,7 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return the log moment if all other outcomes (mass q in P, or in Q if swapped is 1) have this loss."""
+    """Return K(z) rounded up if the other outcomes (mass q in P, or in Q if swapped is 1) have this loss."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
     log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
@@ -90,7 +90,7 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return the log moment, shape (q, orders), if other outcomes are two Gaussian tails; the largest over splits."""
+    """Return K(z), shape (q, orders), if the others are two tails of N(mean, 1) with mass q: largest over splits."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
@@ -112,7 +112,7 @@ def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: flo
 
 
 def _log_sum(raised: Array, other: Array, slack: Array, *, blur: Array | float) -> Array:
-    """Return log(e^raised + e^other), rounded up by `blur` (relative) and `slack` (absolute), for both sizes."""
+    """Return an upper bound on log(e^raised + e^other), with errors `blur` of e^raised and `slack` of the sum."""
     top = np.maximum(raised, other)
     with np.errstate(over="ignore"):
         near = np.log1p(np.exp(raised) * (1 + blur) + np.expm1(other) + slack)
@@ -120,7 +120,7 @@ def _log_sum(raised: Array, other: Array, slack: Array, *, blur: Array | float) 
 
 
 def _round_up_to_lattice(q: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return (distinct probabilities, each q rounded up to one; the index among them for each q)."""
+    """Return (distinct probabilities, index among them for each q): log q rounded up to a multiple of a spacing."""
     log_q = np.log(np.clip(q, MIN_MASS, 1.0))
     log_ratio = log_q - log_q.max()
     rounded = np.full(q.shape, _LATTICE[-1][0])

@@ -137,7 +137,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return the number of truncation points of a composition: two a segment and step; 1 for a step without."""
+    """Return how many tails a composition truncates: two a segment of each step, 1 for a step without segments."""
     total = 0
     for curve, count in counts:
         match curve:
@@ -168,7 +168,7 @@ def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return an upper bound on the sum of the finite losses of a composition; inf for any known by RDP only."""
+    """Return an upper bound on the sum of the finite losses of a composition, >= 0; inf if one is known by RDP only."""
     total = 0.0
     for curve, count in counts:
         match curve:
@@ -183,7 +183,7 @@ def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def min_component_probability(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the smallest (segment weight * component weight of P) among the steps; 1 without segments."""
+    """Return the smallest (segment weight * P weight of a center) of any step; 1 if no step has segments."""
     smallest = 1.0
     for curve, _ in counts:
         if isinstance(curve, RevealedSubsample):
@@ -195,7 +195,7 @@ def min_component_probability(counts: Iterable[tuple[Curve, int]]) -> float:
 
 
 def widest_span(counts: Iterable[tuple[Curve, int]]) -> float:
-    """Return the largest distance of two centers of a step, in standard deviations; 0 without segments."""
+    """Return the largest distance between two centers of any step, in standard deviations; 0 if none has segments."""
     largest = 0.0
     for curve, _ in counts:
         if isinstance(curve, RevealedSubsample):
@@ -237,7 +237,7 @@ class _SortedNodes:
         return cls(log_mass, loss, size, mass, back_from, _exp_remainder(-loss[: np.searchsorted(size, _SMALL)]))
 
     def sums(self, z: float) -> tuple[float, float, float, float]:
-        """Return t >= 0 and, each divided by e^t: E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)]."""
+        """Return t >= 0 and, divided by e^t: E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)], all under P."""
         raised = self.log_mass + z * self.loss
         top = float(raised.max(initial=0.0))
         tilted = np.exp(raised - top)
@@ -357,7 +357,7 @@ def _exp_remainder(x: Array) -> Array:
 
 
 def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0) -> LogMoments:
-    """Return the log moments of any loss an accountant composes; one known by RDP is returned itself.
+    """Return the log moments of any step, for orders up to `max_order`; a curve known by RDP is returned itself.
 
     Args:
         curve: one step in one direction, steps under a public draw, or a step known by RDP.
@@ -379,7 +379,7 @@ def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, 
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return quadrature nodes for log moments up to `max_order`; with atoms also their infinite and Q-only mass.
+    """Return log P masses and losses at quadrature nodes and atoms, that give K(z) for 0 < z <= max_order.
 
     Args:
         curve: one step, one direction.
@@ -401,7 +401,7 @@ def loss_moments(
 
 
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) at the quadrature nodes of a segment, (n,) each; raise TooLargeError for too many."""
+    """Return (log P mass, loss) at a segment's quadrature nodes, negligible ones left out; raise TooLargeError."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
@@ -439,7 +439,7 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return an estimate of the log of a segment's Kullback-Leibler divergence, between -230 and 0."""
+    """Return log KL(P||Q) of a segment, estimated low from sampled losses, between -230 and 0."""
     # Far losses only enter with 1: the smaller estimate is the safe one.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
@@ -447,7 +447,7 @@ def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Return panel edges cut so that e^{i frequency L} turns by at most 4 radians a panel; unchanged for 0."""
+    """Cut panels so that the phase frequency * L turns at most 4 radians in each; unchanged for 0; may raise."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -490,7 +490,7 @@ def reach(
 
 
 def _tail_cut(segment: Segment, quantile: float, end: float) -> float:
-    """Return where a lower tail is cut: at the quantile if the loss is > 0 there, otherwise at `end`."""
+    """Return `quantile` if it is on the segment and has loss > 0, else `end`: where P's tail is cut."""
     if quantile >= segment.high:
         return end
     _, loss = segment.log_density_and_loss(np.array([quantile]))

@@ -138,7 +138,7 @@ class MixturePair(LossCurve):
         return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return (log P(y), log P(y)/Q(y)) at points of any shape, exact in its digits where P and Q nearly agree.
+        """Return (log P(y), log P(y)/Q(y)), shape of y, no cancellation where P ~ Q; blockwise to save memory.
 
         Args:
             y: points, any shape.
@@ -164,7 +164,7 @@ class MixturePair(LossCurve):
         return log_p + log_base, loss
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
-        """Return (log density of each component less log_base, log_base) at points of any shape.
+        """Return (log density of each component less log_base, log_base); raise for centers over 1e8 deviations off.
 
         Args:
             y: points, any shape.
@@ -199,7 +199,7 @@ def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Arr
 
 @cached_with_cost(256)
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
-    """Return `MixturePair.lower_quantile`, by 60 bisections within 40 deviations of the centers; cached."""
+    """Return the largest y, rounded down, with P(-inf, y) <= mass, by bisection within 40 deviations of the centers."""
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
     spend(60 * TURN * len(pair.centers))
@@ -243,7 +243,7 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return increasing points from low to high, at most half a deviation apart near the centers, wider far away.
+    """Return rising points from low to high, half a deviation apart; above 100,000 of them wider far from the centers.
 
     They are at most half a deviation apart. Where that would be too many, they are so near the centers, and further
     away at most a hundredth of the distance from the nearest center apart.
@@ -271,7 +271,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return deviation^2 / span of the components felt in each interval (P, Q, both times min(order, 1)); <= deviation.
+    """Return per interval the length on which P, Q and their ratio vary: deviation^2 / span of the centers felt there.
 
     The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
     components that are felt there; between two points those felt at either.

@@ -89,7 +89,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return the self-compositions of one loss for all counts from one transform; TooLargeError above 2^22 entries.
+    """Return the k-fold self-compositions for all k in counts by one FFT; tails go to `lost`; raise above 2^22 entries.
 
     Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
 
@@ -110,7 +110,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n for each count n >= 1, without cancellation, in the precision of `jumps`.
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, no cancellation; parts of one measure on one lattice.
 
     Args:
         bulk: one part.
@@ -154,7 +154,7 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
-    """Return the composition from its cyclic image, rolled to index `low`, negatives 0; errors grow with `count`."""
+    """Return the `count`-fold composition from FFT output `result`, its window starting at index `low`; errors grow."""
     total = float(pmf.mass.sum())
     return replace(
         pmf,
@@ -242,7 +242,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return the loss with probability `rate`, else 0 at the lattice point above (sign 1) or below (-1); TooLargeError.
+    """Return the loss with probability `rate`, else 0, at the lattice point above (sign 1) or below (-1); may raise.
 
     Args:
         pmf: a tilted loss.

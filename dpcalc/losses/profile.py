@@ -114,7 +114,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return the summands of `half_line_delta`, each good to a few ulps of its exponents; [] above the largest loss.
+    """Return the summands of `half_line_delta`, two a center, good to a few ulps of exponents; [] from max_loss on.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -135,7 +135,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the y < high where the loss falls to epsilon, rounded down; `high` for epsilon 0, -inf if never so large.
+    """Return the y < high where the loss falls to epsilon, rounded down; `high` for epsilon 0, -inf if none is found.
 
     Args:
         pair: with a loss that falls below `high`.
@@ -231,7 +231,7 @@ class PublicMixture(PrivacyProfile):
 
     @cached_property
     def unassigned(self) -> float:
-        """P mass to which no profile assigns a loss, the draw that hits none included; may be below 0."""
+        """P mass to which no profile assigns a loss, that of no draw included (weights sum to < 1); may be below 0."""
         # A part may have more than all of its mass, the average less. Only the average bounds a step, so only its mass
         # at 0 must not be negative; keeping it from being negative in each part cost up to a quarter of epsilon.
         inside = (
@@ -261,7 +261,7 @@ class PublicMixture(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return the weighted sum of the profiles at any real epsilon, an upper bound in [0, 1]."""
+        """Return sum_i w_i delta_i(epsilon) + (1 - sum_i w_i) (1 - e^epsilon)_+ at any real epsilon, an upper bound."""
         nothing_drawn = max(0.0, 1 - math.fsum(self.weights)) * max(0.0, -math.expm1(epsilon))
         parts = (weight * profile.delta(epsilon) for weight, profile in zip(self.weights, self.profiles, strict=True))
         return nothing_drawn + math.fsum(parts)

@@ -112,7 +112,7 @@ class RatioLaw:
 
 
 def lattice_for(ratios: Array, masses: Array, zero: float) -> Lattice:
-    """Return the lattice that is fine enough for the bulk of a ratio.
+    """Return a lattice of 80 points to a half-width of the bulk: geometric for wide logarithms, else linear.
 
     Args:
         ratios: values > 0, increasing, shape (n,).
@@ -129,7 +129,7 @@ def lattice_for(ratios: Array, masses: Array, zero: float) -> Lattice:
 
 
 def mean_and_widths(ratios: Array, masses: Array, zero: float) -> tuple[float, float, float]:
-    """Return the mean and the half-widths of the bulk: of the ratio and of its logarithm, both > 0.
+    """Return (mean, half-width of the 16 % to 84 % range of the ratio, of its logarithm), widths > 0; `zero` counts.
 
     Args:
         ratios: values > 0, increasing, shape (n,).
@@ -147,7 +147,7 @@ def mean_and_widths(ratios: Array, masses: Array, zero: float) -> tuple[float, f
 
 
 def on_lattice(law: RatioLaw, lattice: Lattice, estimate: Estimate) -> RatioLaw:
-    """Return the law on another lattice.
+    """Return the law on another lattice, each mass split over its cell's ends (UPPER) or merged (lower bounds).
 
     Args:
         law: any law.
@@ -168,7 +168,7 @@ def on_lattice(law: RatioLaw, lattice: Lattice, estimate: Estimate) -> RatioLaw:
 
 
 def refined_tail(law: RatioLaw, tail_level: int) -> RatioLaw:
-    """Return a law without a linear part on a finer geometric lattice, without loss.
+    """Return a law without a linear part on a finer geometric lattice, exactly: zeros between its masses.
 
     Args:
         law: without a linear part.
@@ -182,7 +182,7 @@ def refined_tail(law: RatioLaw, tail_level: int) -> RatioLaw:
 
 
 def coarsened(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:
-    """Return the law with its linear part on a lattice at least as wide as 2^level; unchanged without such a part.
+    """Return the law with its linear spacing widened to 2^level; unchanged without a linear part, or if it is as wide.
 
     Args:
         law: any law.
@@ -203,7 +203,7 @@ def _without_index_0(law: RatioLaw) -> RatioLaw:
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without its ends of next to no mass, which are moved so that the law bounds what it did.
+    """Return the law without ends of mass under 1e-26, moved to 0, infinity or inwards so that it bounds what it did.
 
     Args:
         law: any law.
@@ -290,7 +290,7 @@ class RatioCells:
         )
 
     def add(self, ratios: Array, masses: Array) -> None:
-        """Add masses at some ratios > 0 in the range of the cells, shape (n,) each, in any order.
+        """Add masses at ratios > 0 to the cells that hold them, with the distances from the cells' points.
 
         Args:
             ratios: > 0, in the range of the cells, in any order, shape (n,).
@@ -309,11 +309,11 @@ class RatioCells:
             _add_at(self.tail, point - self.tail_start, masses[~inside], moved)
 
     def points_of(self, positions: Array) -> Array:
-        """Return the index of the point to whose cell each position belongs."""
+        """Return the index of each position's cell: the point below (UPPER), else the nearest one."""
         return np.floor(positions) if self.estimate is Estimate.UPPER else np.rint(positions)
 
     def add_linear(self, first: int, masses: Array) -> None:
-        """Add masses at points of the linear lattice from index `first` on, also such that lie above its top.
+        """Add masses at linear lattice points `first`, first + 1, ...; beyond the linear part as `add` does.
 
         Args:
             first: index of the first point.
@@ -326,7 +326,7 @@ class RatioCells:
             self.add(np.asarray((first + above) * self.lattice.spacing, dtype=np.float64), masses[above])
 
     def law(self) -> RatioLaw:
-        """Return the law on the lattice."""
+        """Return the law: each cell's mass split over its two ends (UPPER), or merged until means are points."""
         lattice, border = self.lattice, self.linear.shape[1]
         if self.estimate is Estimate.UPPER:
             tail = self.tail / np.array([[1.0], [math.expm1(lattice.log_spacing)]])
@@ -350,18 +350,14 @@ def _add_at(cells: Array, index: Array, masses: Array, moved: Array) -> None:
 
 
 def _spread(cells: Array) -> Array:
-    """Return the masses after each cell's mass was split over its point and the next one, mean kept."""
+    """Return the masses when each cell's is split over its point and the next one, mean kept; never negative."""
     masses: Array = cells[0] - cells[1]
     masses[1:] += cells[1, :-1]
     return np.maximum(masses, 0.0)
 
 
 def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) -> Array:
-    """Return the masses of groups whose mean is exactly a lattice point, from the masses in the cells around them.
-
-    Each cell is one mass at its mean. If that is below its point the group takes some of the next cell above, if it is
-    above some of the next one below. How much depends on how much is left of each: the amounts are found by iteration.
-    Where that fails, because cells are too few or too different, groups are formed cell by cell.
+    """Return the masses at lattice points of groups of neighbouring cells whose mean is the point; the rest is rounded.
 
     Args:
         points: of the lattice, increasing, shape (n,).
@@ -369,6 +365,9 @@ def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) ->
         moments: mass times the distance of its mean from the point, shape (n,).
         estimate: LOWER or LOWER_REVERSED: groups without a partner are rounded down or up.
     """
+    # Each cell is one mass at its mean. If that is below its point the group takes some of the next cell above, if it
+    # is above some of the next one below. How much depends on how much is left of each: the amounts are found by
+    # iteration. Where that fails, because cells are too few or too different, groups are formed cell by cell.
     used = np.flatnonzero(masses > 0)
     if not used.size:
         return masses
@@ -388,7 +387,7 @@ def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) ->
 
 
 def _balanced(points: Array, mass: Array, off: Array) -> tuple[Array, Array]:
-    """Return (masses, moments) of groups after neighbouring cells gave each other mass to move means to their points.
+    """Return (masses, moments left) after cells gave mass to neighbours, iteratively, to move each mean to its point.
 
     Args:
         points: of the cells, increasing, shape (n,).
@@ -421,11 +420,7 @@ def _balanced(points: Array, mass: Array, off: Array) -> tuple[Array, Array]:
 
 
 def _swept(points: Array, masses: Array, values: Array, estimate: Estimate) -> Array:
-    """Return the masses of groups whose mean is a lattice point, found value by value.
-
-    From either end up to the heaviest value: what is met before a point is merged, with as much of the next value as
-    moves the mean there. In this direction the next value is the one that has enough to give. What is left in the
-    middle takes of the groups beside it.
+    """Return the masses at lattice points of groups with that mean, formed from both ends to the heaviest value.
 
     Args:
         points: of the lattice, increasing, shape (n,).
@@ -433,6 +428,9 @@ def _swept(points: Array, masses: Array, values: Array, estimate: Estimate) -> A
         values: nearly increasing, between the second and the last point but one, shape (m,).
         estimate: LOWER or LOWER_REVERSED: what finds no mass to be merged with is rounded down or up.
     """
+    # From either end up to the heaviest value: what is met before a point is merged, with as much of the next value as
+    # moves the mean there. In this direction the next value is the one that has enough to give. What is left in the
+    # middle takes of the groups beside it.
     spend(6 * TURN * masses.size)
     order = np.argsort(values, kind="stable")
     cells = list(zip(masses[order].tolist(), values[order].tolist(), strict=True))
@@ -462,7 +460,7 @@ def _swept(points: Array, masses: Array, values: Array, estimate: Estimate) -> A
 def _swept_one_way(
     cells: list[tuple[float, float]], points: list[float]
 ) -> tuple[list[tuple[int, float]], tuple[float, float]]:
-    """Return ((index of a point, mass) of each group, (mass, mean) of what is left), from the lowest cell up.
+    """Return ([(index of a point, mass)] of groups from the lowest cell up, (mass, mean) of what is left at the end).
 
     Args:
         cells: (mass, mean), by increasing mean.

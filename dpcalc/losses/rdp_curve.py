@@ -82,13 +82,13 @@ class RdpCurve:
         return self._hull[0][1:]
 
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the divergence of an order > 1, by the hull; inf above the last order."""
+        """Return an upper bound on the divergence of order a > 1, interpolating K(a - 1); inf above the last order."""
         if order > self.points[-1][0]:
             return math.inf
         return float(self.cumulants(np.array([order - 1]))[0][0]) / (order - 1)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K') on the hull at orders z = a - 1, shape of `orders`; (1e200, 1e250) above the last order."""
+        """Return (K, K') interpolated at orders z = a - 1, shape of `orders`; (1e200, 1e250) above the last order."""
         places, heights = self._hull
         right = np.clip(np.searchsorted(places, orders), 1, len(places) - 1)
         left = right - 1

@@ -72,7 +72,7 @@ def fft_relative_error(size: int, unit: float) -> float:
 
 
 def _transform_work(x: Array, size: int) -> float:
-    """Return an estimate of the units of work (`dpcalc.work`) of one FFT of this size and of products with it."""
+    """Return the estimated units of work (`dpcalc.work`) of one FFT of x's type and this size, products included."""
     # Calls cost 10,000 units however short; extended precision takes four times as long as float64.
     return (4 if x.dtype.itemsize > 8 else 1) * (10_000 + size * (10 + 2 * math.log2(max(size, 2))))
 
@@ -114,7 +114,7 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
 ) -> tuple[list[Array], Array]:
-    """Return ([(base + addend)^(*k) - base^(*k) modulo size, for k in counts], 2-norm bounds on round-off).
+    """Return ([(base + addend)^(*k) - base^(*k) modulo size, for k in counts], bounds on the 2-norm of the round-off).
 
     Args:
         base: (non-negative terms, position of the first term) of one sequence.
@@ -146,10 +146,8 @@ def cyclic_power_increments(
 
 
 def _power_increment(base: Complex, addend: Complex, exponent: int) -> Complex:
-    """Return (base + addend)^exponent - base^exponent, elementwise, exponent >= 1, by repeated squaring.
-
-    With D(k) = (base + addend)^k - base^k: D(j + k) = D(j) D(k) + D(j) base^k + base^j D(k).
-    """
+    """Return (base + addend)^exponent - base^exponent, elementwise, exponent >= 1, by repeated squaring."""
+    # With D(k) = (base + addend)^k - base^k: D(j + k) = D(j) D(k) + D(j) base^k + base^j D(k).
     power, increment = base, addend
     for digit in f"{exponent:b}"[1:]:
         increment = increment * (increment + 2 * power)

@@ -13,7 +13,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return the (left, right) ends of a bracket of a sign change, shrunk to a relative width `tolerance`.
+    """Return (left, right) around a sign change of f in [low, high], right - left <= tolerance * max(|left|, |right|).
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
@@ -68,7 +68,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, tolerance: float
 ) -> float:
-    """Return an approximate root of a decreasing function of a logarithm, else an end of `ends`; uncertified.
+    """Return an uncertified root of falling f (value, slope or NaN), else low if f < 0, high if f > 0 on all of `ends`.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -103,9 +103,7 @@ def falling_root(
 
 
 def _inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Return the interpolated point of value 0; from one sample without a slope, its point plus its value.
-
-    By Newton's divided differences.
+    """Interpolate points as a polynomial of values, return it at value 0; one sample without slope: point + value.
 
     Args:
         samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.
@@ -135,7 +133,7 @@ def _divided_difference(first: float, last: float, low: float, high: float, slop
 def zoomed_minimum(
     f: Callable[[Array], Array], points: Array, *, rounds: int, count: int
 ) -> tuple[float, float, tuple[float, float]]:
-    """Return (smallest value found, its place, ends of the last bracket around it) of a function of x > 0.
+    """Return (smallest f, its x, (low, high) neighbours): each round evaluates points between those of the one before.
 
     Each round evaluates some points at once and goes on between the two neighbours of the best one. For bounds that
     hold at every order: whatever place is found, the value there is a bound.

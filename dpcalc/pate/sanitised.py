@@ -186,8 +186,6 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
 def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) -> float:
     """Return the largest e^{-smoothness d} times the change of the sum by one teacher after d others, over all d.
 
-    This is the smooth sensitivity of the sum of the queries' divergences, an upper bound.
-
     Args:
         divergences: by lead and top votes.
         cells: of the queries, shape (2, queries).

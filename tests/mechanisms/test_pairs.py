@@ -317,7 +317,7 @@ PRODUCT = (([0.7, 0.3], [0.01, 0.99 * E, 0.99 * (1 - E), 0.0]), ([0.3, 0.7], [0.
 
 def test_fewer_losses_are_chords_of_the_profile():
     pair = laplace_pair(1.0)
-    few = of_cells(np.array(pair.losses), np.array(pair.log_masses), (0.0, 0.0), max_losses=21)
+    few = of_cells(np.array(pair.losses), np.array(pair.log_masses), infinity_mass=0.0, only_other=0.0, max_losses=21)
     assert len(few.losses) == 21
     for epsilon in np.linspace(-1.2, 1.2, 50):
         assert pair.delta(epsilon) - 1e-11 <= few.delta(epsilon) <= pair.delta(epsilon) + 1e-3
