@@ -21,7 +21,7 @@ settings.register_profile("random", deadline=None, print_blob=True)
 def pytest_addoption(parser):
     """Add --part K/N, a share of the tests for suites of hours, and --renew."""
     parser.addoption("--part", metavar="K/N", help="run the K-th of N parts of the tests, the same every time")
-    parser.addoption("--renew", action="store_true", help="write golden files and docs/rules.md anew")
+    parser.addoption("--renew", action="store_true", help="write golden files and generated pages anew")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -186,7 +186,9 @@ def _digits_reference(core: Schema) -> list[Schema]:
 _LEVEL_NAME = "<level>"  # stands for the name of a level
 _HEAD = """# Keys of a dpcalc config
 
-A value may be a reference: `${section.key}` of the same file, `${conf/train.yaml:section.key}` of another schema in the
+Every key, its type and range, its default where it may be left out, and what it means.
+
+A value may be a reference: `${section.key}` of the same file, `${conf/train.yaml:section.key}` of another file of the
 repository. Keys that begin with `x-` are yours.
 
 | key | value | default | meaning |

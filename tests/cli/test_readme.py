@@ -130,7 +130,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_readme_is_short_and_names_every_chapter():
-    assert len(PAGES["README.md"].splitlines()) <= 150
+    assert len(PAGES["README.md"].splitlines()) <= 160
     assert sorted(re.findall(r"^\| \[(docs/\w.*?)\]\(\1\)", PAGES["README.md"], flags=re.MULTILINE)) == CHAPTERS
 
 

@@ -7,7 +7,9 @@ import stat
 from pathlib import Path
 
 import pytest
+import typer
 
+from dpcalc.cli.commands import application
 from dpcalc.cli.init import Template
 from dpcalc.config.json_schema import json_schema_text
 from dpcalc.config.load import load, load_text
@@ -78,6 +80,26 @@ def test_explain_without_a_code_lists_all(dpcalc):
 
 def test_the_page_of_rules_is_up_to_date(dpcalc, same_as_file):
     same_as_file(dpcalc("explain", "--markdown").out, ROOT / "docs" / "rules.md")
+
+
+def test_the_page_of_keys_is_up_to_date(dpcalc, same_as_file):
+    same_as_file(dpcalc("schema", "--markdown").out, ROOT / "docs" / "keys.md")
+
+
+def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    page = ["# Commands", "Every command and its options, as `dpcalc epsilon --help` and so on print them."]
+    for words in _commands(typer.main.get_command(application())):
+        page += [f"## {' '.join(words)}", f"```text\n{dpcalc(*words, '--help').out.strip()}\n```"]
+    same_as_file("\n\n".join(page) + "\n", ROOT / "docs" / "commands.md")
+
+
+def _commands(group, words=()):
+    """Yield the words of each command, those of a group after it."""
+    for name, command in group.commands.items():
+        yield (*words, name)
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*words, name))
 
 
 def test_every_code_of_the_package_is_explained():

@@ -1,0 +1,42 @@
+"""Hooks of MkDocs: pages that are kept beside docs/ become pages of the site, and links between both are kept."""
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+PAGES = {"README.md": "index.md", **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")}}
+_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of the top folder.
+
+    Args:
+        files: those of docs/.
+        config: the settings of the site.
+    """
+    for name, page in PAGES.items():
+        files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  as MkDocs calls it
+    """Return a page whose links lead to pages of the site; a link to a file that is none becomes its path, as code.
+
+    Args:
+        markdown: the text of the page.
+        page: the page.
+        config: the settings of the site.
+        files: all files of the site.
+    """
+    folder = ROOT if page.file.generated_by else ROOT / "docs"
+
+    def moved(link: re.Match[str]) -> str:
+        target = (folder / link[1]).resolve().relative_to(ROOT).as_posix()
+        return f"]({PAGES.get(target, target.removeprefix('docs/'))}{link[2] or ''})"
+
+    return _LINK.sub(moved, markdown)
