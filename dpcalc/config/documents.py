@@ -11,7 +11,7 @@ from dpcalc.config.messages import wrong_type_error
 from dpcalc.config.overrides import parse_path
 from dpcalc.config.source import ConfigError, Mark, Source, error, source_of
 from dpcalc.config.tree import Items, Node, Scalar, Section, child, entry, join, step_text, with_path
-from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_with_flaws, tagged_paths
+from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
 
 MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
 
@@ -67,7 +67,7 @@ def read_document(source: Source, suffix: str) -> Document:
             return Document(tree=_TreeBuilder(source).build(_parse_json(source.text), ""))
         if suffix == ".toml":
             return Document(tree=_TreeBuilder(source).build(parse_toml(source), ""))
-        tree, flaws = parse_with_flaws(source)
+        tree, flaws = parse_yaml(source)
     except ConfigError as cause:
         first = cause.diagnostics[0]
         code = "DPC111" if first.code == "DPC111" else "DPC110"

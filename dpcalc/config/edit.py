@@ -17,7 +17,7 @@ from dpcalc.config.overrides import Changes, Overrides
 from dpcalc.config.source import ConfigError, Mark, Source, decode, read_bytes, visible
 from dpcalc.config.tree import Scalar, Section, join, node_at
 from dpcalc.config.values import AT_MOST, BATCH_SIZE
-from dpcalc.config.yaml_text import parse_with_flaws
+from dpcalc.config.yaml_text import parse_yaml
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
@@ -78,7 +78,7 @@ class TextPositions:
         """Record the positions of all scalars and mappings.
 
         Args:
-            source: a text that `yaml_text.parse_with_flaws` accepts, and so is within its limits.
+            source: a text that `yaml_text.parse_yaml` accepts, and so is within its limits.
         """
         self._text = source.text
         self._scalars: dict[tuple[int, int], ScalarSpan] = {}
@@ -104,7 +104,7 @@ class TextPositions:
         return self._mappings.get((mark.line, mark.column))
 
     def insertion(self, mapping: MappingSpan, entry: str) -> Edit:
-        """Return the edit that adds an entry to a mapping: after its first entry if that is one line, else before.
+        """Return the edit that adds "key: value" to a mapping: after its first entry if on one line, else before.
 
         Args:
             mapping: the mapping.
@@ -121,7 +121,7 @@ class TextPositions:
         return Edit(start=offset, stop=offset, text=f"{between}{entry}")
 
     def _record_event(self, events: tuple[yaml.Event, ...], anchor: str) -> None:
-        """Record the scalar or mapping that the first of up to three events begins."""
+        """Store the position of the scalar or mapping that begins with the first of up to three events."""
         event, *following = events
         start, stop = _event_span(event)
         place = (start.line + 1, start.column + 1)
@@ -162,7 +162,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _first_value_end(events: list[yaml.Event]) -> int | None:
-    """Return the index after a first entry, if it is two scalars on one line, else None."""
+    """Return the index behind the first entry of a mapping, given its events, if it is on one line; else None."""
     match events:
         case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value]:
             begin, end = _event_span(key)[0], _event_span(value)[1]
@@ -172,7 +172,7 @@ def _first_value_end(events: list[yaml.Event]) -> int | None:
 
 
 def _event_span(event: yaml.Event) -> tuple[yaml.Mark, yaml.Mark]:
-    """Return (beginning, end) of an event as PyYAML counts, lines and columns from 0.
+    """Return (beginning, end) of an event as PyYAML's marks, lines and columns from 0.
 
     Raises:
         TypeError: PyYAML gives no marks, which does not happen for texts.
@@ -238,7 +238,7 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Change a file so that it states another plan.
+    """Change a file in place so that it states another plan; return "path:line: key: value" for each number.
 
     Args:
         rewrite: the file and the plan.
@@ -264,7 +264,7 @@ def write(rewrite: Rewrite) -> tuple[str, ...]:
 
 
 def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
-    """Return a text changed so that it states another plan.
+    """Return (text changed so that it states another plan, "path:line: key: value" for each number written).
 
     Args:
         text: the content of a file.
@@ -277,7 +277,7 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
         InputError: the text cannot be changed so.
     """
     source = decode(text.encode(), rewrite.path)
-    tree, _ = parse_with_flaws(source)
+    tree, _ = parse_yaml(source)
     root, _, _ = long_form(config_part(tree, rewrite.key).root, Changes())
     pairs = zip(runs(root), rewrite.before.phases, rewrite.after.phases, strict=True)
     changes = [change for run, old, new in pairs for change in _SECTIONS[rewrite.section](run, old, new)]
@@ -305,7 +305,7 @@ def _require_plan(text: str, rewrite: Rewrite) -> str:
 
 
 def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the noise multiplier of a phase, if its mechanism has one."""
+    """Yield the noise of a phase before and after, also if it stays; nothing for a mechanism without noise."""
     if old.noise_multiplier is None or new.noise_multiplier is None:
         return
     key = getattr(old.mechanism, "noise_key", "noise_multiplier")
@@ -315,14 +315,14 @@ def _noise_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
 
 
 def _length_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the steps of a phase."""
+    """Yield the steps of a phase before and after, also if they stay."""
     keys = ("training", "steps")
     node = _stated_scalar(run, keys) or _stated_scalar(run, ("training", "epochs"))
     yield _NumberChange(run=run, keys=keys, node=node, amount=Fraction(new.steps), changed=old.steps != new.steps)
 
 
 def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield the size or rate of each level of a phase, and the steps if stated epochs would give others."""
+    """Yield each level's drawn amount before and after; the steps too, if stated epochs would give others."""
     epochs = scalars.number_of(_stated_scalar(run, ("training", "epochs")))
     if old.hierarchy != new.hierarchy and epochs is not None and new.hierarchy.steps_of(epochs) != new.steps:
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
@@ -371,32 +371,34 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return (edits, (line, text) of each); a scalar of several phases is replaced if all get one number.
+    """Return (edits, (line, text) of each); a scalar that phases share is replaced if all get one number.
 
     Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
     phase gets an entry of its own.
     """
-    edits: list[Edit] = []
-    written: list[tuple[int, str]] = []
     shared: dict[ScalarSpan, list[_NumberChange]] = {}
+    made: list[tuple[_NumberChange, ScalarSpan | None]] = []  # scalar to replace, None to insert an entry
     for change in changes:
         scalar = None if change.node is None else positions.scalar(change.node.mark)
         if scalar is not None:
             shared.setdefault(scalar, []).append(change)
         elif change.node is None:
-            edits.append(_insertion_edit(change, positions))
-            written.append((change.run.at.mark.line, f"{change.path}: {_full_decimal(change.amount)}"))
+            made.append((change, None))
     for scalar, users in shared.items():
         changed = [change for change in users if change.changed]
-        if not changed:
-            continue
-        if len(changed) < len(users) or len({change.amount for change in changed}) > 1:
-            for change in changed:
-                edits.append(_insertion_edit(change, positions))
-                written.append((change.run.at.mark.line, f"{change.path}: {_full_decimal(change.amount)}"))
+        if len(changed) == len(users) and len({change.amount for change in changed}) == 1:
+            made.append((changed[0], scalar))
         else:
-            edits += _replacement_edits(changed[0], scalar, positions)
-            written.append(_written_line(changed[0]))
+            made += [(change, None) for change in changed]
+    edits: list[Edit] = []
+    written: list[tuple[int, str]] = []
+    for change, scalar in made:
+        if scalar is None:
+            edits.append(_insertion_edit(change, positions))
+            written.append((change.run.at.mark.line, f"{change.path}: {_full_decimal(change.amount)}"))
+        else:
+            edits += _replacement_edits(change, scalar, positions)
+            written.append(_written_line(change))
     return edits, written
 
 
@@ -413,7 +415,7 @@ def _written_line(change: _NumberChange) -> tuple[int, str]:
 
 
 def _replacement_edits(change: _NumberChange, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
-    """Return the edits that replace a number, and its key if it becomes another one.
+    """Return the edits that replace a number, and its key if it changes; _Refusal for references and anchors.
 
     Raises:
         _Refusal: the number comes from a reference or an anchor.
@@ -434,7 +436,7 @@ def _replacement_edits(change: _NumberChange, scalar: ScalarSpan, positions: Tex
 
 
 def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
-    """Return (key, value) that state a number in the form of the one that it replaces."""
+    """Return the (key, value) to write for a number: in the terms and with the underscores of the old one."""
     key = node.path.rpartition(".")[2]
     amount = change.amount
     if change.keys[-1] == "rate" and key in {BATCH_SIZE, "expected"}:
@@ -450,7 +452,7 @@ def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
-    """Return the edit that adds a number to a phase, or a file, that inherits it or does not state it.
+    """Return the edit that adds a number to a phase, or a file, that inherits or lacks it; _Refusal if it cannot.
 
     Raises:
         _Refusal: there is no mapping of its own to add it to.

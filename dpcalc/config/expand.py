@@ -43,7 +43,7 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 
 def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
-    """Return True if a `sampling` section describes one draw directly instead of naming levels.
+    """Return True if a `sampling` section is itself a draw: it has keys or single values of one, not only levels.
 
     Args:
         sampling: the section, or None.
@@ -59,7 +59,7 @@ def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool
 
 
 def long_data(root: Section) -> Section:
-    """Return the file with `data: {examples: N}` written as a level `example`; anything else unchanged."""
+    """Return the file with `data: {examples: N}` as one level `example`; unchanged without it, or beside `levels`."""
     data = root.entries.get("data")
     if not isinstance(data, Section) or "examples" not in data.entries or "levels" in data.entries:
         return root
@@ -72,7 +72,7 @@ def long_data(root: Section) -> Section:
 
 
 def with_count_ranges(root: Section) -> Section:
-    """Return the file with `count: {min: 5, max: 64}` of a level written as its keys `min` and `max`."""
+    """Return the file with each level's `count: {min: 5, max: 64}` written as its keys `min` and `max`."""
     levels = node_at(root, "data", "levels")
     if not isinstance(levels, Items):
         return root
@@ -81,7 +81,7 @@ def with_count_ranges(root: Section) -> Section:
 
 
 def _with_count_range(level: Section) -> Section:
-    """Return one level with `min` and `max`; unchanged if both forms are used, which `sections` refuses."""
+    """Return a level with its count range as `min` and `max`; unchanged for a plain count, or with both forms."""
     count = level.entries.get("count")
     if not isinstance(count, Section) or not count.entries or count.entries.keys() & level.entries.keys():
         return level
@@ -89,7 +89,7 @@ def _with_count_range(level: Section) -> Section:
 
 
 def long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
-    """Return the file with the top level and every phase in the form of `long_run`.
+    """Return the file with `long_run` applied to its top level and to every phase.
 
     Args:
         root: the file.
@@ -104,7 +104,7 @@ def long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def long_run(run: Section, names: tuple[str, ...] | None) -> Section:
-    """Return a file or phase with one level, its direct draw and `batch_size` moved below the level's name.
+    """Return a file or phase with a direct draw and `batch_size` moved below the only level; else unchanged.
 
     Args:
         run: mapping that may hold `sampling` and `training`.
@@ -135,7 +135,7 @@ def long_run(run: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def with_listed_sums(mechanism: Node) -> Node:
-    """Return a merged `mechanism` section with a single `also` turned into a list of one."""
+    """Return a `mechanism` section with a single mapping `also` as a list of one; anything else unchanged."""
     also = entry(mechanism, "also")
     if not isinstance(mechanism, Section) or not isinstance(also, Section):
         return mechanism
@@ -144,14 +144,14 @@ def with_listed_sums(mechanism: Node) -> Node:
 
 
 def with_batch_sizes(sampling: Node) -> Node:
-    """Return a merged `sampling` section with each `batch_size` turned into the key that its scheme takes."""
+    """Return a `sampling` section with each `batch_size` renamed to `size` or `expected`, as the scheme takes."""
     if not isinstance(sampling, Section):
         return sampling
     return replace(sampling, entries={name: _with_batch_size(draw) for name, draw in sampling.entries.items()})
 
 
 def _with_batch_size(draw: Node) -> Node:
-    """Return one draw; unchanged if it has a second amount, which `messages` refuses."""
+    """Return a draw with `batch_size` renamed; unchanged without it, a known scheme, or beside another amount."""
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw
@@ -187,7 +187,7 @@ class Run:
 
 
 def apply_changes(root: Section, changes: Changes) -> Section:
-    """Return the file as written with the command line's changes, for references to look into.
+    """Return the file as written with the command line's removals and settings; those that lead nowhere are skipped.
 
     Args:
         root: the file as written.
@@ -280,7 +280,7 @@ def merge(base: Section, over: Section) -> Section:
 def ineffective_errors(
     assignments: Sequence[Assignment], used: Sequence[Node], *, has_phases: bool
 ) -> Iterator[Diagnostic]:
-    """Yield an error for every assignment that something more specific overrides.
+    """Yield an error (DPC107) for each command-line setting that something more specific overrides.
 
     Args:
         assignments: values set by the command line.
@@ -305,13 +305,13 @@ def ineffective_errors(
 
 
 def _is_used(item: Assignment, used_nodes: set[int]) -> bool:
-    """Return True if a part of the assigned value is in the plan's trees, or the value belongs to an `x-` key."""
+    """Return True if a scalar of a setting is among the plan's nodes, given by id(), or it sets an `x-` key."""
     words = [node for _, node in walk(item.value, "") if isinstance(node, Scalar)]
     return any(str(key).startswith(USER_KEY) for key in item.keys) or any(id(word) in used_nodes for word in words)
 
 
 def _state_same_thing(item: Assignment, other: Assignment) -> bool:
-    """Return True if two assignments state one thing in two ways: a length, or how many are drawn."""
+    """Return True if two settings state the length of a phase, or the amount of a draw, in two ways."""
     for group in _EXCLUSIVE_KEYS:
         if not {item.keys[-1], other.keys[-1]} <= group:
             continue
@@ -321,7 +321,7 @@ def _state_same_thing(item: Assignment, other: Assignment) -> bool:
 
 
 def _subject(item: Assignment) -> tuple[str | int, ...]:
-    """Return the keys that say what an assignment is about: its phase and, where it is named, its level."""
+    """Return the keys of the phase and level that a setting is about: its path without the last key and sections."""
     above = item.keys[:-1]
     return tuple(key for key in above if key not in RUN_KEYS)
 
@@ -333,19 +333,19 @@ def _option_text(item: Assignment) -> str:
 
 
 def _sections(run: Section) -> Section:
-    """Return the sections of a file or phase that are inherited."""
+    """Return a file or phase with nothing but `sampling`, `mechanism` and `training`, which phases inherit."""
     return replace(run, entries={key: run.entries[key] for key in RUN_KEYS if key in run.entries})
 
 
 def _finish_sections(sections: Section) -> Section:
-    """Return merged sections with batch sizes and further sums in the form that the models expect."""
+    """Return merged sections with each `batch_size` as its scheme's key, and `also` as a list."""
     long = {"sampling": with_batch_sizes, "mechanism": with_listed_sums}
     entries = {key: long[key](value) if key in long else value for key, value in sections.entries.items()}
     return replace(sections, entries=entries)
 
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
-    """Yield the (key, value) of an inherited section that the more specific one does not exclude."""
+    """Yield the inherited (key, value) that no amount, length, scheme or mechanism type in `over` excludes."""
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
     if isinstance(scheme, Scalar) and scheme.text in SCHEMES:
@@ -361,7 +361,7 @@ def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
 
 
 def _keys_excluded_by_sampling(base: Section, over: Section) -> set[str]:
-    """Return inherited keys of `sampling` that a change between draws and episodes excludes."""
+    """Return the keys of an inherited `sampling` that `over` replaces: draws by episodes, or episodes by draws."""
     keys = {key for key in over.entries if not key.startswith(USER_KEY)}
     if EPISODES in keys:
         return {key for key in base.entries if key != EPISODES and not key.startswith(USER_KEY)}
@@ -369,12 +369,12 @@ def _keys_excluded_by_sampling(base: Section, over: Section) -> set[str]:
 
 
 def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
-    """Return the number of the first step of a path that leads nowhere, from 0; None if the whole path exists."""
+    """Return the index, from 0, of the first key of a path that leads nowhere; None if the whole path exists."""
     return next((at for at in range(len(keys)) if node_at(root, *keys[: at + 1]) is None), None)
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return a file with assumed values added where the file states nothing, in any form."""
+    """Return the file with values to assume merged below its own: they hold where it states nothing in any form."""
     for item in assumed:
         names = level_names(root)
         if item.keys[0] == "data" and "data" in root.entries:
@@ -387,7 +387,7 @@ def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
 
 
 def _with_stated_type(assumed: Section, root: Section) -> Section:
-    """Return an assumed mechanism parameter with the type that the file states, if that type has it.
+    """Return assumed `mechanism` parameters with the file's `type`; unchanged if that type does not take them.
 
     Without the type the merge would take the parameter for one of Gaussian noise, and drop it for any other type.
     """
@@ -400,7 +400,7 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
 
 
 def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one value set, or the error that its path leads nowhere."""
+    """Return the file with one setting made, `data.examples` as the only level's count; else its error."""
     keys, marks = item.keys, item.marks
     levels = entry(entry(root, "data"), "levels")
     if keys == ("data", "examples") and isinstance(levels, Items):
@@ -415,7 +415,7 @@ def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> S
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return a tree with one value merged in at its path, or the error that the path leads nowhere.
+    """Return a tree with one value merged in at its path; the error DPC103 if a list index leads nowhere.
 
     Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     exclude inherited keys as the section of a phase does.
@@ -435,7 +435,7 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
 
 
 def _as_section(root: Node) -> Section:
-    """Return a whole file as the mapping that it is.
+    """Return a node that must be a mapping; TypeError for another one.
 
     Raises:
         TypeError: it is none; edits below the top never change that.
@@ -455,7 +455,7 @@ def _unindexed_key(node: Node | None, keys: Sequence[str | int]) -> str:
 
 
 def _overlay(base: Section, item: Assignment) -> Section:
-    """Return the mapping that states an assignment, its sections at the places of the file's own."""
+    """Return a mapping with nothing but one setting, at its path; sections in it have the places of the file's own."""
     head, value = str(item.keys[0]), item.value
     if len(item.keys) > 1:
         present = base.entries.get(head)

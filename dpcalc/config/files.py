@@ -37,7 +37,7 @@ class Files(Protocol):
     """Source of referenced files: a directory, or a git revision of one."""
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file relative to `holder` ("": the config); Refusal if not allowed.
+        """Return the canonical name of a file, relative to file `holder` or ("") the config; Refusal if not allowed.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -48,7 +48,7 @@ class Files(Protocol):
         """
 
     def content(self, place: str, *, limit: int) -> bytes:
-        """Return the bytes of a located file.
+        """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read.
 
         Args:
             place: canonical name of the file.
@@ -59,7 +59,7 @@ class Files(Protocol):
         """
 
     def source(self, place: str) -> Source:
-        """Return the text of a located file; at most MAX_BYTES bytes.
+        """Return the text of a located file; Refusal above MAX_BYTES or if it is no UTF-8 text.
 
         Raises:
             Refusal: it cannot be read, is too large, or is no UTF-8 text.
@@ -79,7 +79,7 @@ class Folder:
     root: Path
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the path of a file, links followed; Refusal if it is outside the repository or no file dpcalc reads.
+        """Return the path of a file, links followed; Refusal if outside the repository, or no type that dpcalc reads.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -148,7 +148,7 @@ def refuse_unusual_name(name: str) -> None:
 
 
 def config_folder(path: str) -> Folder:
-    """Return the directory of a config, with the repository around it.
+    """Return the directory of a config and the git repository around it; the current one for standard input.
 
     Args:
         path: the config as the user named it; standard input belongs to the current directory.
@@ -224,7 +224,7 @@ _POLL_INTERVAL = 0.02  # seconds between attempts to get the lock
 
 @contextlib.contextmanager
 def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
-    """Context manager that lets no other process holding the same lock change a file meanwhile.
+    """Context manager that lets no other process with this lock change a file; InputError after `max_wait` seconds.
 
     The folder of the file is locked, not the file, since `save` replaces the file by another one. The lock ends with
     the process at the latest, and leaves nothing behind.
@@ -263,7 +263,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def save(path: str, data: bytes) -> None:
-    """Replace the content of a file in one step: readers see the old or the new one, also after Ctrl-C.
+    """Replace the content of an existing file in one step: readers see the old or the new; InputError if read-only.
 
     Args:
         path: an existing file; for a symbolic link the file it leads to.
@@ -277,7 +277,8 @@ def save(path: str, data: bytes) -> None:
         status = target.stat()
         if not status.st_mode & 0o222 or not os.access(target, os.W_OK):  # replacing would not ask
             raise InputError(f"{path}: expected a file that may be written, got a read-only one; nothing was changed")
-        _replace(target, data, status)
+        with _temporary_file(target, data, like=status) as fresh:
+            fresh.replace(target)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}; nothing was changed") from error
 
@@ -298,9 +299,7 @@ def create(path: str, data: bytes) -> bool:
     target = Path(path)
     try:
         with _temporary_file(target, data) as fresh:
-            fresh.chmod(0o666 & ~_umask())
             target.hardlink_to(fresh)  # of all ways to give a name only this one never takes it from another file
-            _sync_folder(target.parent)
     except FileExistsError:
         return False
     except (OSError, ValueError) as error:
@@ -321,29 +320,16 @@ def write_or_replace(path: str, data: bytes) -> None:
     target = Path(path)
     try:
         with _temporary_file(target, data) as fresh:
-            fresh.chmod(0o666 & ~_umask())
             fresh.replace(target)
-            _sync_folder(target.parent)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
 
 
-def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
-    """Write a temporary file with the owner and permissions of another one, and give it that one's name."""
-    with _temporary_file(target, data) as fresh:
-        if hasattr(os, "chown"):
-            with contextlib.suppress(PermissionError):
-                os.chown(fresh, status.st_uid, status.st_gid)
-        fresh.chmod(stat.S_IMODE(status.st_mode))
-        fresh.replace(target)
-        _sync_folder(target.parent)
-
-
-def _umask() -> int:
-    """Return the permissions that new files of this process lack; reading it needs setting it."""
+def _new_file_mode() -> int:
+    """Return the permissions of a new file of this process; reading its umask needs setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
-    return mask
+    return 0o666 & ~mask
 
 
 def _sync_folder(folder: Path) -> None:
@@ -357,8 +343,11 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _temporary_file(target: Path, data: bytes) -> Iterator[Path]:
-    """Context manager: a written and synced file in the folder of another one, removed in the end."""
+def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
+    """Context manager: a synced file to be renamed to `target`, with the owner and mode of `like` or of a new file.
+
+    A name that the file still has in the end is removed.
+    """
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)
     try:
@@ -366,6 +355,11 @@ def _temporary_file(target: Path, data: bytes) -> Iterator[Path]:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
+        if like is not None and hasattr(os, "chown"):
+            with contextlib.suppress(PermissionError):
+                os.chown(fresh, like.st_uid, like.st_gid)
+        fresh.chmod(_new_file_mode() if like is None else stat.S_IMODE(like.st_mode))
         yield fresh
+        _sync_folder(target.parent)
     finally:
         fresh.unlink(missing_ok=True)

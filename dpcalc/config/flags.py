@@ -17,8 +17,6 @@ PATH = "<command line>"
 _TEXT = "version: 1\n"
 _AMOUNTS = ("sampling.rate", "sampling.expected", "sampling.size", "training.batch_size")
 _SCHEME, _RATE, _SIZE, _GROUP = "sampling.scheme", "sampling.rate", "data.examples", "privacy.group_size"
-
-
 _CHOOSING_STEPS = {"balls-in-bins": "sampling.bins", "random-allocation": "sampling.times"}
 
 
@@ -35,7 +33,7 @@ class _GivenKeys:
     assumed: dict[str, str]
 
     def states(self, *keys: str) -> bool:
-        """Return True if one of some keys is stated: itself, a section around it, or a part of it."""
+        """Return True if the command line states one of some keys: itself, a section around it, or a part of it."""
         return any(within(stated, key) or within(key, stated) for stated in self.texts for key in keys)
 
     def has(self, *keys: str) -> bool:
@@ -49,7 +47,7 @@ class _GivenKeys:
 
     @property
     def needs_no_size(self) -> bool:
-        """True if the result does not depend on the number of examples: each drawn at a rate and not cut, or all."""
+        """True if the result does not depend on the number of examples: each is drawn at a rate, uncut, or all are."""
         if self.has("sampling.max_batch_size"):
             return False
         rated = _RATE in self.texts or (_RATE in self.assumed and not self.states(*_AMOUNTS))
@@ -58,7 +56,7 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options that a run without a file still needs.
+    """Return the options, such as "--delta", that a run without a file still needs; () if there are enough.
 
     Args:
         overrides: overrides of the command line.
@@ -66,11 +64,31 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
     Returns:
         Options such as "--delta"; () if there are enough.
     """
-    return tuple(_missing_flags(_given_keys(overrides)))
+    given = _given_keys(overrides)
+    needed = []
+    takes = SCHEMES.get(given.scheme or "poisson", ())
+    if given.scheme and given.scheme not in SCHEMES:
+        pass  # which of the next four it needs is not known
+    elif "size" in takes and not given.has("sampling.size", "training.batch_size"):
+        needed.append("--batch-size")
+    elif given.scheme in _CHOOSING_STEPS:
+        if not given.has(_CHOOSING_STEPS[given.scheme]):
+            needed.append(f"--set {_CHOOSING_STEPS[given.scheme]}=N")
+    elif "rate" in takes and not given.has(*_AMOUNTS):
+        needed.append("--sample-rate")
+    elif not given.needs_no_size and not given.states(_SIZE):
+        needed.append("--dataset-size")
+    if not given.has("mechanism.noise_multiplier", "mechanism.type"):
+        needed.append("--noise-multiplier")
+    if not given.has("training.steps", "training.epochs"):
+        needed.append("--steps")
+    if not given.has("privacy.delta"):
+        needed.append("--delta")
+    return tuple(needed)
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Load the plan that options alone describe, over one level of examples.
+    """Return the plan that options alone describe, Poisson sampling of one level by default, with a note on each guess.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -93,30 +111,8 @@ def load_from_flags(overrides: Overrides) -> Loaded:
     return replace(loaded, diagnostics=(*_assumption_notes(given), *map(_without_file_hint, loaded.diagnostics)))
 
 
-def _missing_flags(given: _GivenKeys) -> Iterator[str]:
-    """Yield options still needed: first of size, rate, data set (none: scheme unknown), noise, steps, delta."""
-    takes = SCHEMES.get(given.scheme or "poisson", ())
-    if given.scheme and given.scheme not in SCHEMES:
-        pass
-    elif "size" in takes and not given.has("sampling.size", "training.batch_size"):
-        yield "--batch-size"
-    elif given.scheme in _CHOOSING_STEPS:
-        if not given.has(_CHOOSING_STEPS[given.scheme]):
-            yield f"--set {_CHOOSING_STEPS[given.scheme]}=N"
-    elif "rate" in takes and not given.has(*_AMOUNTS):
-        yield "--sample-rate"
-    elif not given.needs_no_size and not given.states(_SIZE):
-        yield "--dataset-size"
-    if not given.has("mechanism.noise_multiplier", "mechanism.type"):
-        yield "--noise-multiplier"
-    if not given.has("training.steps", "training.epochs"):
-        yield "--steps"
-    if not given.has("privacy.delta"):
-        yield "--delta"
-
-
 def _given_keys(overrides: Overrides) -> _GivenKeys:
-    """Return the keys that the command line states."""
+    """Return the texts that the command line states, and those that a solver assumes, by dotted key."""
     flags = {FLAGS[option]: text.strip() for option, text in overrides.flags}
     texts = _texts_by_key((*overrides.assignments, *overrides.swept))
     return _GivenKeys(texts={**texts, **flags}, assumed=_texts_by_key(overrides.assumed))
@@ -129,7 +125,7 @@ def _texts_by_key(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def _fitting_size(rate: str) -> int:
-    """Return the smallest number of examples of which a step draws one on average; 1 if the rate is invalid.
+    """Return the fewest examples of which a step draws one on average, 1 / rate rounded up; 1 for an invalid rate.
 
     Nothing is computed from it: the rate itself is stated, and exact.
     """
@@ -144,7 +140,7 @@ def _group_size(group_size: str) -> int:
 
 
 def _assumption_notes(given: _GivenKeys) -> Iterator[Diagnostic]:
-    """Yield a note for each assumption that no option states."""
+    """Yield a note that Poisson sampling is assumed, and one that the number of examples is, if not stated."""
     if not given.states(_SCHEME):
         message = "Poisson sampling assumed: a step draws every example on its own, with the same probability"
         yield _note(message, "`--scheme fixed` if batches have a fixed size; then also --batch-size and --dataset-size")
@@ -154,7 +150,7 @@ def _assumption_notes(given: _GivenKeys) -> Iterator[Diagnostic]:
 
 
 def _without_file_hint(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic with advice to use an option in place of advice to change a file."""
+    """Return a diagnostic; of DPC204, adjacency assumed, the hint names an option instead of a key of a file."""
     if diagnostic.code != "DPC204":
         return diagnostic
     return _note(diagnostic.message, "state `--adjacency add-remove`, or replace-one or zero-out", code="DPC204")

@@ -78,7 +78,7 @@ def json_schema_text() -> str:
 
 
 def _top_level_requirements() -> Schema:
-    """Return the rule for files without phases: the sections and keys that the top level needs."""
+    """Return, as JSON Schema, what a file without phases must state at its top level."""
     sections = {
         "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
         "mechanism": _mechanism_requirements(),
@@ -91,7 +91,7 @@ def _top_level_requirements() -> Schema:
 
 
 def _mechanism_requirements() -> Schema:
-    """Return the required keys by mechanism type, as nested if-then-else; Gaussian without a type."""
+    """Return, as JSON Schema, the required keys of each mechanism type; without a type those of Gaussian noise."""
     needed: Schema = {"required": ["noise_multiplier"]}
     for name in MECHANISMS:
         required = [key for key, each in mechanism_keys(name).items() if each.is_required]
@@ -142,7 +142,7 @@ def _type_conditions() -> Schema:
 
 
 def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
-    """Return the schema of a mapping with `x-` keys allowed.
+    """Return the JSON Schema of a mapping with these keys and `x-` ones; `section` is None for `mechanism`.
 
     Args:
         keys: its keys.
@@ -160,7 +160,7 @@ def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
 
 
 def _property_schema(declared: Key) -> Schema:
-    """Return the schema of a value as users write it: also a reference, never null."""
+    """Return the JSON Schema of a key's value as users write it: also a reference or with underscores, no null."""
     kind = declared.kind
     about: Schema = {"description": declared.meaning}
     is_shown = isinstance(declared.default, bool | int | float | str) and declared.default != math.inf
@@ -180,7 +180,7 @@ def _digits_reference(core: Schema) -> list[Schema]:
     return [{"$ref": "#/$defs/digits"}] if numeric else []
 
 
-# Every key of the config file in schema table, from its JSON Schema.
+# Every key of the config file in a table, from its JSON Schema.
 
 
 _LEVEL_NAME = "<level>"  # stands for the name of a level
@@ -214,7 +214,7 @@ def table_rows() -> Iterator[_Row]:
 def _section_rows(
     section: Schema, path: str, sections: Schema, described: set[str]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the rows of a mapping and of the mappings in it.
+    """Yield (key, type, default, meaning) for the keys of a mapping and of mappings in it, each kind once.
 
     Args:
         section: schema of the mapping.
@@ -233,11 +233,11 @@ def _section_rows(
             described.add(name)
             yield from _section_rows(sections[name], f"{dotted}[]" if listed else dotted, sections, described)
     if isinstance(section.get("additionalProperties"), dict):
-        yield f"`{path}.{_LEVEL_NAME}`", "mapping", "", "The draw of schema level, by its name. Keys as above."
+        yield f"`{path}.{_LEVEL_NAME}`", "mapping", "", "The draw of a level, by its name. Keys as above."
 
 
 def _default_text(key: str, section: Schema) -> str:
-    """Return the default of a key, "required", or ""."""
+    """Return a key's default in Markdown, "required", or "" for an optional key without one."""
     if key in section.get("required", ()):
         return "required"
     value = section["properties"][key].get("default", "")

@@ -15,7 +15,7 @@ from dpcalc.config.files import Files, config_folder, refuse_outward_link
 from dpcalc.config.messages import NOT_YET, missing_key_error, wrong_type_error
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.overrides import Assignment, Changes, Overrides, parse_overrides
-from dpcalc.config.references import References, hydra_defaults, unresolved
+from dpcalc.config.references import HYDRA_HINT, References, unresolved
 from dpcalc.config.rules import consistency_errors, remarks
 from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
 from dpcalc.config.sections import read_sections
@@ -31,8 +31,9 @@ from dpcalc.config.source import (
     whole_file,
 )
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, replace_at, walk, within
+from dpcalc.config.values import AMOUNT_KEYS
 from dpcalc.config.vocabulary import Suggestion, key_suggestion, sections_meant
-from dpcalc.config.yaml_text import parse_with_flaws, tagged_paths
+from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 from dpcalc.errors import listed
 from dpcalc.planner.plan import Plan
 
@@ -43,7 +44,7 @@ MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile 
 
 
 def not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield the errors after which nothing else in the file is worth checking.
+    """Yield an error if a file is for another dpcalc or format, is Hydra's, has no section or inherits too much.
 
     Args:
         root: the config in its long form.
@@ -56,8 +57,8 @@ def not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
     if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
         yield error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
-    elif isinstance(root.entries.get("defaults"), Items):
-        yield from hydra_defaults(root)
+    elif isinstance(defaults := root.entries.get("defaults"), Items):
+        yield error("DPC110", defaults.anchor, "`defaults` names other files that are not read here", HYDRA_HINT)
     elif isinstance(version, Scalar) and isinstance(number := scalars.value(version), Fraction) and number != VERSION:
         message = f"version {version.text} of the config file {NOT_YET}"
         yield error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
@@ -76,7 +77,7 @@ def _is_unknown(key: str) -> bool:
 
 
 def _lacks_sections(root: Section) -> bool:
-    """Return True if a file has keys, but none that is a section or a misspelling of one."""
+    """Return True if a file has keys of its own, but none that is a section of a config or a misspelling of one."""
     if not {*SECTIONS, "phases"}.isdisjoint(root.entries):
         return False
     meant = {key_suggestion("", key).key for key in root.entries if _is_unknown(key)}
@@ -84,7 +85,7 @@ def _lacks_sections(root: Section) -> bool:
 
 
 def _no_sections_error(root: Section) -> Diagnostic:
-    """Return the error for a file without sections; its example has the keys of the file in sections, as far as known.
+    """Return the error (DPC101) for a file without sections, with an example that has the file's keys in sections.
 
     What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a file.
     """
@@ -104,9 +105,9 @@ def _no_sections_error(root: Section) -> Diagnostic:
 
 
 def _nested_lines(sections: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lines of a config with some sections, the least that a config needs filled in."""
-    sizes = {"rate", "expected", "size", "batch_size"}
-    is_sized = bool(sizes & {*sections["sampling"], *sections["training"]})
+    """Yield the lines of an example config with the given keys; what every config needs is added, with a comment."""
+    sections = {section: dict(keys) for section, keys in sections.items()}
+    is_sized = not AMOUNT_KEYS.isdisjoint({*sections["sampling"], *sections["training"]})
     needed = (
         ("data", {"examples", "levels", "tree"}, "examples", "60_000"),
         ("sampling", {"scheme"}, "scheme", "poisson"),
@@ -133,7 +134,7 @@ def _braced(keys: Mapping[str, str]) -> str:
 
 
 def _flow(node: Node) -> str:
-    """Return a value as it can be written in braces."""
+    """Return a value as YAML in braces or brackets, in quotes if it needs them."""
     if isinstance(node, Scalar):
         return node.text if node.plain and not set(node.text) & set(",[]{}#") else json.dumps(node.text)
     if isinstance(node, Items):
@@ -224,7 +225,7 @@ class Loaded:
     refusal: ConfigError | None = field(default=None, repr=False, compare=False)
 
     def accepted(self) -> "Loaded":
-        """Return the config itself if a bound covers its batch size.
+        """Return the config itself; raise ConfigError if no bound covers its batch size, whatever the noise.
 
         Raises:
             ConfigError: no bound does, whatever the noise.
@@ -234,7 +235,7 @@ class Loaded:
         return self
 
     def mark(self, key: str) -> tuple[int, int] | None:
-        """Return the place of a key in the file.
+        """Return (line, column), from 1, of a dotted key, written or in the long form; None if the file lacks it.
 
         Args:
             key: dotted, as written or in the long form: "budget.epsilon", "data.levels[0].count",
@@ -247,7 +248,7 @@ class Loaded:
 
 
 def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides: Overrides = NO_OVERRIDES) -> Loaded:
-    """Load the plan from a file.
+    """Return the plan of a config file, with warnings and notes; raise ConfigError with all errors.
 
     Args:
         path: file name, "-" for standard input.
@@ -267,7 +268,7 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
-    """Load the plans from a file that protect each level in turn.
+    """Return the config of a file once for each level, the outermost first, with that level protected.
 
     Args:
         path: file name, "-" for standard input.
@@ -297,7 +298,7 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
     overrides: Overrides = NO_OVERRIDES,
     files: Files | None = None,
 ) -> Loaded:
-    """Load the plan from a text.
+    """Return the plan of a YAML text, with warnings and notes; raise ConfigError with all errors.
 
     Args:
         text: YAML.
@@ -349,10 +350,10 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Parse a text, follow its references, and write out short forms; raises ConfigError if it is no config at all."""
+    """Return a text as a config in its long form, references followed, with its errors so far; ConfigError if none."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
-    tree, flaws = parse_with_flaws(source)
+    tree, flaws = parse_yaml(source)
     part = config_part(tree, key)
     changed, unreadable = parse_overrides(overrides)
     main = Document(tree=replace_at(tree, part.keys, apply_changes(part.root, changed)), tagged=tagged_paths(flaws))
@@ -373,7 +374,7 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
 
 
 def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loaded:
-    """Build the plan of a text, or raise ConfigError with all errors."""
+    """Return the plan of a text with its warnings and notes; raise ConfigError with all errors in order."""
     opened = _open(source, key, overrides, files)
     part, root = opened.part, opened.root
     config, section_errors = read_sections(root, files)
@@ -398,7 +399,7 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
-    """Return the values that YAML aliases take from outside the config, as `Loaded.sources`.
+    """Return {dotted key: ("", dotted path in the file)} of values that aliases take from outside the config.
 
     An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     """
@@ -432,7 +433,7 @@ def _resolve_changes(changed: Changes, references: References) -> Changes:
 
 
 def _plan_trees(root: Section) -> Iterator[Node]:
-    """Yield the trees that the plan is made of; of inherited sections only what phases keep."""
+    """Yield the trees that a plan is read from: the sections of the file, and those of each phase with its name."""
     for key, value in root.entries.items():
         if key not in {*RUN_KEYS, "phases"}:
             yield value
@@ -444,7 +445,7 @@ def _plan_trees(root: Section) -> Iterator[Node]:
 
 
 def _not_at_places_of(errors: Iterable[Diagnostic], reference_errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the errors that stand at other places than the reference errors, which explain them.
+    """Yield the errors that stand at no place of a reference error, which explains them.
 
     Args:
         errors: errors that may follow from a missing value.
@@ -461,7 +462,7 @@ def _sorted_diagnostics(diagnostics: Iterable[Diagnostic], path: str) -> tuple[D
 
 
 def _positions(source: Source, written: Section, root: Section) -> dict[str, tuple[int, int]]:
-    """Return (line, column) by dotted key, as written and in the long form, for values that this source states."""
+    """Return (line, column) by dotted key, as written and in the long form, for values in this file."""
     trees = [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]
     marks: dict[str, tuple[int, int]] = {}
     for start, tree in trees:

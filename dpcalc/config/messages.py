@@ -18,7 +18,7 @@ DRAW_FORM = "a mapping such as {scheme: poisson, rate: 0.01}"
 
 
 def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
-    """Return the error for a required key that is missing, at the section.
+    """Return the error (DPC103) for a required key that a section lacks; its declaration gives the advice if "".
 
     Args:
         section: the mapping that lacks the key.
@@ -32,7 +32,7 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
 
 
 def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error for a value that its type refuses.
+    """Return the error "`key` must be ..., got ..." for a value that its type refuses.
 
     Args:
         node: the value.
@@ -44,7 +44,7 @@ def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
 
 
 def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
-    """Return the error for a value that a constructor refuses, at its place.
+    """Return a constructor's error as one at the key that it names, or at the section if the file lacks that key.
 
     Args:
         section: the section that the class describes, which errors of its keys are relative to.
@@ -56,7 +56,7 @@ def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
 
 
 def wrong_type_error(node: Node, expected: str) -> Diagnostic:
-    """Return the error for a value of the wrong type, with a hint how to write it.
+    """Return the error (DPC102) for a value of the wrong type, with a hint how to write it.
 
     Args:
         node: the value.
@@ -69,7 +69,7 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
 
 
 def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
-    """Return the error for a key that the schema does not have, with the key that was probably meant.
+    """Return the error (DPC101) for a key that the schema does not have, with the key that was probably meant.
 
     Args:
         section: the mapping that holds the key.
@@ -82,7 +82,7 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
-    """Return the error for a value that is none of the allowed words: planned for later, or unknown.
+    """Return the error for a value that is none of the allowed words: planned, unknown (DPC104) or no text (DPC102).
 
     Args:
         key: the key whose value it is.
@@ -104,7 +104,7 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
 
 
 def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield the errors of a draw whose scheme is missing or unknown, and of its unknown keys."""
+    """Yield the error for an unknown scheme; without a scheme DPC103 and one for each unknown key."""
     scheme = draw.entries.get("scheme")
     if scheme is not None:
         yield wrong_word_error("scheme", scheme, tuple(SCHEMES))
@@ -118,7 +118,7 @@ def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
-    """Return the error for a key that the scheme, the mechanism type or another key excludes, or that is unknown.
+    """Return the error for a key that the scheme, type or another key excludes (DPC107), or that is unknown (DPC101).
 
     Args:
         section: the mapping that holds the key.
@@ -147,7 +147,7 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
 
 
 def _extra_key_hint(key: str, scheme: str) -> str:
-    """Return what to write instead of a key that does not go with a scheme."""
+    """Return the advice for a key of a draw that does not go with its scheme: what to write, or what it takes."""
     if key == "redraw_every" and scheme == "balls-in-bins":
         return "`assignment: held` keeps the choice of the first pass"
     if key == "redraw_every":

@@ -42,7 +42,7 @@ _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
 
 def normal_form(plan: Plan) -> str:
-    """Return a config file that states a plan, every value and every default written out.
+    """Return a config file that states a plan, every default written out; loading it gives the same plan and hash.
 
     Args:
         plan: the plan.
@@ -60,7 +60,7 @@ def normal_form(plan: Plan) -> str:
     if len(plan.phases) == 1:
         run = tuple(_run_lines(plan.phases[0]))
     else:
-        run = ("phases:", *(line for phase in plan.phases for line in phase_lines(phase, phase.name)))
+        run = ("phases:", *(line for phase in plan.phases for line in phase_lines(phase)))
     return _lines_text((*_data_lines(plan), *run, *_terms_lines(plan)))
 
 
@@ -69,17 +69,9 @@ def unfinished_form(plan: Plan) -> str:
     return _lines_text((*_data_lines(plan), *_terms_lines(plan), "phases:"))
 
 
-def phase_lines(phase: Phase, name: str) -> Iterator[str]:
-    """Yield a phase as an entry of `phases:`.
-
-    Args:
-        phase: the phase.
-        name: name that the entry gives it.
-
-    Yields:
-        Lines, indented as in `normal_form`.
-    """
-    yield f"  - name: {quoted(name)}"
+def phase_lines(phase: Phase) -> Iterator[str]:
+    """Yield the lines of a phase as an entry of `phases:`, indented by two, without line breaks."""
+    yield f"  - name: {quoted(phase.name)}"
     yield from (f"    {line}" for line in _run_lines(phase))
 
 
@@ -88,7 +80,7 @@ def _lines_text(lines: Iterable[str]) -> str:
 
 
 def _data_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of version, name and data."""
+    """Yield the lines of version, name and data, counts as ranges or a tree where sizes differ."""
     hierarchy = plan.phases[0].hierarchy
     yield "version: 1"
     if plan.name:
@@ -161,14 +153,14 @@ def _also_text(mechanism: "Mechanism") -> str:
 
 
 def _draw_text(level: Level) -> str:
-    """Return the draw of one level as YAML, with a remark on what follows from it."""
+    """Return the draw of one level as YAML in braces, then its rate or length of a pass as a comment."""
     amount, remark = _amount_and_remark(level)
     period = f", redraw_every: {level.redraw_every}" if level.redraw_every > 1 else ""
     return f"{{scheme: {level.scheme.name}{amount}{period}}}{remark and f'  # {remark}'}"
 
 
 def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
-    """Return (keys for the size or rate, remark on the rate or the length of a pass) of one level."""
+    """Return (", key: value" for how many a level draws, remark on the rate or steps of a pass); "" for none."""
     match level.scheme:
         case All():
             return "", ""
@@ -194,14 +186,14 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one f
 
 
 def _allocation_keys(allocation: Allocation) -> str:
-    """Return the keys of an allocation as YAML."""
+    """Return `times: N` or `bins: N`, with `assignment: held`, of an allocation."""
     if isinstance(allocation, RandomAllocation):
         return f"times: {allocation.times}"
     return f"bins: {allocation.bins}{', assignment: held' if allocation.is_held else ''}"
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (keys, remark) of Poisson sampling: rate or expected number, whichever is a finite decimal.
+    """Return (", rate: ..." or ", expected: ...", whichever is a finite decimal, else a quotient; the other as remark).
 
     Raises:
         InputError: the rate is no decimal and its quotient is too long.
@@ -222,7 +214,7 @@ def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
 
 
 def quoted(word: str) -> str:
-    """Return a text as YAML reads it, in quotes where it needs them."""
+    """Return a text as a YAML value, in double quotes where YAML would not read it as this text."""
     unquoted = Scalar(text=word, plain=True, mark=_NO_MARK, key=None, path="")
     is_text = _WORD.fullmatch(word) and isinstance(scalars.value(unquoted), str) and word.lower() not in _YAML_1_1
     return word if is_text else json.dumps(word, ensure_ascii=False)
@@ -243,7 +235,7 @@ def _rounded_text(number: Fraction) -> str:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return the SHA-256 of everything that the guarantee, its reading and its budget depend on.
+    """Return the SHA-256, in hex, of everything but names that the guarantee, its reading and budget depend on.
 
     Args:
         plan: the plan.
@@ -279,7 +271,7 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _phase_content(phase: Phase) -> dict[str, object]:
-    """Return the hashed content of one phase."""
+    """Return what of a phase is hashed: levels, episodes, tree, mechanism, clip and steps; not its name."""
     return {
         "levels": [_level_content(level) for level in phase.hierarchy.levels],
         **({"episodes": asdict(phase.hierarchy.episodes)} if phase.hierarchy.episodes else {}),
@@ -307,7 +299,7 @@ def _exact_value(value: object) -> object:
 
 
 def _level_content(level: Level) -> dict[str, object]:
-    """Return the hashed content of one level; rates are exact fractions."""
+    """Return what of a level is hashed: name, counts, scheme with exact rate, period; defaults are left out."""
     scheme = level.scheme
     amount: int | str | None = None
     if isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
@@ -347,7 +339,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return the terms in which a config states how one phase draws and how long it is.
+    """Return whether a phase (`number` from 0) states an expected number or batch size, and its epochs.
 
     Args:
         root: the config in its long form.
@@ -366,7 +358,7 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
 
 
 def assumes_in_phases(root: Section, section: str, name: str) -> tuple[bool, ...]:
-    """Return for each phase whether a value was assumed: neither the file nor the command line states it.
+    """Return for each phase whether its value of a key was assumed: neither file nor command line states it.
 
     Args:
         root: the config in its long form.

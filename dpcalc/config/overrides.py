@@ -6,7 +6,7 @@ from functools import partial
 
 from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, error, source_of
 from dpcalc.config.tree import Node, Scalar, dotted, split_path, with_path
-from dpcalc.config.yaml_text import parse_yaml
+from dpcalc.config.yaml_text import Flaw, parse_yaml
 
 ASSUMED = "assumed"  # name of the source of values that dpcalc assumes; their marks have it as the path
 OVER = "--over"
@@ -86,7 +86,7 @@ class Changes:
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
-    """Parse the command line's overrides; return (changes that could be read, errors for the others).
+    """Return the command line's overrides as parsed changes, and the errors of those that could not be read.
 
     Args:
         overrides: the texts.
@@ -117,14 +117,14 @@ class _Reader:
         self.problems: list[Diagnostic] = []
         self._read: list[Assignment] = []
 
-    def read(self, parse_word: Callable[[], tuple[Assignment, tuple[Diagnostic, ...]]]) -> None:
-        """Parse one more override; an error if an earlier one has the same key."""
+    def read(self, parse_word: Callable[[], tuple[Assignment, tuple[Flaw, ...]]]) -> None:
+        """Call the parser of one override, and keep its assignment or its errors; DPC105 if the key was set before."""
         try:
-            item, problems = parse_word()
+            item, flaws = parse_word()
         except ConfigError as cause:
             self.problems.extend(cause.diagnostics)
             return
-        self.problems.extend(problems)
+        self.problems.extend(flaw.diagnostic for flaw in flaws)
         earlier = next((other for other in self._read if item.keys == other.keys), None)
         if earlier is None:
             self._read.append(item)
@@ -139,28 +139,28 @@ class _Reader:
         return taken
 
 
-def _flag(option: str, text: str) -> tuple[Assignment, tuple[Diagnostic, ...]]:
-    """Return an option as an assignment, all of it at the place of the option's value, and flaws of the value."""
+def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
+    """Return an option such as `--delta 1e-5` as an assignment to its key; ConfigError if its value is empty."""
     source = source_of(text, option)
     mark = Mark(source, 1, 1, max(1, len(text)))
     key = FLAGS[option]
     if not text.strip():
         raise ConfigError([error("DPC102", mark, f"{option} is empty", f"give it a value, or leave {option} out")])
-    value, problems = parse_yaml(source)
+    value, flaws = parse_yaml(source)
     keys = tuple(key.split("."))
-    return Assignment(keys=keys, marks=(mark,) * len(keys), value=replace(with_path(value, key), key=mark)), problems
+    return Assignment(keys=keys, marks=(mark,) * len(keys), value=replace(with_path(value, key), key=mark)), flaws
 
 
-def _removal(text: str, path: str) -> tuple[Assignment, tuple[Diagnostic, ...]]:
-    """Return the assignment of nothing to the key that `--unset` names, and no flaws."""
+def _removal(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
+    """Return the assignment of an empty value to the key that `--unset` names; ConfigError if it is no path."""
     source = source_of(text, path)
     keys, marks = parse_path(source.text, source)
     nothing = Scalar(text="", plain=True, mark=marks[-1], key=marks[-1], path=text)
     return Assignment(keys=keys, marks=marks, value=nothing), ()
 
 
-def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Diagnostic, ...]]:
-    """Return a text "key=value" as an assignment, and flaws of the value such as duplicate keys."""
+def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
+    """Return a text "key=value" as an assignment, and flaws of the YAML value; ConfigError if one is missing."""
     source = source_of(text, path)
     left, separator, right = source.text.partition("=")
     if not separator:
@@ -171,12 +171,12 @@ def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Diagnostic, ...
     padded = Source(path, " " * (len(left) + 1) + right, source.lines)
     if not right.strip():
         raise ConfigError([error("DPC102", marks[-1], f"`{left}` is empty", "give it a value, e.g. `--set a.b=1`")])
-    value, problems = parse_yaml(padded)
-    return Assignment(keys=keys, marks=marks, value=replace(with_path(value, left), key=marks[-1])), problems
+    value, flaws = parse_yaml(padded)
+    return Assignment(keys=keys, marks=marks, value=replace(with_path(value, left), key=marks[-1])), flaws
 
 
 def parse_path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[Mark, ...]]:
-    """Parse a dotted path of the command line.
+    """Return (keys and 0-based indices, the place of each) of a dotted path; ConfigError (DPC100) if it is none.
 
     Args:
         text: the path.

@@ -17,7 +17,7 @@ MAX_FILES = 16  # that the references of one config lead into
 MAX_REFERENCE = 400  # characters of a reference
 MAX_SUGGESTIONS = 20  # references whose misspelt key is compared with others, at 1 ms each; the first ones suffice
 MARKER = "${"
-_HYDRA = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
+HYDRA_HINT = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
 _HYDRA_RESOLVERS = ("hydra", "oc.")  # how the names of their resolvers begin
 _FORM = "write `${section.key}`, or `${conf/train.yaml:section.key}` for another file"
 _BEFORE_COMMA = re.compile("(?<![0-9])([0-9]{1,3}),$")
@@ -46,7 +46,7 @@ class References:
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
-        """Return a tree with every reference replaced by the value that it leads to.
+        """Return a tree with every reference replaced by its value; a wrong one stays, its error added to `faults`.
 
         Args:
             node: the tree; values of `x-` keys stay as they are.
@@ -75,7 +75,7 @@ class References:
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
-        """Return (value at the end of a chain of references, its origin as in `ends`).
+        """Return (value at the end of a chain of references, (file, path) there); Refusal if it leads nowhere.
 
         Raises:
             Refusal: a link of the chain leads nowhere, the chain is a cycle or too long.
@@ -96,7 +96,7 @@ class References:
             text = target.text
 
     def _open_document(self, name: str, holder: str) -> str:
-        """Return the canonical name of another file, after reading it; Refusal if it may not be read."""
+        """Return the canonical name of a file that a reference names, read on first use; Refusal if not allowed."""
         try:
             place = self._files.locate(name, holder)
             known = self._documents.get(place)
@@ -106,13 +106,13 @@ class References:
         return place
 
     def _read_document(self, place: str) -> Document:
-        """Return a file that was not read before; Refusal for more than MAX_FILES files."""
+        """Return another file as a tree; Refusal if it is one of more than MAX_FILES, or cannot be read."""
         if len(self._documents) > MAX_FILES:
             raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
         return read_document(self._files.source(place), PurePosixPath(place).suffix.lower())
 
     def _scalar_at(self, place: str, path: str) -> Scalar:
-        """Return the scalar at a dotted path of a file in `_documents`.
+        """Return the scalar at a dotted path of a file read before; Refusal if there is none, or no value in it.
 
         Raises:
             Refusal: the path is malformed, leads nowhere, or to something that is not one value.
@@ -140,7 +140,7 @@ class References:
 
 
 def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield an error per scalar: reference fault, `???`, number beyond limits or empty value; `x-` values are skipped.
+    """Yield an error for each scalar that is a wrong reference, `???`, empty or a number beyond limits.
 
     Args:
         root: the tree; values of `x-` keys are skipped.
@@ -166,7 +166,7 @@ def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagno
 
 
 def _split_number_error(empty: Scalar) -> Diagnostic | None:
-    """Return the error for a number such as `{steps: 5,000}`, which YAML splits at the comma.
+    """Return the error for the end of a number such as `{steps: 5,000}`, cut at its comma; None if it is none.
 
     Args:
         empty: the empty value that YAML makes of its last digits.
@@ -186,15 +186,8 @@ def _split_number_error(empty: Scalar) -> Diagnostic | None:
     return error("DPC102", empty.anchor, message, f"write {number.replace(',', '_')}")
 
 
-def hydra_defaults(root: Node) -> Iterator[Diagnostic]:
-    """Yield an error for a `defaults` list, which only Hydra can follow."""
-    defaults = entry(root, "defaults")
-    if isinstance(defaults, Items):
-        yield error("DPC110", defaults.anchor, "`defaults` names other files that are not read here", _HYDRA)
-
-
 def _split_reference(text: str) -> tuple[str, str]:
-    """Split `${file:path}` at its last colon: (file, "" for the same one; path); Refusal for other forms and resolvers.
+    """Return (file, "" for this one; path) of `${file:path}`; Refusal for any other form, resolvers included.
 
     Raises:
         Refusal: it is malformed, or calls a resolver.
@@ -211,12 +204,12 @@ def _split_reference(text: str) -> tuple[str, str]:
         message = (
             f"resolvers such as `{shortened(resolver)}` are not run, and a file ends in .yaml, .yml, .json or .toml"
         )
-        raise Refusal("DPC110", message, _HYDRA if resolver.startswith(_HYDRA_RESOLVERS) else _FORM)
+        raise Refusal("DPC110", message, HYDRA_HINT if resolver.startswith(_HYDRA_RESOLVERS) else _FORM)
     return name.strip(), path.strip()
 
 
 def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest: bool) -> tuple[Node, str]:
-    """Return (value one step down, its dotted path); a list also takes indices as in `a.0`.
+    """Return (child of a tree, its dotted path), a list's also for a text such as "0"; Refusal if there is none.
 
     Args:
         node: the current value.
@@ -236,6 +229,6 @@ def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest:
     if below is not None:
         return below, f"{current}[{key}]" if isinstance(key, int) else join(current, key)
     near = nearest(str(key), tuple(node.entries)) if suggest and isinstance(node, Section) else ""
-    hint = _HYDRA if isinstance(entry(root, "defaults"), Items) else f"did you mean `{near}`?" if near else ""
+    hint = HYDRA_HINT if isinstance(entry(root, "defaults"), Items) else f"did you mean `{near}`?" if near else ""
     where = f"`{current}`" if current else "the file"
     raise Refusal("DPC110", f"there is no {step_text(key)} in {where}", hint)

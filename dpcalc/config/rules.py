@@ -30,7 +30,7 @@ def has_episodes(run: RunSections) -> bool:
 
 
 def episode_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors of configs whose steps construct tasks: names, clipping and length must fit.
+    """Yield what contradicts constructed tasks: a level called `task`, clipping at the outer level, epochs.
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
@@ -90,7 +90,7 @@ def _episode_epoch_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield what the hierarchy refuses in each phase: periods, shuffles below a draw, tasks that do not fit.
+    """Yield what the plan's hierarchy refuses in a phase: periods, passes below a draw, tasks that do not fit.
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
@@ -116,7 +116,7 @@ def hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level:
-    """Return a level; a draw of more units than there are, which `size_errors` reports, becomes some other draw."""
+    """Return the level of a draw; a draw of more units than there are, another error, becomes one that fits."""
     try:
         return level_of(name, draw, count_range)
     except InputError:
@@ -129,7 +129,7 @@ def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level
 
 
 def size_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors about counts, sizes of draws and epochs.
+    """Yield the errors about counts: missing or stated twice, too many records, draws or epochs that do not fit.
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
@@ -167,7 +167,7 @@ def size_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def max_units(config: Sections, depth: int) -> int:
-    """Return the largest number of units that a level can have in the whole data set; 0 if it is not known.
+    """Return the largest number of units of the level `depth`, from 1, in all the data; 0 if it is not known.
 
     Args:
         config: the sections.
@@ -179,7 +179,7 @@ def max_units(config: Sections, depth: int) -> int:
 
 
 def _last_size_mark(root: Section) -> Mark:
-    """Return the place of the tree, or else of the last level's size, or else of the file."""
+    """Return the place of `data.tree`, else of the last level's `count` or `max`, else of the file."""
     data = entry(root, "data")
     levels, tree = entry(data, "levels"), entry(data, "tree")
     last = levels.items[-1] if isinstance(levels, Items) else None
@@ -187,7 +187,7 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors for levels whose size is missing or stated twice."""
+    """Yield errors for levels without a count, or with two: `count` beside `min` and `max`, or beside a tree."""
     levels = node_at(config.root, "data", "levels")
     tree = node_at(config.root, "data", "tree")
     if not isinstance(levels, Items):
@@ -209,7 +209,7 @@ def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
-    """Yield errors for a level without `count`: `min` or `max` missing, or in the wrong order.
+    """Yield errors for a level without `count`: `min` or `max` missing (DPC103), or min above max (DPC106).
 
     Args:
         level: the level's mapping.
@@ -231,7 +231,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     amount: Node | None, level: tuple[str, Fraction | int, Fraction | int], parent: str = "", advice: str = ""
 ) -> Iterator[Diagnostic]:
-    """Yield an error if a draw takes more units than the smallest parent holds.
+    """Yield DPC106 if `amount`, a size or expected number as written, is more than the smallest parent holds.
 
     Args:
         amount: the size or expected number as written, or None.
@@ -252,7 +252,7 @@ def _draw_size_errors(
 
 
 def _expected_errors(expected: Node | None, name: str, fewest: int, largest: int) -> Iterator[Diagnostic]:
-    """Yield an error if `expected` gives no single rate, because parents differ in size."""
+    """Yield DPC107 for an `expected` of a level whose parents differ in size: it gives no single rate."""
     if expected is not None and fewest < largest:
         message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one parent"
         yield error(
@@ -263,7 +263,7 @@ def _expected_errors(expected: Node | None, name: str, fewest: int, largest: int
 def _epoch_errors(
     run: RunSections, names: list[str], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
 ) -> Iterator[Diagnostic]:
-    """Yield an error if epochs cannot be converted into steps, because the number of units is not known."""
+    """Yield DPC107 for epochs if the steps of a pass are not known: counts vary, or steps are chosen."""
     epochs = run.node("training", "epochs")
     if epochs is None or tree is not None or run.sampling is None:
         return
@@ -284,7 +284,7 @@ def _epoch_errors(
 
 
 def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors that no section shows by itself: names, sizes, periods, units, draws, lengths, clipping.
+    """Yield the errors between sections: names, sizes, periods, units, draws, lengths, clipping, tuning.
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
@@ -310,7 +310,7 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _tuning_shape_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield an error unless `tuning.shape` is given for the negative binomial distribution and only there."""
+    """Yield an error for `tuning.shape` missing for a negative binomial distribution, or beside another one."""
     tuning, section = config.tuning, config.root.entries.get("tuning")
     if tuning is None or section is None or (tuning.shape is not None) == (tuning.distribution == "negative-binomial"):
         return
@@ -324,7 +324,7 @@ def _tuning_shape_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _tuning_method_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield an error for an accountant that cannot bound the best of several runs."""
+    """Yield DPC107 for an accountant beside `tuning` that is neither auto nor rdp."""
     method = node_at(config.root, "accounting", "method")
     if config.tuning is None or config.accounting is None or method is None:
         return
@@ -334,7 +334,7 @@ def _tuning_method_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def remarks(config: Sections) -> Iterator[Diagnostic]:
-    """Yield warnings and notes on a config without errors.
+    """Yield warnings and notes on a valid config: assumed adjacency, large delta, shuffled batches, zero noise.
 
     Args:
         config: the sections, none of them None where the file has it.
@@ -369,7 +369,7 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
-    """Yield a note for each level of a phase that is shuffled in more than one batch."""
+    """Yield the note DPC202 for each level of a phase that is shuffled in more than one batch."""
     sampling = run.node("sampling")
     for level, (_, count) in zip(config.data.levels if config.data else (), config.count_ranges or (), strict=True):
         draw, scheme = (run.sampling or {}).get(level.name), node_at(sampling, level.name, "scheme")
@@ -386,7 +386,7 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield an error if `privacy.unit` is missing, a constructed task, `all`, or no level."""
+    """Yield an error if `privacy.unit` is missing for several levels, a constructed task, `all`, or no level."""
     privacy, section = config.privacy, config.root.entries.get("privacy")
     if privacy is None or section is None or config.data is None:
         return
@@ -406,7 +406,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
-    """Yield errors for draws of unknown levels, a missing outermost draw, and Poisson rates."""
+    """Yield errors for draws of unknown levels, a missing outermost draw, and rates stated twice or not at all."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or has_episodes(run):
         return
@@ -426,7 +426,7 @@ def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
 
 
 def _rate_errors(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
-    """Yield an error unless a Poisson draw has exactly one of `rate` and `expected`."""
+    """Yield an error unless a draw that takes `rate` or `expected` has exactly one of them."""
     scheme = entry(draw, "scheme")
     takes = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
     if not isinstance(draw, Section) or "expected" not in takes:
@@ -452,7 +452,7 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _clip_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
-    """Yield an error if `mechanism.clip` names nothing that can be clipped."""
+    """Yield DPC108 if `mechanism.clip` names no level, no constructed task, and is not `batch`."""
     names = (*(level.name for level in data.levels), *((TASK, BATCH) if has_episodes(run) else (BATCH,)))
     clip = run.node("mechanism", "clip")
     if run.mechanism and clip is not None and run.clip not in names:
@@ -473,7 +473,7 @@ def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") -> Diagnostic:
-    """Return the error for a value that must name a level and does not.
+    """Return the error (DPC108) for a value that must name a level and does not, with the nearest name.
 
     Args:
         node: the value.
@@ -488,7 +488,7 @@ def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") 
 
 
 def _duplicate_statement_error(section: Section, first: str, second: str) -> Diagnostic:
-    """Return the error for two keys that state the same thing, at the later one."""
+    """Return the error (DPC107) for two keys of a section that state the same thing, at the later one."""
     keys = [key for key in section.entries if key in {first, second}]
     node = section.entries[keys[-1]]
     message = f"`{first}` and `{second}` in `{section.path}` both say the same thing"

@@ -28,7 +28,7 @@ Value = str | bool | Fraction | None
 
 
 def value(scalar: Scalar) -> Value:
-    """Interpret a scalar: an exact number, a boolean, None for an empty or null word, else the text.
+    """Return what a scalar means: an exact number, a boolean, None for an empty or null word, else its text.
 
     Args:
         scalar: the scalar.
@@ -121,7 +121,7 @@ def describe(node: Node) -> str:
 
 
 def number_hint(node: Node) -> str:
-    """Return how to write what was probably meant where a number is due, "" if nothing is recognised."""
+    """Return how to write the number that a wrong value probably means, "" if nothing is recognised."""
     if not isinstance(node, Scalar):
         return ""
     if not node.plain and _NUMBER.fullmatch(node.text.strip()[:MAX_DIGITS]):

@@ -185,7 +185,7 @@ class Draw:
 
 @cache
 def draw_keys(scheme: str) -> dict[str, Key]:
-    """Return the keys of a draw with one sampling scheme."""
+    """Return `scheme` and the keys that one sampling scheme takes, of which size, bins, times, groups are required."""
     keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
     if "size" in keys and scheme != "fixed":
         keys["size"] = replace(keys["size"], kind=COUNT)
@@ -396,7 +396,7 @@ SECTIONS: dict[str, type | None] = {
 
 
 def keys_in(section: str) -> dict[str, Key]:
-    """Return the keys of a kind of section as a user writes them; {} for an unknown one.
+    """Return the keys that a user may write in a kind of section, a key of SECTIONS; {} for an unknown kind.
 
     Args:
         section: as in SECTIONS.
@@ -422,7 +422,7 @@ def all_mechanism_keys() -> dict[str, Key]:
 
 @cache
 def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
-    """Return the keys of some mechanisms, merged; cached, as a hostile file may ask for every one of its keys."""
+    """Return the keys of some mechanism types by name; a key of several has all meanings and the widest type."""
     merged: dict[str, Key] = {}
     for mechanism in mechanisms:
         for name, each in mechanism_keys(mechanism).items():
@@ -433,7 +433,7 @@ def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
 
 
 def _widest(kind: ValueType, other: ValueType) -> ValueType:
-    """Return a type that takes the values of both."""
+    """Return a type that takes the values of both: for exact numbers a wider range, else either of the two."""
     if kind == other:
         return kind
     if isinstance(kind, Exact) and isinstance(other, Exact):

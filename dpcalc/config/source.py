@@ -58,7 +58,7 @@ def shortened(text: str) -> str:
 
 
 def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
-    """Return the part of a source line around a place, for printing.
+    """Return (source line cut to 100 characters around a place and escaped, first caret's cell from 1, carets).
 
     Args:
         line: the raw line.
@@ -257,7 +257,7 @@ def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
 
 
 def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
-    """Read a regular file or standard input, at most `limit` bytes.
+    """Return the bytes of a regular file or ("-") standard input; ConfigError if impossible or above `limit`.
 
     Args:
         path: file name, or "-" for standard input.
@@ -285,7 +285,7 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
 
 
 def decode(data: bytes, path: str) -> Source:
-    """Decode UTF-8 bytes, with or without byte order mark, as a source.
+    """Return UTF-8 bytes, with or without byte order mark, as a source; ConfigError for any other bytes.
 
     Args:
         data: the bytes.
@@ -308,7 +308,7 @@ def decode(data: bytes, path: str) -> Source:
 
 
 def source_of(text: str, path: str) -> Source:
-    """Return a text as a source, after the checks that a file gets.
+    """Return a text as a source; ConfigError if it is above MAX_BYTES or has characters that YAML forbids.
 
     Args:
         text: the text.
@@ -329,7 +329,7 @@ def source_of(text: str, path: str) -> Source:
 
 
 def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
-    """Return an error about a file as a whole, without a line.
+    """Return a ConfigError about a file as a whole, without a line; standard input is called "<stdin>".
 
     Args:
         path: the file, "-" for standard input.

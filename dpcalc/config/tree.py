@@ -169,7 +169,7 @@ class PathStep:
 
 
 def split_path(text: str) -> tuple[tuple[PathStep, ...], int]:
-    """Split a dotted path such as `phases[0].training.steps` into its steps.
+    """Return (steps of a dotted path, number of characters read: fewer than all where the path is malformed).
 
     Args:
         text: the path as the user wrote it.
@@ -238,7 +238,7 @@ def without_keys(section: Section, *keys: str) -> Section:
 
 
 def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
-    """Return a tree with another value at a path.
+    """Return a tree with another value at a path, or a new last key; the tree itself where it leads nowhere.
 
     Args:
         root: the tree.
@@ -277,7 +277,7 @@ def remove_at(root: Node, keys: Sequence[str | int]) -> Node:
 
 
 def with_path(node: Node, path: str) -> Node:
-    """Return a tree with all dotted paths in it rewritten, as if it stood at another place.
+    """Return a tree whose dotted paths all begin with `path`, as if it stood there.
 
     Args:
         node: the tree.

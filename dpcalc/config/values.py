@@ -56,7 +56,7 @@ class DrawSize(ValueType):
     """Size of a draw without replacement: an integer >= 1, or `{at_most: 8}`, which `sections` reads."""
 
     def check(self, value: object) -> int:
-        """Return the integer.
+        """Return a whole number from 1 as int; WrongValueError for anything else (`sections` reads `at_most`).
 
         Raises:
             WrongValueError: the value is of another type, or not allowed.
@@ -66,7 +66,7 @@ class DrawSize(ValueType):
         return COUNT.check(value)
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema that allows either form."""
+        """Return the JSON Schema of a whole number, or of `{at_most: number}`."""
         limit: Schema = {
             "type": "object",
             "properties": {AT_MOST: COUNT.as_json_schema()},
@@ -81,7 +81,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return the name.
+        """Return a name of a level; WrongValueError if it is no text, no word of 64 letters, or a key of ours.
 
         Raises:
             WrongValueError: the value is of another type, or not allowed.
@@ -105,7 +105,7 @@ class Label(ValueType):
     """Texts that are only printed: at most MAX_LABEL characters, all printable."""
 
     def check(self, value: object) -> str:
-        """Return the text.
+        """Return a text of at most MAX_LABEL printable characters; WrongValueError for any other value.
 
         Raises:
             WrongValueError: the value is of another type, or not allowed.

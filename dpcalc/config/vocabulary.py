@@ -117,7 +117,7 @@ class Suggestion:
 
 
 def section_kind(path: str) -> str:
-    """Generalise a dotted path to the kind of section it leads to, a key of `schema.SECTIONS`.
+    """Return the kind of section, a key of `schema.SECTIONS`, that a dotted path such as "phases[3].data" leads to.
 
     Example:
         >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")
@@ -140,7 +140,7 @@ def is_planned_value(key: str, text: str) -> bool:
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
-    """Return the key that an unknown key probably stands for.
+    """Return the key that an unknown one probably stands for, with a hint; without it a hint lists all keys.
 
     Args:
         section: kind of section that holds the unknown key, as of `section_kind`.
@@ -190,7 +190,7 @@ def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
 
 
 def value_suggestion(key: str, text: str, allowed: tuple[str, ...]) -> str:
-    """Return a hint for a word that is none of the allowed ones, "" if no allowed word is near.
+    """Return a hint for a wrong word: our word for it, or the most similar allowed one; "" without either.
 
     Args:
         key: key whose value it is; synonyms are known for adjacency, scheme, method and type.
@@ -214,7 +214,7 @@ MAX_COMPARED = 100
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:
-    """Return the choice most similar to a word, or "" if none is similar.
+    """Return the most similar of some words to a misspelt one; "" if none is similar.
 
     Args:
         word: the misspelt word; its first 64 characters count.

@@ -52,18 +52,8 @@ class Flaw:
     diagnostic: Diagnostic
 
 
-def parse_yaml(source: Source) -> tuple[Node, tuple[Diagnostic, ...]]:
-    """Parse a YAML text; return (marked tree, diagnostics of its flaws).
-
-    Raises:
-        ConfigError: there is no tree at all, see `parse_with_flaws`.
-    """
-    tree, flaws = parse_with_flaws(source)
-    return tree, tuple(flaw.diagnostic for flaw in flaws)
-
-
-def parse_with_flaws(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
-    """Parse a YAML text.
+def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
+    """Return (YAML text as a marked tree, flaws such as duplicate keys); ConfigError if it is no YAML or too large.
 
     Args:
         source: the text.
@@ -110,7 +100,7 @@ class _BoundedLoader(yaml.SafeLoader):
         self._nesting = 0
 
     def get_event(self) -> yaml.Event | None:
-        """Return the next event, after checking the limits and noting its tag.
+        """Return PyYAML's next event, its tag noted; ConfigError above MAX_EVENTS or MAX_DEPTH.
 
         Raises:
             ConfigError: more than MAX_EVENTS events or MAX_DEPTH levels of nesting.
@@ -141,7 +131,7 @@ class _TreeBuilder:
         self._count = 0
 
     def build(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
-        """Return a node with everything below it as a marked tree.
+        """Return a PyYAML node as a marked tree, aliases copied; ConfigError for a cycle, too many parts or depth.
 
         Args:
             node: PyYAML's node.
@@ -186,7 +176,7 @@ class _TreeBuilder:
     def _build_entries(
         self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str
     ) -> tuple[dict[str, Node], frozenset[str]]:
-        """Return (entries of a mapping, keys that it repeats); its own entries win over those of `<<`."""
+        """Return (entries of a mapping, own ones before those of `<<`; keys that it repeats), first values kept."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         seen: dict[str, int] = {}
@@ -212,7 +202,7 @@ class _TreeBuilder:
         return {**merged, **own}, frozenset(repeated)
 
     def _merged_entries(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
-        """Return the entries behind a `<<`: a mapping, or a list whose earlier ones win; others are a flaw.
+        """Return the entries behind a `<<`: of a mapping, or of a list whose earlier ones win; others are a flaw.
 
         Keys that these mappings repeat are added to `repeated`.
         """
@@ -229,7 +219,7 @@ class _TreeBuilder:
 
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
-    """Return the place of a node or event; of several lines the first."""
+    """Return the place of a node or event, up to the end of its first line."""
     start, end = node.start_mark, node.end_mark
     if start is None or end is None:
         return Mark(source, 1, 1)
@@ -245,7 +235,7 @@ def _too_many_parts_error(mark: Mark) -> ConfigError:
 
 
 def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
-    """Return PyYAML's complaint as a diagnostic in our words."""
+    """Return PyYAML's complaint as an error in our words, at the beginning of what is not closed."""
     text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
     message, hint = text, ""
     for part, sentence, advice in _SENTENCES:
@@ -262,7 +252,7 @@ def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
 
 
 def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
-    """Return advice for `${...}` and `???` in braces, which YAML cannot read without quotes, else ""."""
+    """Return advice if `${...}` or `???` stands in the wrong line, which needs quotes or a value; else ""."""
     position = cause.problem_mark
     line = source.lines[position.line] if position and position.line < len(source.lines) else ""
     if "${" in line:

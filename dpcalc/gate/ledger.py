@@ -173,7 +173,7 @@ def _new_bytes(path: str, old: bytes, before: Loaded | None, entry: LedgerEntry)
         _refuse_taken_name(path, before.plan, entry.name)
     # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
     end = "\r\n" if b"\r\n" in old else "\n"
-    lines = [line for phase in _entry_phases(entry) for line in phase_lines(phase, phase.name)]
+    lines = [line for phase in _entry_phases(entry) for line in phase_lines(phase)]
     gap = "" if not old or old.endswith(b"\n") else end
     return (gap + head.replace("\n", end) + "".join(f"{line}{end}" for line in lines)).encode()
 
