@@ -86,6 +86,7 @@ def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
     logs = [(count, _log_moment(curve)) for curve, count in counts.items()]
 
     def cumulants(orders: Array) -> Array:
+        """Return upper bounds on K(z), the sum over the steps; inf where it overflows."""
         spend(len(logs) * 100 * TURN)
         with np.errstate(over="ignore", invalid="ignore"):
             value = sum((count * log(orders) for count, log in logs), start=np.zeros(orders.shape))
@@ -172,6 +173,7 @@ def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
     log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
 
     def log_moment(orders: Array) -> Array:
+        """Return the log moments of all losses at each order, an upper bound, at least 0."""
         value = np.full(orders.shape, log_zero)
         if losses.size:
             raised = logs + orders[:, None] * losses

@@ -40,7 +40,7 @@ _SETTINGS = {
 
 
 def picture_format(path: str) -> str:
-    """Return the ending of a picture's name, one of FORMATS; refuse others, and a missing matplotlib.
+    """Return the ending svg, png or pdf of a file's name; InputError for others, or if matplotlib is not installed.
 
     Raises:
         InputError: the ending is none of FORMATS, or matplotlib is not installed.
@@ -59,7 +59,7 @@ def picture_format(path: str) -> str:
 
 @contextmanager
 def _in_own_folder() -> Iterator[None]:
-    """Change to a folder of dpcalc for the duration of the context, to import matplotlib.
+    """Import matplotlib from a folder of dpcalc, not from a hostile current directory: change there for the block.
 
     It does nothing where the current directory cannot be opened.
     """
@@ -79,7 +79,7 @@ def _in_own_folder() -> Iterator[None]:
 
 
 def chart_picture(chart: Chart, ending: str) -> bytes:
-    """Return a chart as the bytes of a picture file.
+    """Return a chart as the content of a picture file; equal charts give equal bytes.
 
     Args:
         chart: the chart; infinite and missing numbers are left out.
@@ -92,7 +92,7 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
 
 
 def _draw_chart(axes: Axes, chart: Chart) -> None:
-    """Draw lines, limits, titles, axis labels and legend of a chart; infinite and missing numbers leave gaps."""
+    """Draw lines, limits, titles, labels and legend of a chart; infinite and missing numbers leave gaps."""
     # Lines can coincide: the first is wide and pale, and each has markers at points of its own, so that all are seen.
     from matplotlib.ticker import LogLocator
 
@@ -131,7 +131,7 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
 
 
 def set_titles(axes: Axes, title: str, subtitle: str) -> None:
-    """Set the title of a figure and, below it in small letters, the subtitle.
+    """Set the title of a figure and, below it in small letters, the subtitle, wrapped at 110 characters.
 
     Args:
         axes: the only axes of the figure.

@@ -38,6 +38,7 @@ from dpcalc.sampling.schemes import (
     Fixed,
     Poisson,
     RandomAllocation,
+    Scheme,
     Shuffle,
     WithReplacement,
 )
@@ -67,7 +68,7 @@ METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
 
 
 def claimed_kind(method: str) -> Kind:
-    """Return the kind of the numbers of a method: LOWER for "lower", UPPER for accountants, else as in COMPARED.
+    """Return the kind of a method's numbers: LOWER for "lower", UPPER for accountants, else COMPARED's; or InputError.
 
     Raises:
         InputError: the method is none of METHODS.
@@ -95,7 +96,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon of a plan by one method, with its kind; None where the method does not apply or converge.
+    """Return epsilon of a plan by one method: inf without noise, None where the method does not apply or converge.
 
     Args:
         plan: a training run.
@@ -146,7 +147,7 @@ _ROUND_OFF = 1e-3  # passes: a length this close to a whole number of passes cou
 
 
 def curve_chart(kind: str, request: CurveRequest) -> Chart:
-    """Return the chart of `dpcalc curve`: of epsilon over a quantity, or of one of the curves of `shapes`.
+    """Return the chart of `dpcalc curve`, by the function of its kind in CURVES; InputError as that raises.
 
     Args:
         kind: a key of CURVES.
@@ -162,13 +163,13 @@ def curve_chart(kind: str, request: CurveRequest) -> Chart:
 
 
 def _over_steps(request: CurveRequest) -> Chart:
-    """Return epsilon over the number of steps; beyond the end of the run its last phase goes on."""
+    """Return epsilon over the number of steps, by default from 1 to the first plan's; then the last phase goes on."""
     grid = _whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
     return _epsilon_chart(request, "steps", grid, lambda plan: lambda steps: with_total_steps(plan, int(steps)))
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:
-    """Return a plan with another number of steps: its first ones, beyond its end more of the last phase.
+    """Return a plan with its first `steps` steps; if it has fewer, the last phase is longer.
 
     Args:
         plan: the plan.
@@ -183,7 +184,7 @@ def with_total_steps(plan: Plan, steps: int) -> Plan:
 
 
 def _over_epochs(request: CurveRequest) -> Chart:
-    """Return epsilon over the number of epochs of the outermost sampled level, as `training.epochs` counts them."""
+    """Return epsilon over epochs of the outermost sampled level, rounded up to steps; InputError for several phases."""
     epochs = request.first.steps * float(_pass_share(_single_phase(request.first)))
     grid = tuple(map(float, request.grid or _round_numbers(epochs)))
 
@@ -209,7 +210,7 @@ def _over_noise(request: CurveRequest) -> Chart:
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return epsilon over the sampling rate, or batch size, of the outermost sampled level; the steps stay."""
+    """Return epsilon over rate, size, bins or times of the outermost sampled level, from an eighth to 8 times it."""
     level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         name, middle, limit = "rate", float(level.scheme.probability), 1.0
@@ -235,31 +236,32 @@ def _max_size(level: Level) -> int:
 
 
 def _rate_setter(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from a rate, or a batch size, to the plan with it at its outermost sampled level."""
+    """Return a function from a rate, size, bins or times to the plan with that at its outermost sampled level."""
     phase = _single_phase(plan)
     place = _sampled_level(phase)
     level = phase.hierarchy.levels[place]
 
     def plan_at(value: float) -> Plan:
+        """Return the plan with this value; whole numbers are cut off, rates are exact as they are printed."""
+        changed: Scheme
         match level.scheme:
             case Fixed() | WithReplacement() | Shuffle() as scheme:
-                return with_level(plan, phase, place, replace(level, scheme=replace(scheme, size=int(value))))
-            case CappedPoisson() | CyclicPoisson() as scheme:
-                cut = replace(scheme, probability=Fraction(repr(value)))
-                return with_level(plan, phase, place, replace(level, scheme=cut))
+                changed = replace(scheme, size=int(value))
             case BallsInBins() as scheme:
-                return with_level(plan, phase, place, replace(level, scheme=replace(scheme, bins=int(value))))
+                changed = replace(scheme, bins=int(value))
             case RandomAllocation() as scheme:
-                return with_level(plan, phase, place, replace(level, scheme=replace(scheme, times=int(value))))
+                changed = replace(scheme, times=int(value))
+            case CappedPoisson() | CyclicPoisson() as scheme:
+                changed = replace(scheme, probability=Fraction(repr(value)))
             case _:
-                poisson = Poisson(probability=Fraction(repr(value)))
-                return with_level(plan, phase, place, replace(level, scheme=poisson))
+                changed = Poisson(probability=Fraction(repr(value)))
+        return with_level(plan, phase, place, replace(level, scheme=changed))
 
     return plan_at
 
 
 def _over_group(request: CurveRequest) -> Chart:
-    """Return epsilon over the group size, by default from 1 to 16, to 4 if units are nested, or to the largest."""
+    """Return epsilon over the group size: by default 1 to 16, 4 for nested units, or the largest that is covered."""
     default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
     max_group = min(default, *(largest_group(plan) for _, plan in request.plans))
     grid = _whole_numbers(request.grid or range(1, max_group + 1))
@@ -314,7 +316,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return epsilon of one plan by one method over a grid, each point within its share of the chart's work.
+    """Return the line of one plan and method over a grid, each point with a share of work; InputError if refused.
 
     Args:
         request: all plans and methods of the chart.
@@ -358,20 +360,20 @@ def _answering_methods(results: Sequence[MethodEpsilon], method: str) -> str:
 
 
 def _scale(series: Sequence[Series]) -> str:
-    """Return LOG if the numbers differ by more than a factor of _LOG_RATIO, else LINEAR."""
+    """Return LOG if the positive finite numbers differ by more than a factor of 100, else LINEAR."""
     shown = [y for line in series for y in line.ys if y is not None and 0 < y < math.inf]
     return LOG if shown and max(shown) > _LOG_RATIO * min(shown) else LINEAR
 
 
 def _line_name(request: CurveRequest, label: str, method: str) -> str:
-    """Return the name of a line: its method (or "budget"), its config, or both where several of both are drawn."""
+    """Return the method (or "budget") for a single plan; else the plan's label, followed by it if there are several."""
     if len(request.plans) == 1:
         return method
     return f"{label}, {method}" if method == "budget" or len(request.methods) > 1 else label
 
 
 def _round_numbers(end: float) -> tuple[float, ...]:
-    """Return the multiples of a step up to an end, at most POINTS of them, and the end; the step is 1, 2, 5, 10, ..."""
+    """Return multiples of a step 1, 2, 5, 10, ... up to `end`, at most 25, and `end` itself."""
     min_step = end / POINTS * (1 - _ROUND_OFF)
     power = math.floor(math.log10(min_step))
     step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= min_step)
@@ -402,7 +404,7 @@ def _sampled_level(phase: Phase) -> int:
 
 
 def _pass_share(phase: Phase) -> Fraction:
-    """Return the part of an epoch that one step of a phase is, at its outermost sampled level."""
+    """Return the part of an epoch in one step: the rate of the outermost sampled level, of a shuffle 1 / steps."""
     level = phase.hierarchy.levels[_sampled_level(phase)]
     if isinstance(level.scheme, Poisson | CappedPoisson):
         return level.scheme.probability

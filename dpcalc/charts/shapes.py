@@ -54,7 +54,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return the facts that all plans share, except those named; after the plan's name if there is only one."""
+        """Return the facts that all plans share, except those named; a single plan's after its name."""
         facts = shared_facts(self.runs, without=without)
         return f"{self.plans[0][0]}: {facts}" if len(self.plans) == 1 and self.plans[0][0] else facts
 
@@ -69,7 +69,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return delta over epsilon: a certified upper bound and, where there is one, a lower bound for each plan.
+    """Return certified delta over epsilon, by default to 1.5 times epsilon, with lower bounds where there are any.
 
     Raises:
         InputError: a method other than auto or pld was chosen.
@@ -104,7 +104,7 @@ def profile(request: CurveRequest) -> Chart:
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return upper bounds on the true over the false positive rate of membership inference, and the line of guessing.
+    """Return the largest true over the false positive rate of membership inference, two lines a plan, and guessing.
 
     Two lines for each plan: attackers that detect units in the data, and units that are not in it.
 
@@ -132,7 +132,7 @@ def tradeoff(request: CurveRequest) -> Chart:
 
 
 def divergences(request: CurveRequest) -> Chart:
-    """Return upper bounds on the Renyi divergence of a run over its order, and published ones at integer orders.
+    """Return upper bounds on a run's Renyi divergence over orders > 1, and published ones at whole orders; or raise.
 
     Raises:
         InputError: a method was chosen, an order is <= 1, a step has no noise, or no divergence is finite.
@@ -182,7 +182,7 @@ def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, .
 
 
 def _may_be_infinite(phase: Phase) -> bool:
-    """Return True if a loss of the phase is infinite, or its tail is treated as infinite (discrete Gaussian noise)."""
+    """Return True for approximate DP with delta > 0 and discrete Gaussian noise, whose losses may be infinite."""
     has_delta = isinstance(phase.mechanism, ApproximateDp) and phase.mechanism.delta > 0
     return has_delta or isinstance(phase.mechanism, DiscreteGaussian)
 

@@ -17,7 +17,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(text: str) -> str:
-    """Return a text as a CSV cell that no spreadsheet program takes for a formula.
+    """Return a text as a CSV cell: control characters escaped, an apostrophe before what begins like a formula.
 
     Args:
         text: words of a user or a config, or a number.
@@ -30,6 +30,7 @@ def cell(text: str) -> str:
 
 
 def _is_number(text: str) -> bool:
+    """Return True for a printable text that is a number, "nan" and "inf" included."""
     try:
         float(text)
     except ValueError:
@@ -52,7 +53,7 @@ KINDS = {
 
 
 def column_label(series: Series) -> str:
-    """Return the name of a line for a table, with its kind in parentheses unless that is upper or ends the name."""
+    """Return "NAME, ABOUT" of a line, with " (KIND)" unless it is an upper bound, a reference or ends in its kind."""
     name = visible(", ".join(filter(None, (series.name, series.about))))
     is_named = series.name.endswith((str(series.kind), KINDS[series.kind]))
     is_plain = series.kind is Kind.UPPER or series.is_reference or is_named
@@ -71,7 +72,7 @@ def legend(series: Series) -> str:
 
 
 def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
-    """Return a header and a row for each x; numbers rounded to three digits, to the safe side of their kind."""
+    """Return a header and a row for each x of any line, rounded to the safe side; "-" where a line has no answer."""
     columns = _values_by_x(chart)
     rows = [(chart.x.name, *(column_label(series) for series in chart.series))]
     for x in sorted({x for series in chart.series for x in series.xs}):
@@ -98,7 +99,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def chart_csv(chart: Chart) -> str:
-    """Return CSV with numbers unrounded: a column for each line, empty where there is no answer."""
+    """Return CSV, numbers in full: a row for each x of any line, a column for each line, "" where it has no answer."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([cell(chart.x.name), *(cell(_csv_header(series)) for series in chart.series)])
@@ -160,7 +161,7 @@ def x_text(x: float) -> str:
 
 
 def _rounded_cell(y: float | None, series: Series) -> str:
-    """Return a number rounded to the safe side of its kind; of a reference line up, like the bounds beside it."""
+    """Return a number rounded as its kind asks, a reference line's up; "0" for 0, "-" for None."""
     if y is None:
         return NO_ANSWER
     return "0" if y == 0 else rounded_up(y) if series.is_reference else epsilon_text(y, series.kind)

@@ -20,7 +20,7 @@ _DECADES = 2.0  # length of a logarithmic axis from which on its ticks are power
 
 
 def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tuple[float, ...]:
-    """Return round numbers for the ticks of an axis from `low` to `high`.
+    """Return at most `max_ticks` round numbers from low to high, the two ends if there are fewer than two.
 
     Args:
         low: lower end; > 0 on a logarithmic axis.
@@ -43,7 +43,7 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
 
 
 def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
-    """Return the multiples between the ends of the smallest round step that has at most `max_ticks` of them."""
+    """Return the multiples in [low, high] of the smallest step 1, 2, 2.5, 5 * 10^n that has at most `max_ticks`."""
     power = math.floor(math.log10((high - low) / max_ticks))
     for part in _STEPS:
         step = part * 10.0**power
@@ -54,7 +54,7 @@ def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ..
 
 
 def _powers_of_ten(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
-    """Return the powers of ten between the ends, every n-th of them so that there are at most `max_ticks`."""
+    """Return the powers of ten in [low, high], only every n-th so that there are at most about `max_ticks`."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     spacing = max(1, math.ceil((last - first + 1) / max_ticks))
     return tuple(float(f"1e{power}") for power in range(first, last + 1) if power % spacing == 0)
@@ -88,7 +88,7 @@ class _Scale:
 
     @classmethod
     def covering(cls, axis: Axis, values: Iterable[float], size: int) -> Self:
-        """Return the scale of an axis that shows all values; a linear one that comes near 0 starts at 0.
+        """Return the scale from the smallest to the largest value; a linear one from 0 if that is at most half way.
 
         Args:
             axis: the axis.
@@ -106,14 +106,14 @@ class _Scale:
         return cls(low, high, size, is_log)
 
     def place(self, value: float) -> float | None:
-        """Return the place of a value, not rounded; None if it is off the scale."""
+        """Return the place of a value in [0, size - 1], not rounded; None if it is off the scale."""
         if self.is_log and value <= 0:
             return None
         share = ((math.log(value) if self.is_log else value) - self.low) / (self.high - self.low)
         return share * (self.size - 1) if -1e-9 <= share <= 1 + 1e-9 else None
 
     def ticks(self) -> tuple[tuple[float, float], ...]:
-        """Return (round number, its place) of each tick; () for a range that has no finite length."""
+        """Return (round number, its place) of each tick, at most 5; () for a range without a finite length."""
         low, high = (math.exp(self.low), math.exp(self.high)) if self.is_log else (self.low, self.high)
         if not 0 < high - low < math.inf:
             return ()
@@ -123,7 +123,7 @@ class _Scale:
 
 
 def chart_text(chart: Chart, *, width: int) -> str:
-    """Return a chart in characters: title, 18 rows of marks, axes with ticks, legend.
+    """Return a chart in characters: titles, 18 rows of marks, axes with ticks, legend; 60 columns or more.
 
     Args:
         chart: the chart; infinite and missing numbers are left out.
@@ -164,7 +164,7 @@ def _with_marks(series: Sequence[Series]) -> Iterable[tuple[str, Series]]:
 
 
 def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
-    """Return the rows of the canvas, the lowest first, with limits and lines drawn; the first line is on top."""
+    """Return rows of characters, the lowest first: limits as - or :, over them the marks of lines, the first on top."""
     cells = [[" "] * across.size for _ in range(down.size)]
     for limit in chart.limits:
         place = (down if limit.axis == "y" else across).place(limit.value)
@@ -182,7 +182,7 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
 
 
 def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[int, int]]:
-    """Yield (column, row) of the cells of a line: its points, and those between neighbouring points.
+    """Yield (column, row) of a line's points and of the straight way between neighbours; gaps at points not shown.
 
     A point that is not shown interrupts the line.
     """
@@ -201,7 +201,7 @@ def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[
 
 
 def _tick_line(across: _Scale, margin: int) -> str:
-    """Return the line of numbers below the horizontal axis; numbers without room are left out."""
+    """Return the numbers below the horizontal axis, centred at their ticks; left out where they would touch."""
     line = [" "] * (across.size + margin + 2)
     for value, place in across.ticks():
         text = x_text(value)

@@ -220,16 +220,9 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
     """Return (log2 of the widest spacing that rounds within half the budget, doublings of it beyond 2^14 points)."""
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
-
-    def growth_by_rounding(inside: NDArray[np.bool_], level: int) -> float:
-        spend(3 * ELEMENT * loss.size)
-        spacing = math.ldexp(1.0, level)
-        offset = loss[inside] - np.floor(loss[inside] / spacing) * spacing
-        return aim.copies * float((mass[inside] * growth(offset, aim.tilt, spacing)).sum())
-
     level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
     near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
-    while growth_by_rounding(near, level) > aim.budget / 4 and level > -300:
+    while _growth_by_rounding(mass, loss, near, level, aim) > aim.budget / 4 and level > -300:
         level -= 1
         near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
     # Beyond the border the lattice is as wide as a small part of the budget allows, when in every round each of the
@@ -239,10 +232,18 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
         wider = level + gap + 1
         if (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16:  # so wide that the bulk would swell on it
             break
-        if ROUND * rounds * growth_by_rounding(~near, wider) > aim.budget / 8:
+        if ROUND * rounds * _growth_by_rounding(mass, loss, ~near, wider, aim) > aim.budget / 8:
             break
         gap += 1
     return level, gap
+
+
+def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], level: int, aim: Resolution) -> float:
+    """Return by how much the log of aim.copies composed tilted masses grows if losses `inside` round up to 2^level."""
+    spend(3 * ELEMENT * loss.size)
+    spacing = math.ldexp(1.0, level)
+    offset = loss[inside] - np.floor(loss[inside] / spacing) * spacing
+    return aim.copies * float((mass[inside] * growth(offset, aim.tilt, spacing)).sum())
 
 
 def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ GNMAX_ORDERS = np.concatenate([np.arange(2.0, 100.0, 0.5), np.geomspace(100.0, 5
 
 
 def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> tuple[Row, ...]:
-    """Return the papers' data-independent and data-dependent epsilon as two rows; no row for Confident-GNMax.
+    """Return two rows, the papers' data-independent and data-dependent epsilon; none for Confident-GNMax.
 
     Args:
         aggregation: with its noise.
@@ -62,7 +62,7 @@ def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> t
 
 
 def pure_dp_log_moments(epsilon: float, moments: Array) -> Array:
-    """Return min(epsilon l, epsilon^2 l (l + 1) / 2), the published bound on log moments l of an epsilon-DP step.
+    """Return min(epsilon l, epsilon^2 l (l + 1) / 2), published for log moments l of an epsilon-DP step.
 
     Args:
         epsilon: of the step, > 0.
@@ -75,7 +75,7 @@ def pure_dp_log_moments(epsilon: float, moments: Array) -> Array:
 
 
 def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
-    """Return the published data-dependent bound on log moments of LNMax, in one direction, shape (queries, moments).
+    """Return the published bound on log moments of LNMax, data-dependent where its condition holds, per query.
 
     Args:
         other_wins: upper bound on the probability that another than the most frequent label wins, shape (queries,).
@@ -97,7 +97,7 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
-    """Return the published data-dependent bound on log moments of GNMax, in one direction, shape (queries, moments).
+    """Return the published bound on log moments of GNMax, data-dependent where its conditions hold, per query.
 
     Theorem 6 with the orders mu_2 = sigma sqrt(log(1/q)), mu_1 = mu_2 + 1 of Proposition 10, where its conditions hold;
     the data-independent bound where they do not, or where that is smaller.
@@ -187,7 +187,7 @@ class PateAnswer:
 
 
 def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = None) -> PateAnswer:
-    """Compute all epsilons of an ensemble; with `rng`, which needs votes, also draw a sanitised one.
+    """Return all epsilons of an ensemble; with `rng` also draw a sanitised one (InputError without votes).
 
     Args:
         question: the ensemble and what to evaluate.
@@ -214,7 +214,7 @@ def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = N
 
 
 def _within_target(question: PateQuestion, target: float) -> PateTarget:
-    """Return the largest numbers of queries, and the least noise for all queries, with epsilon at most `target`."""
+    """Return the largest numbers of queries, and the least noise for all queries, that keep epsilon <= target."""
     aggregation, votes, delta = question.aggregation, question.votes, question.delta
     return PateTarget(
         max_queries=max_queries(aggregation, target=target, delta=delta),

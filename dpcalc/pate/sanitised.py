@@ -81,7 +81,7 @@ class SanitisedEpsilon:
 
 
 def release_terms(aggregation: Aggregation, queries: int, *, delta: float, target: float | None) -> ReleaseTerms:
-    """Choose order, smoothness and noise of a release that costs a tenth of `target` (None: at most 5).
+    """Choose order, smoothness and noise so that releasing costs a tenth of `target`; None: data-independent epsilon.
 
     Args:
         aggregation: with its noise.
@@ -99,7 +99,7 @@ def release_terms(aggregation: Aggregation, queries: int, *, delta: float, targe
 def draw_sanitised_epsilon(
     aggregation: Aggregation, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw a noisy upper bound on the data-dependent epsilon that may be published; every further draw costs again.
+    """Draw a noisy upper bound on the data-dependent epsilon, which may be published; each draw costs again.
 
     With f(D) the divergence of the labels, S(D) its smooth sensitivity, Z_1, Z_2 standard normal and c the value that Z
     exceeds with probability delta/10, B = S(D) e^{beta noise (Z_1 + c)} and U = f(D) + noise B (Z_2 + c) are released.
@@ -131,7 +131,7 @@ def draw_sanitised_epsilon(
 def _add_noise(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw the noisy sensitivity and the noisy divergence, and convert the latter plus its cost to epsilon.
+    """Draw the noisy sensitivity and with it the noisy divergence; return that plus its cost as epsilon.
 
     Args:
         divergence: f(D), the Renyi divergence of all labels at the order.
@@ -151,7 +151,7 @@ def _add_noise(
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
-    """Compute the Renyi divergence of one query on a grid of leads and top votes, and the cell of each query.
+    """Return (one query's Renyi divergence by lead in quarter votes and top votes, each query's cell in it).
 
     Leads are 0, 1/4, 1/2, ..., those of queries rounded down. The top votes have an axis of length 1 where they do not
     count.
@@ -184,7 +184,7 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
 
 
 def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) -> float:
-    """Return the largest e^{-smoothness d} times the change of the sum by one teacher after d others, over all d.
+    """Return max over d >= 0 of e^{-smoothness d} * (change of the sum by one teacher after d others changed).
 
     Args:
         divergences: by lead and top votes.
@@ -208,7 +208,7 @@ def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) 
 
 
 def _max_of_neighbours(values: Array) -> Array:
-    """Return for each cell the largest value within reach of one teacher: _LEAD_REACH cells of the lead, one vote."""
+    """Return for each cell the largest value within 9 cells of the lead and one top vote: one teacher's reach."""
     return _sliding_maximum(_sliding_maximum(values, _LEAD_REACH).T, 1).T
 
 

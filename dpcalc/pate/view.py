@@ -28,7 +28,7 @@ COLUMNS = ("query", "votes", "lead", "other_wins", "renyi_divergence")
 
 
 def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequence[str], verbose: bool) -> Output:
-    """Return the result of `pate`; epsilons rounded up.
+    """Return the result of `pate`, epsilons rounded up; queries one by one only if verbose.
 
     Args:
         answer: all results.
@@ -56,7 +56,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
 
 
 def _ensemble_fields(question: PateQuestion) -> Fields:
-    """Return the aggregation, the numbers of queries, teachers and labels, and the protected unit."""
+    """Return fields of the aggregation with its noise, numbers of queries, teachers and labels, and protected unit."""
     votes = question.votes
     queries = f"{question.queries} queries"
     ensemble = queries if votes is None else f"{queries}, {votes.labels} labels, {votes.teachers} teachers"
@@ -72,7 +72,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return the data-dependent epsilon, the expected answers, the sanitised epsilon and the published ones."""
+    """Return fields of the data-dependent epsilon, expected answers, sanitised and published epsilons; else empty."""
     question, sanitised = answer.question, answer.sanitised
     answered = Field("answered")
     if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
@@ -96,7 +96,7 @@ def _votes_fields(answer: PateAnswer) -> Fields:
 
 
 def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:
-    """Return a field that JSON does not have, under one name for plain lines and for a terminal.
+    """Return a field for plain lines and a terminal's rows, under one name, that JSON leaves out.
 
     Args:
         name: its name.
@@ -106,7 +106,7 @@ def plain_and_row(name: str, text: str | tuple[str, ...]) -> Field:
 
 
 def votes_field(by_votes: DataDependentResult | None, section: Section = Section.LAST) -> Field:
-    """Return the data-dependent cost of PATE votes, marked as private itself; a field without a value for None.
+    """Return the field of the data-dependent epsilon, marked as private itself; null in JSON alone for None.
 
     Args:
         by_votes: the data-dependent guarantee of the teachers' votes.
@@ -122,7 +122,7 @@ def votes_field(by_votes: DataDependentResult | None, section: Section = Section
 
 
 def _costliest_texts(answer: PateAnswer) -> tuple[str, ...]:
-    """Return the queries with the largest divergences in words, at most MAX_QUERY_ROWS."""
+    """Return a sentence for each of the 10 queries with the largest divergences, the largest first."""
     costliest = sorted(query_rows(answer), key=lambda row: -row[-1])[:MAX_QUERY_ROWS]
     return tuple(
         f"query {number}: {top} votes, lead {lead}, another wins with at most {rounded_up(other_wins)}, "
@@ -138,7 +138,7 @@ def query_csv(answer: PateAnswer) -> str:
 
 
 def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float]]:
-    """Yield the COLUMNS of each query: its number from 1, top votes, lead, upper bound on another label, divergence.
+    """Yield (number from 1, top votes, lead, bound on other labels, divergence) of each query; none without votes.
 
     No row without votes.
     """
@@ -150,7 +150,7 @@ def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float
 
 
 def noise_text(aggregation: Aggregation, up: Callable[[float], str], down: Callable[[float], str]) -> str:
-    """Describe the aggregation and its noise for people, e.g. "GNMax, sigma 40.0".
+    """Return an aggregation with its noise, as "GNMax, sigma 40.0"; deviations written by `up`, gamma by `down`.
 
     Args:
         aggregation: with its noise.
@@ -185,7 +185,7 @@ def _sanitised_text(sanitised: SanitisedEpsilon, data_independent: float) -> str
 
 
 def _published_text(row: Row) -> str:
-    """Format the number of a paper with its source, bound and kind."""
+    """Return "SOURCE, BOUND: EPSILON (KIND; NOTE)" of a paper's number."""
     value = "" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
     note = f"; {visible(row.note)}" if row.note else ""
     return f"{row.method}, {row.bound}: {value} ({row.kind}{note})"
@@ -203,7 +203,7 @@ def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
 
 
 def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
-    """Return the queries and the noise that stay within the target, "" without one.
+    """Return the queries and noise that keep to the target, in JSON as one object, else as texts; null for None.
 
     People see the texts as fields of their own.
     """

@@ -44,7 +44,7 @@ class VotesFile:
 
 
 def read_votes(source: VotesFile) -> Votes:
-    """Read a file of votes as the number of teachers for each label of each query, and check every cell.
+    """Read a .npy, .csv or .tsv file as votes for each label of each query; InputError for any wrong file or cell.
 
     Raises:
         InputError: a file that is not regular or not readable, or a cell, row or size that is wrong; the message names
@@ -73,7 +73,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return the number of votes of every row, as given or as in row 1; raise InputError for a row with another sum."""
+    """Return the votes of every row, as given or as in row 1; raise InputError unless all sums equal it."""
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
     wrong = np.flatnonzero(sums != teachers)
@@ -90,7 +90,7 @@ def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
 
 
 def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntArray:
-    """Count the teachers for each label of each query; raise InputError for a label that is not below `classes`.
+    """Return teachers by query (row) and label (column) from labels by teacher and query; InputError if out of range.
 
     Args:
         source: of the table.
@@ -116,7 +116,7 @@ def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntAr
 
 
 def _npy_table(path: str) -> IntArray:
-    """Read the table of a .npy file; raise InputError for Python objects, since loading them could run any code."""
+    """Return the whole numbers of a .npy file; InputError for Python objects (never loaded), fractions, damage."""
     # The header is untrusted: type, shape and size are checked before NumPy allocates or unpickles anything.
     shape, dtype = _npy_header(path)
     if dtype.hasobject:
@@ -143,7 +143,7 @@ def _npy_table(path: str) -> IntArray:
 
 
 def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
-    """Return (shape, type) that the header of a .npy file states, before an array of that size is allocated."""
+    """Return (shape, type) as a .npy file's header states them, nothing allocated; InputError for a damaged header."""
     with open_regular(path) as stream:
         if stream.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
             raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
@@ -157,7 +157,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Read whole numbers from a CSV file, rows of equal length; a first line without any number is a header."""
+    """Return the whole numbers of a CSV file split at , ; or tab, skipping a first line without numbers; or raise."""
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0
     for number, line in _lines(path):
@@ -178,7 +178,7 @@ def _csv_table(path: str) -> IntArray:
 
 
 def _csv_row(path: str, number: int, words: list[str]) -> NDArray[np.int32]:
-    """Return the whole numbers of line `number`, counted from 1; raise InputError for a word that is none."""
+    """Return the whole numbers in the words of line `number`, from 1; raise InputError for any other word."""
     try:
         # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
         return np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32)
@@ -191,7 +191,7 @@ def _csv_row(path: str, number: int, words: list[str]) -> NDArray[np.int32]:
 
 
 def _as_number(word: str) -> float | None:
-    """Parse a word as a number; None if it is none, or has an underscore."""
+    """Return a word as a float; None if it is no number or has an underscore."""
     try:
         return None if "_" in word else float(word)
     except ValueError:
@@ -199,7 +199,7 @@ def _as_number(word: str) -> float | None:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, text) of the lines that are not blank; raise InputError for long lines, or no UTF-8."""
+    """Yield (number from 1, text) of each line not blank; InputError for lines over 64 MiB and bytes not UTF-8."""
     with open_regular(path) as stream:
         number = 0
         while line := stream.readline(_MAX_LINE_BYTES):

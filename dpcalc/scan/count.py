@@ -115,7 +115,7 @@ class Walk:
     depths: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Return a folder and all below; unreadable ones go to `skipped`, counts to `depths`; InputError if too deep.
+        """Walk a folder: return it with all below, note files by depth and what is unreadable; InputError if too deep.
 
         Args:
             place: path of the folder from the top.
@@ -148,7 +148,7 @@ class Walk:
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
     def _entries(self, path: str, place: str) -> tuple[list[str], list[str]]:
-        """Return (counted files, folders in the order of names) of a folder; all other entries go to `skipped`."""
+        """Return (names of counted files, sorted names of folders) of a folder; note all other entries in `skipped`."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -173,7 +173,7 @@ class Walk:
         return files, sorted(folders)
 
     def _other_kind(self, entry: os.DirEntry[str]) -> str:
-        """Return NO_FILE, LINK or OUTSIDE for an entry that is neither a file, a folder, nor a link to a file."""
+        """Return LINK for a link to a folder in or above this tree, OUTSIDE to another folder, else NO_FILE."""
         if not os.path.isdir(entry.path):  # noqa: PTH112
             return NO_FILE
         target = os.path.realpath(entry.path)
@@ -182,7 +182,7 @@ class Walk:
 
 
 def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts, tuple[str, ...] | None]:
-    """Return (nested counts, names of levels) of a folder tree; refuse files at other depths than the levels'.
+    """Return (nested counts, names of levels); InputError unless all files lie at the levels' depth and can be counted.
 
     Args:
         walk: walk over the folder; its `skipped` and `depths` are filled.
@@ -213,7 +213,7 @@ def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts
 
 
 def _depths_message(walk: Walk, depth: int | None) -> str:
-    """Return the message that files lie at other depths than `depth`, or at several depths for None."""
+    """Return the error message that files lie at other depths than `depth`; None: at more than one."""
     files = (f"{count} at depth {at} ({visible(first)})" for at, (count, first) in sorted(walk.depths.items()))
     expected = "at one depth" if depth is None else f"at depth {depth}, one for each name of --levels"
     return (
@@ -223,7 +223,7 @@ def _depths_message(walk: Walk, depth: int | None) -> str:
 
 
 def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces) -> NestedCounts:
-    """Return the nested counts below a folder; empty units are left out and added to `skipped`.
+    """Return files per folder, nested by level; `-` levels are merged, empty units left out and noted in `skipped`.
 
     Args:
         folder: the folder.
@@ -316,7 +316,7 @@ class ScanRequest:
 
 
 def scan(source: ScanRequest, *, on_progress: Callable[[float], None]) -> Scan:
-    """Return the counted sizes of a folder tree or a manifest, whichever the path is.
+    """Return the counted sizes of a folder tree or of a manifest, whichever the path is; InputError for neither.
 
     Args:
         source: the data set and its levels.
@@ -332,7 +332,7 @@ def scan(source: ScanRequest, *, on_progress: Callable[[float], None]) -> Scan:
 
 
 def is_folder(path: str) -> bool:
-    """Return True for a folder, False for a name with the ending of a manifest; refuse any other path.
+    """Return True for a folder, False for a file name with a manifest's ending; InputError for any other path.
 
     Raises:
         InputError: the path is neither.
@@ -345,7 +345,7 @@ def is_folder(path: str) -> bool:
 
 
 def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Return the sizes of a folder tree; refuse columns, which only manifests have."""
+    """Count a folder tree, its output file and other endings left out; InputError if columns are given."""
     if source.columns:
         raise InputError("--columns: expected with a CSV or JSONL file, got a folder; --levels names its levels")
     endings = tuple(f".{ending.lower().removeprefix('.')}" for ending in source.endings)
@@ -356,7 +356,7 @@ def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> 
 
 
 def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) -> Scan:
-    """Return the sizes of a manifest; refuse endings, and a number of columns that does not fit the levels."""
+    """Count a manifest, the levels' names as default columns; InputError for endings or a wrong number of columns."""
     if source.endings:
         raise InputError("--suffix: expected with a folder, got a file of rows")
     levels = source.levels or ((*source.columns, RECORD) if source.columns else ())
@@ -372,7 +372,7 @@ def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) ->
 
 
 def _scan_of(counts: NestedCounts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
-    """Return the sizes of nested counts; without names the levels are level_1, level_2, ..., example."""
+    """Return the sizes of each level of nested counts; levels without names are level_1, level_2, ..., example."""
     if names is None:
         depth = _depth(counts)
         names = (*(f"level_{number}" for number in range(1, depth)), RECORD)
@@ -404,7 +404,7 @@ TREE_SUFFIX = ".json"  # required ending of a tree file's name
 
 
 def check_level_names(names: Sequence[str]) -> None:
-    """Refuse names of levels that a config does not accept, and names given twice.
+    """Raise InputError for a name of a level that a config does not accept, or one given twice.
 
     Raises:
         InputError: the message has the first such name.
@@ -419,7 +419,7 @@ def check_level_names(names: Sequence[str]) -> None:
 
 
 def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
-    """Return the text of a tree file (JSON), a line for each unit of the first level; refuse one that is too large.
+    """Return nested counts as JSON of a tree file, one first-level unit a line; InputError if too large for a config.
 
     Args:
         names: names of the levels, outermost first, two or more.
@@ -440,7 +440,7 @@ def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
 
 
 def data_section(names: Sequence[str], ends: Sequence[tuple[int, int]], *, file: str) -> str:
-    """Return the `data:` section of a config as YAML: counts where all sizes are equal, else a tree file.
+    """Return the `data:` section of a config in YAML: the counts if all sizes are equal, else the tree file.
 
     Args:
         names: names of the levels, outermost first.

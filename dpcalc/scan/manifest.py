@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return the nested counts of a manifest's records by the values of its columns.
+    """Return the number of records, nested by the values of the columns; `distinct`: of different last values.
 
     Args:
         path: a file whose name ends in one of ENDINGS.
@@ -59,7 +59,7 @@ def manifest_counts(
 def _with_progress(
     keys: Iterator[Key], stream: BinaryIO, size: int, on_progress: Callable[[float], None]
 ) -> Iterator[Key]:
-    """Yield the keys unchanged, and report the share of the stream that is read every _PROGRESS_ROWS keys."""
+    """Yield the keys unchanged, reporting the share of the stream's bytes that is read every 4096 keys."""
     for number, key in enumerate(keys):
         if number % _PROGRESS_ROWS == 0:
             on_progress(min(1.0, stream.tell() / max(size, 1)))
@@ -67,14 +67,14 @@ def _with_progress(
 
 
 def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
-    """Return counts by key, in ascending order of keys, as nested lists from key position `level` (from 0) on."""
+    """Return sorted (key, count) pairs as nested lists of counts, from key position `level` (from 0) on."""
     if len(items[0][0]) == level:
         return items[0][1]
     return [_nested(list(group), level + 1) for _, group in groupby(items, key=lambda item: item[0][level])]
 
 
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield the values of the columns in each row of a CSV file, whose delimiter is one that gives all columns."""
+    """Yield the values of the columns in each row, the delimiter found by the header; InputError for a wrong row."""
     lines = _lines(path, stream)
     first = next(lines, "")
     headers = ((delimiter, next(csv.reader([first], delimiter=delimiter), [])) for delimiter in DELIMITERS)
@@ -103,7 +103,7 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
 
 
 def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield the values of the columns in each line of a JSONL file; empty lines are passed over."""
+    """Yield the columns' values in each JSON object as texts, blank lines skipped; InputError for a wrong line."""
     for number, line in enumerate(_lines(path, stream), start=1):
         if not line.strip():
             continue
@@ -121,13 +121,13 @@ def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator
 
 
 def _no_value_error(path: str, line: int, column: str, value: object = "") -> InputError:
-    """Return the error that a row (line from 1) has no usable value in a column."""
+    """Return the InputError that a row (line from 1) has no word or whole number in a column."""
     got = "nothing" if value in ("", None) else repr(value)[:40]
     return InputError(f"{path}:{line}: expected a word or a whole number in column `{column}`, got {got}")
 
 
 def _lines(path: str, stream: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file with their line ends, a byte order mark removed."""
+    """Yield the lines of a file with their ends, without byte order mark; InputError over 16 MiB or if not UTF-8."""
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
         if len(line) == MAX_LINE:
             raise InputError(f"{path}:{number}: expected at most {MAX_LINE} characters in a line, got more")

@@ -65,7 +65,7 @@ class MemberDistribution:
 
 
 def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> MemberDistribution:
-    """Return the distribution of draws of protected units in a step (shuffle: a pass), or an upper bound.
+    """Return how many protected units a step (shuffle: a pass) draws: the distribution or an upper bound on it.
 
     Args:
         plan: a training run.
@@ -89,7 +89,7 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
 
 
 def _path_of_a_step(plan: Plan, protected: ProtectedUnit, index: int) -> Path:
-    """Return the path with an allocated level as a Poisson draw at its rate, which it is within one step."""
+    """Return the path of one step: a level whose units choose their steps as a Poisson draw with the same rate."""
     hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
     if not 0 < hierarchy.allocated <= len(path.schemes):
         return path
@@ -99,7 +99,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, index: int) -> Path:
 
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
-    """Return (distribution of the number of members drawn, True if it is exact for frames of equal sizes)."""
+    """Return (distribution of the members drawn, mixed over contexts; True if it is exact for equal frames)."""
     placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
         parent_rate = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))
@@ -119,7 +119,7 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
 
 
 def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int, ...]:
-    """Return the numbers, from 0, of the protected units in the synthetic data set; a group fills its placement.
+    """Return the numbers, from 0, of the protected units in the synthetic data set; a group by its placement.
 
     Args:
         plan: a training run.
@@ -138,7 +138,7 @@ def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int
 
 
 def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
-    """Return the placement of the protected units (one: nested 1s); None where the bound leaves it open."""
+    """Return how many members each parent holds, nested (one unit: nested 1s); None where the bound leaves it open."""
     if plan.group_size > 1:
         phases = [phase.hierarchy for phase in plan.phases]
         options = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
@@ -150,7 +150,7 @@ def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
 
 
 def _placed_units(hierarchy: Hierarchy, placement: Placement, parent: int, level: int) -> Iterator[int]:
-    """Yield the numbers of the units of a placement below unit `parent`, whose children are of level `level`."""
+    """Yield the numbers, from 0, of the first units that a nested placement takes among the children of `parent`."""
     first = int(children(hierarchy, level, np.array([parent]))[0][0])
     if isinstance(placement, int):
         yield from range(first, first + placement)
@@ -160,7 +160,7 @@ def _placed_units(hierarchy: Hierarchy, placement: Placement, parent: int, level
 
 
 def _path_frames(hierarchy: Hierarchy, protected: ProtectedUnit, index: int, level: int) -> Iterator[tuple[int, int]]:
-    """Yield (number of the unit, units in its frame) from the outermost level down to the protected unit."""
+    """Yield (number of the unit from 0, units in its frame) at each level, from the outermost to the protected one."""
     unit, places = 0, protected.paths[index].place
     for depth in range(1, level + 1):
         first, size = children(hierarchy, depth, np.array([unit]))
@@ -169,7 +169,7 @@ def _path_frames(hierarchy: Hierarchy, protected: ProtectedUnit, index: int, lev
 
 
 def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
-    """Return the probability that some step of a round draws the unit, given its rate at each level."""
+    """Return the probability that any step of a round draws the unit, from its rate at each level, outermost first."""
     if hierarchy.allocation is not None:
         # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
         in_step = (
@@ -188,7 +188,7 @@ def _round_inclusion(hierarchy: Hierarchy, rates: Sequence[Fraction]) -> float:
 
 
 def _episode_distribution(hierarchy: Hierarchy, unit: int, members: int) -> CountDistribution:
-    """Return the distribution of protected classes (unit 1) or records in a step's tasks, or LookupError."""
+    """Return the distribution of protected classes (unit 1) or records in a step's tasks; LookupError without tasks."""
     episodes = hierarchy.episodes
     if episodes is None:
         raise LookupError("episodes: expected constructed tasks, got none")
@@ -241,7 +241,7 @@ class _Phase:
 
 
 def batch_checks(plan: Plan, protected: ProtectedUnit, index: int, source: RandomSource) -> Iterator[Check]:
-    """Yield the checks of one phase: drawn rounds beside computed inclusion, shares and batch size.
+    """Yield one phase's checks of drawn rounds: inclusion of protected units, share of each level, batch size.
 
     Args:
         plan: a training run.
@@ -275,7 +275,7 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, index: int, source: Rando
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks of how often protected units are drawn: at least 1 to 4 together, and in any step of a round."""
+    """Yield checks that 1, 2, 3, 4 protected units or more are drawn, and one in any step of a round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
@@ -297,7 +297,7 @@ def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistributio
 
 
 def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) -> Check:
-    """Return the check of one level: the drawn share for uncut Poisson draws, else the number drawn from a frame."""
+    """Return the check of one level: the share drawn under Poisson sampling, else the mean number drawn per frame."""
     if isinstance(scheme, Poisson) and count.offered:
         rate, observed = float(scheme.probability), count.drawn / count.offered
         interval = mean_interval(observed, count.offered, miss_probability=MISS_PROBABILITY)
@@ -321,7 +321,7 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
 
 
 def _batch_size_check(phase: _Phase, depth: int) -> Check:
-    """Return the check of the mean number of units of level `depth` in a step."""
+    """Return the check of the mean number of units of level `depth` (from 1) in a step."""
     hierarchy, count = phase.hierarchy, phase.counts.levels[depth - 1]
     expected = _expected_batch(hierarchy, depth)
     return Check(
@@ -336,7 +336,7 @@ def _batch_size_check(phase: _Phase, depth: int) -> Check:
 
 
 def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
-    """Return the expected number of units of level `depth` in a step, by linearity over all units above them."""
+    """Return the expected number of units of level `depth` (from 1) in a step, also for unequal frames."""
     copies, schemes = draws_of_step(hierarchy)
     # Expected draws of each unit; without a tree of the first unit and of all others together, since only the first
     # has fewer children.
@@ -356,7 +356,7 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
-    """Return a confidence interval for the mean batch: the levels' multiplied for equal sizes, else Hoeffding's."""
+    """Return an interval for the mean batch: product of the levels' for equal or fixed draws, else Hoeffding's."""
     copies, schemes = draws_of_step(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.counts.levels[:depth]

@@ -44,7 +44,7 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
 
 
 def _interval_end(inside: float, outside: float, is_inside: Callable[[float], bool]) -> float:
-    """Return the end of an interval by 100 bisections, rounded outwards; `outside` itself if it is inside."""
+    """Return the end of an interval between a point inside and one outside, rounded outwards; `outside` if inside."""
     if is_inside(outside):
         return outside
     # 100 halvings leave the two neighbouring floats; `outside` is never inside the interval.
@@ -55,7 +55,7 @@ def _interval_end(inside: float, outside: float, is_inside: Callable[[float], bo
 
 
 def _coin_divergence(mean: float, expectation: float) -> float:
-    """Return the Kullback-Leibler divergence of coins with these probabilities of heads, `inf` if it is infinite."""
+    """Return KL(mean||expectation) of two coins with these probabilities of heads; inf where it is infinite."""
     total = 0.0
     for p, q in ((mean, expectation), (1 - mean, 1 - expectation)):
         if p > 0:

@@ -187,7 +187,7 @@ def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
 
 
 def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> TiltedStep:
-    """Return a step prepared for drawing: cells above the tilted density of every segment, and tilted atoms."""
+    """Return a step prepared for rejection sampling: cells with ceilings of the tilted density, and tilted atoms."""
     cuts = [
         (segment, _cell_edges(segment, tilt, truncated_mass))
         for segment in curve.segments
@@ -222,7 +222,7 @@ def _tilted_step(curve: LossCurve, tilt: float, truncated_mass: float) -> Tilted
 
 
 def _tilted_log_density(segment: Segment, y: Array, tilt: float) -> tuple[Array, Array]:
-    """Return (log of the density of P times e^{z L}, loss L) at the points y, shape of `y` each."""
+    """Return (log of weight * P density * e^{z L}, privacy loss L) at the points y, shape of `y` each."""
     pair = segment.pair
     log_p, log_q = _log_density(pair, pair.weights_p, y), _log_density(pair, pair.weights_q, y)
     loss = log_p - log_q
@@ -230,7 +230,7 @@ def _tilted_log_density(segment: Segment, y: Array, tilt: float) -> tuple[Array,
 
 
 def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Array:
-    """Return the log density of the mixture of normal distributions with these weights of the pair's centers."""
+    """Return log sum_i weights[i] N(y; c_i, sigma^2), c_i the centers of the pair, shape of `y`."""
     used = [(weight, c) for weight, c in zip(weights, pair.centers, strict=True) if weight]
     exponents = [(2 * c * y - c * c) / (2 * pair.deviation**2) for _, c in used]
     top = exponents[0]
@@ -276,7 +276,7 @@ def _lower_quantile(pair: MixturePair, mass: float) -> float:
 
 
 def _max_slope(pair: MixturePair, max_distance: float | Array, tilt: float) -> float | Array:
-    """Return an upper bound on the slope of the log tilted density where |y| <= max_distance.
+    """Return an upper bound on the slope of log P + z L at every y with |y| <= max_distance.
 
     The slope of a mixture's log density is (c - y) / sigma^2 with c a mean of the centers, so that of
     (1 + z) log P - z log Q is (-y + (1 + z) c_P - z c_Q) / sigma^2.
@@ -286,7 +286,7 @@ def _max_slope(pair: MixturePair, max_distance: float | Array, tilt: float) -> f
 
 
 def _cell_ceilings(segment: Segment, edges: Array, tilt: float) -> Array:
-    """Return the log of an upper bound on the tilted density in each cell, shape (cells,)."""
+    """Return upper bounds on the log tilted density in each cell: that in its middle plus slope times half width."""
     middle = (edges[:-1] + edges[1:]) / 2
     slope = _max_slope(segment.pair, np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])), tilt)
     return np.asarray(_tilted_log_density(segment, middle, tilt)[0] + slope * np.diff(edges) / 2)
@@ -340,7 +340,7 @@ def loss_checks(composition: Composition, protected: ProtectedUnit, source: Rand
 
 @contextmanager
 def _certified_work() -> Iterator[None]:
-    """Context that limits the work for one certified number; raise UnsupportedError where it takes more."""
+    """Limit the work of a block that computes a certified number; raise UnsupportedError where it takes more."""
     try:
         with allowance(_CERTIFIED_WORK):
             yield
@@ -349,7 +349,7 @@ def _certified_work() -> Iterator[None]:
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of one direction: delta by importance sampling at `pld`'s epsilon; raise if that is infinite."""
+    """Return the check of one direction: delta at the epsilon of `pld`, by importance sampling; raise if inf."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():
@@ -390,7 +390,7 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (steps, runs): unchanged if `runs` is given, else steps reduced in proportion and runs for a few seconds.
+    """Return (counts, runs) as given; for None so many runs, and if need be fewer steps, as take a few seconds.
 
     Steps are reduced in proportion, to at least one of each curve.
     """
@@ -403,7 +403,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Return an estimate of the time to draw one loss: half its components; a shared draw's steps; 1.0 for RDP."""
+    """Return the relative time of drawing one loss: centers / 2, 1 for RDP; of a public draw 1 + rate * its steps'."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):

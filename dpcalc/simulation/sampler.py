@@ -97,7 +97,7 @@ def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return a draw of min(scheme.size, size) different units from each frame."""
+    """Return (frame, unit), from 0, of min(scheme.size, size) different units of each frame, equally likely."""
     # Small frames are put in random order, of large ones a few units are picked.
     taken = np.minimum(scheme.size, sizes)
     frames = np.repeat(np.arange(sizes.size), taken)
@@ -118,7 +118,7 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
 
 
 def _draw_poisson(rate: float, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return a draw of each unit of each frame, independently, with the probability `rate`."""
+    """Return (frame, unit), from 0, of the units drawn, each independently with probability `rate`."""
     # All frames stand in one line, along which the distances between drawn units are geometric.
     total = int(sizes.sum())
     if not total or not rate:
@@ -237,7 +237,7 @@ def draw_rounds(
 
 
 def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
-    """Return (independent draws from the whole data set in a step, scheme of each level); for episodes (tasks, fixed).
+    """Return (draws from the whole data set in a step, scheme of each level): (1, declared); episodes (tasks, fixed).
 
     One draw; for episodes one for each task, with a fixed number of classes and of records.
     """
@@ -248,7 +248,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps of a pass, else the redraw period of level 1; UnsupportedError for shuffles that do not align.
+    """Return the steps of a pass, else the redraw period of level 1; UnsupportedError for several or unequal shuffles.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -267,7 +267,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
 
 
 def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple[IntArray, IntArray]:
-    """Return (index from 0 of each unit, a step that it chooses) in a pass; a unit that chooses several comes as often.
+    """Return (unit, step that it chooses in a pass), both from 0; a unit that chooses several steps comes as often.
 
     Args:
         allocation: how units choose their steps.
@@ -280,7 +280,7 @@ def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices:
-    """Return (number of its first child, number of its children) for each parent, numbered from 0 in the data set.
+    """Return (number of the first child, number of children) of each parent; units of a level are numbered from 0.
 
     Args:
         hierarchy: levels and sizes.
@@ -296,7 +296,7 @@ def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> UnitIndices
 
 
 def round_cost(hierarchy: Hierarchy) -> float:
-    """Return an estimate of the time of one round in units looked at, at least 1; raise InputError above 2e7.
+    """Return the estimated time of one round, in units looked at, at least 1; raise InputError above 2e7.
 
     Raises:
         InputError: more units than can be drawn.
@@ -323,21 +323,21 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
-    """Return the expected number of draws from a frame in one step, repetitions included; a shuffle's mean batch.
+    """Return the expected draws from a frame in a step, repetitions included; of a shuffle the mean over a pass.
 
     Args:
         scheme: of the frame.
         count: units in the frame.
     """
     match scheme:
-        case Fixed(size=size) | WithReplacement(size=size):
-            return min(size, count) if isinstance(scheme, Fixed) else size
-        case Poisson(probability=rate):
+        case Fixed(size=size):
+            return min(size, count)
+        case WithReplacement(size=size):
+            return size
+        case Poisson(probability=rate):  # not `rate`, which the simulation checks
             return count * float(rate)
-        case CappedPoisson():
+        case CappedPoisson() | BallsInBins() | RandomAllocation():
             return count * float(scheme.rate(round(count)))
-        case BallsInBins() | RandomAllocation():
-            return count * float(scheme.rate(int(count)))
         case Shuffle():
             return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
         case All() | CyclicPoisson():
@@ -345,7 +345,7 @@ def expected_draws(scheme: Scheme, count: float) -> float:
 
 
 def _merge(parts: Sequence[LevelCount]) -> LevelCount:
-    """Return the totals of one level over the rounds of all parts."""
+    """Return the totals of one level over the rounds of all parts: sums, extremes, batches one after the other."""
     return LevelCount(
         parents=sum(part.parents for part in parts),
         offered=sum(part.offered for part in parts),
@@ -358,7 +358,7 @@ def _merge(parts: Sequence[LevelCount]) -> LevelCount:
 
 
 def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator) -> DrawCounts:
-    """Return the counts of `rounds` rounds, drawn level by level, and of the watched units."""
+    """Return the counts of `rounds` rounds, drawn level by level as rows (first step, unit), and of watched units."""
     # Each row (first step, unit) is in use for `span` steps; the redraw period of each level divides it.
     span = length = steps_per_round(hierarchy)
     copies, schemes = draws_of_step(hierarchy)
@@ -401,7 +401,7 @@ def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: G
 
 
 def _nominal_draws(scheme: Scheme, sizes: IntArray) -> float:
-    """Return the expected number of units in a draw from each frame, fixed-size or cut; 0 for other schemes."""
+    """Return the expected number of units drawn from all frames by fixed-size or cut draws; 0 for other schemes."""
     if not isinstance(scheme, Fixed | CappedPoisson):
         return 0.0
     values, numbers = np.unique(sizes, return_counts=True)

@@ -38,7 +38,7 @@ class Simulation:
 
 
 def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], None]) -> Simulation:
-    """Return checks of every phase's sampling and, if losses can be drawn, of delta in both directions; else a note.
+    """Return checks of every phase's sampling and of delta both ways, or a note why none; refuse correlated noise.
 
     Args:
         plan: a training run.
@@ -84,7 +84,7 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
 
 
 def _no_losses_reason(plan: Plan) -> str:
-    """Return why no losses can be drawn: no noise, not Gaussian, or the unit is never drawn; "" if they can."""
+    """Return why no losses are drawn: no noise, noise not Gaussian, unit never drawn; "" if they can be."""
     if is_noiseless(plan):
         return "without noise it is infinite"
     if not plan.is_gaussian:

@@ -14,7 +14,7 @@ DIGITS = 5
 
 
 def simulation_output(result: Simulation, loaded: Loaded) -> Output:
-    """Return the result of `simulate`, with one row of the table for each check.
+    """Return the result of `simulate`: verdict, seed, and a row for each check of computed against drawn.
 
     Args:
         result: of the simulation.
@@ -60,7 +60,7 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
 
 
 def _cells(check: Check) -> Iterable[str]:
-    """Yield the seven cells of a row: quantity, computed, drawn (note), interval or "", draws, agrees, ""."""
+    """Yield a row's cells: quantity, computed, drawn (note), interval or "", draws, agrees as yes or no, ""."""
     low, high = check.interval
     yield _quantity(check)
     yield _between(*check.computed)
@@ -72,13 +72,13 @@ def _cells(check: Check) -> Iterable[str]:
 
 
 def _quantity(check: Check) -> str:
-    """Return the name of the number that was checked, after that of its phase."""
+    """Return "PHASE: QUANTITY" of a check, the quantity alone if the phase has no name."""
     quantity = visible(check.quantity)
     return f"{visible(check.phase)}: {quantity}" if check.phase else quantity
 
 
 def _fact_text(check: Check) -> str:
-    """Return the computed and the drawn number with interval, draws and note, as one fact."""
+    """Return "computed A, drawn B, so between C and D, N draws (note)"; "; NOT the same" if they disagree."""
     low, high = check.interval
     between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
     note = f" ({visible(check.note)})" if check.note else ""

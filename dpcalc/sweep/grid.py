@@ -12,7 +12,7 @@ _FORMS = "A:B:N (N numbers from A to B), A:B:N:log (by equal factors) or A,B,C"
 
 
 def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
-    """Return the numbers of `A:B:N`, `A:B:N:log` or `A,B,C` as texts that can be written into a config.
+    """Return the numbers of `A:B:N`, `A:B:N:log` or `A,B,C` as texts, ends as written; InputError for other forms.
 
     Args:
         text: `A:B:N`, `A:B:N:log` or `A,B,C`.
@@ -53,7 +53,7 @@ def whole_numbers(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _checked_number(part: str, text: str, option: str) -> str:
-    """Return a part of the range without spaces; InputError if it is no finite decimal."""
+    """Return `part` stripped, a finite decimal; else InputError with the whole `text` of the option."""
     try:
         number = Decimal(part.strip().replace("_", ""))
     except InvalidOperation:
@@ -64,7 +64,7 @@ def _checked_number(part: str, text: str, option: str) -> str:
 
 
 def _checked_count(part: str, text: str, option: str) -> int:
-    """Return the N of a range; InputError if it is no whole number from 1 to MAX_NUMBERS."""
+    """Return N of a range as int; InputError unless it is whole and from 1 to 1,000,000."""
     value = float(_checked_number(part, text, option))
     if not (value.is_integer() and 1 <= value <= MAX_NUMBERS):
         expected = f"a whole number from 1 to {MAX_NUMBERS} of points"

@@ -74,7 +74,7 @@ class SweptConfig:
     overrides: Overrides
 
     def plan(self, assignments: Iterable[str]) -> Plan:
-        """Return the plan of the config with some "key=value" assigned.
+        """Return the plan of the config, or of the options alone, with these "key=value" texts assigned; or raise.
 
         Raises:
             InputError: the config is not valid with them.
@@ -151,7 +151,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config whose keys are to be swept, its text read once; without a file, that of the options.
+    """Return the config whose keys are swept, its file read once; without a path that of the options; InputError.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
@@ -169,7 +169,7 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
 
 
 def parse_axis(text: str) -> GridAxis:
-    """Return the axis of an argument of `--over`: `training.steps=1e3:1e5:20:log` or `sampling.scheme=poisson,fixed`.
+    """Return the axis of `KEY=A:B:N`, `KEY=A:B:N:log` or `KEY=A,B,C` (words too), each value once; else InputError.
 
     Values of keys that hold whole numbers are rounded; each value stands once.
 
@@ -192,7 +192,7 @@ def parse_axis(text: str) -> GridAxis:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of every point of a grid, computed by a pool; after Ctrl-C raise with the finished ones.
+    """Return the outcome of each grid point, last axis fastest; on Ctrl-C raise InterruptedSweep with those so far.
 
     Args:
         base: the config.
@@ -231,12 +231,12 @@ def sweep(
 
 
 def _in_order(chunks: Sequence[Chunk], answers: Mapping[int, "tuple[Outcome, ...] | Exception"]) -> tuple[Outcome, ...]:
-    """Return the outcomes of the finished chunks in the order of the grid; `answers` is by chunk number."""
+    """Return the outcomes of the chunks that have answers, in the order of the grid."""
     return tuple(each for number in sorted(answers) for each in _outcomes_of(chunks[number], answers[number]))
 
 
 def _outcomes_of(chunk: Chunk, answer: "tuple[Outcome, ...] | Exception") -> Iterator[Outcome]:
-    """Yield the outcomes of a chunk; where its task failed, one without a verdict for each of its points."""
+    """Yield the outcomes of a chunk; if its task raised, that error with exit code 3 for each point."""
     if isinstance(answer, Exception):
         yield from (Outcome(values=values, error=str(answer), code=3) for values in chunk.points)
     else:
@@ -253,7 +253,7 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
-    """Return epsilon and budget of a point, or the error with its exit code (2 or 3)."""
+    """Return epsilon and budget of a point; or its error, exit code 2 for a wrong config, 3 for no answer."""
     try:
         plan = _point_plan(chunk, values)
         epsilon, kind, method = estimate_or_bound(plan)
@@ -268,7 +268,7 @@ def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
 
 
 def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
-    """Return (epsilon, its kind, its method): the inversion estimate, or near the budget a certified upper bound.
+    """Return (epsilon, kind, method): an estimate by inversion; near the budget, or if that fails, a certified bound.
 
     The bound is taken near the budget, without noise, for methods other than auto and pld, and where inversion fails.
 
@@ -296,7 +296,7 @@ def _is_near(epsilon: float, plan: Plan) -> bool:
 
 
 def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return the facts (unit, adjacency, sampling, noise, delta) that the first and last valid point share.
+    """Return "NAME: FACTS" that the first and the last valid point share; "" if no point is valid.
 
     Args:
         base: the config.

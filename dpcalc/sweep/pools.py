@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
-    """Yield (task number from 0, result) of each task in order, computed in this process; errors are raised.
+    """Yield (task number from 0, result) of each task in order, computed here; an exception ends it.
 
     Args:
         function: called for each task.
@@ -27,7 +27,7 @@ def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple
 def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) from processes of this machine, as tasks finish.
+    """Yield (task number from 0, result or exception) from processes of this machine, in the order of finishing.
 
     Args:
         function: pure, importable by its name.
@@ -45,7 +45,7 @@ def processes(
 def dask(
     function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) from a Dask cluster with the same version of dpcalc.
+    """Yield (task number from 0, result or exception) from a Dask cluster as tasks finish; InputError if there is none.
 
     Args:
         function: pure, importable by its name.
@@ -74,7 +74,7 @@ def dask(
 
 
 def _local_options(memory: int | None) -> dict[str, object]:
-    """Return Dask's options for a cluster on this machine, and set PYTHONSAFEPATH for its processes.
+    """Return options for a Dask cluster on this machine; sets PYTHONSAFEPATH so that it imports nothing from `.`.
 
     They then import nothing from the current directory.
     """
@@ -91,7 +91,7 @@ def _local_options(memory: int | None) -> dict[str, object]:
 
 
 def _processors() -> int:
-    """Return the number of processors that this process may use."""
+    """Return the number of processors that this process may use (its affinity), else of the machine."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

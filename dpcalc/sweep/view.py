@@ -30,7 +30,7 @@ _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithm
 
 
 def point_fields(outcome: Outcome) -> Fields:
-    """Return the result of one point: a table shows its plain texts, JSON and CSV its values."""
+    """Return the fields of a point: epsilon (rounded up in texts), finite, kind, method, budget, fits, error."""
     is_known = outcome.epsilon is not None
     return (
         Field("epsilon", outcome.epsilon, rounding=partial(rounded_up, apart_from=outcome.budget)),
@@ -44,7 +44,7 @@ def point_fields(outcome: Outcome) -> Fields:
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return a table with a row for each point, epsilon rounded up to three digits, errors at the end of the line.
+    """Return an aligned table: the axes' values, epsilon rounded up, kind, method, fits; errors at the line's end.
 
     Args:
         axes: axes of the grid.
@@ -75,7 +75,7 @@ def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
 
 
 def _csv_text(value: object) -> str:
-    """Return a value as a CSV cell, a number in full; "" for None."""
+    """Return a value as a CSV cell: yes or no, a float in full, other words safe for spreadsheets; "" for None."""
     match value:
         case None:
             return ""
@@ -88,7 +88,7 @@ def _csv_text(value: object) -> str:
 
 
 def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: str, is_complete: bool) -> Output:
-    """Return the result of `sweep` for JSON: the axes, and for each point values, epsilon, method, budget, error.
+    """Return the JSON result of `sweep`: the axes, if it is complete, and each finished point with its values.
 
     Args:
         axes: axes of the grid.
@@ -112,6 +112,7 @@ def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path:
 
 
 def _number_or_word(text: str) -> float | str:
+    """Return a text as a float, if it is one, else unchanged."""
     try:
         return float(text)
     except ValueError:
@@ -119,7 +120,7 @@ def _number_or_word(text: str) -> float | str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return the counts of points: all, by estimate, certified, within and over the budget, without an answer."""
+    """Return "N points, N by estimate, N certified", N within and N over the budget, N without an answer if any."""
     fits = Counter(outcome.fits for outcome in outcomes)
     kinds = Counter(outcome.kind for outcome in outcomes if outcome.epsilon is not None)
     unknown = sum(outcome.epsilon is None for outcome in outcomes)
@@ -130,7 +131,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
-    """Return the chart of a grid over one key, estimates and certified bounds as two lines.
+    """Return the chart of a grid over one key: estimates and certified bounds as two lines, a common budget as limit.
 
     Args:
         axis: the axis; all its values are numbers.
@@ -172,7 +173,7 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 
 
 def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool) -> str:
-    """Return a table of epsilons (axes down, across), rounded up, red with a star over the budget; thinned to `width`.
+    """Return a grid over two keys as a table, epsilon rounded up, "*" and red over the budget; thinned to fit `width`.
 
     Args:
         axes: (vertical axis, horizontal axis).
@@ -213,7 +214,7 @@ def _tick(text: str, number: float | str) -> str:
 
 
 def _cell(outcome: Outcome) -> str:
-    """Return epsilon rounded up, with a star if it is over the budget; "-" without epsilon."""
+    """Return epsilon rounded up to two digits, with "*" if it is over the budget; "-" without epsilon."""
     if outcome.epsilon is None:
         return UNKNOWN
     return rounded_up(outcome.epsilon, digits=_DIGITS) + (OVER_BUDGET if outcome.fits is False else "")
@@ -229,7 +230,7 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 def heat_picture(
     axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = ""
 ) -> bytes:
-    """Return the heat map as a picture, with a line between cells within the budget and cells over it.
+    """Return a grid over two keys as a heat map, a line along the budget's border; the content of a file.
 
     Args:
         axes: (vertical axis, upwards; horizontal axis).
@@ -244,7 +245,7 @@ def heat_picture(
 
 
 def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], subtitle: str) -> None:
-    """Draw the cells, their epsilons rounded up if they are few, and the border of the budget into a figure."""
+    """Draw cells (numbers in up to 150), colour bar, budget border and ticks; cells of infinite epsilon stay empty."""
     import numpy as np
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LogNorm
@@ -278,7 +279,7 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
 
 
 def _budget_edges(fits: Sequence[Sequence[bool | None]]) -> list[list[tuple[float, float]]]:
-    """Return the edges between cells within the budget (True) and over it (False), each as its two (x, y) ends.
+    """Return edges ((x, y), (x, y)) between cells within (True) and over (False) the budget; none next to None.
 
     Cell (row, column) is centred at (column, row); beside a cell that is not known (None) there is no edge.
     """
