@@ -52,7 +52,7 @@ def test_every_action_is_a_commit_with_its_version_beside_it(path):
 def test_one_version_of_each_action():
     lines = (line for path in (*WORKFLOWS, *PAGES) for line in path.read_text(encoding="utf-8").splitlines())
     used = {match[1] for line in lines if (match := re.search(r"uses: *(actions/\S+)", line))}
-    assert len({name.partition("@")[0] for name in used}) == len(used) == 3
+    assert len({name.partition("@")[0] for name in used}) == len(used) == 4
 
 
 @pytest.mark.parametrize("path", WORKFLOWS[1:], ids=lambda path: path.name)
@@ -61,8 +61,27 @@ def test_workflows_keep_no_credentials_and_have_no_rights(path):
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         checkouts = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
-        assert checkouts
         assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+        if "permissions" in job:  # who may publish runs nothing, and sees no checkout
+            assert job["permissions"] == {"id-token": "write"}
+            assert not checkouts
+            assert not any("run" in step for step in job["steps"])
+        else:
+            assert checkouts
+
+
+def test_a_release_publishes_what_was_built_and_tested():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
+    assert commands.index("bash .ci/run") < commands.index("python -m hatchling build --directory dist")
+    assert jobs["publish"]["needs"] == "build"
+
+
+def test_the_container_installs_what_is_locked():
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "--require-hashes --only-binary :all:" in text
+    copied = {word for line in re.findall(r"^COPY (?!--from)(.*)", text, re.MULTILINE) for word in line.split()[:-1]}
+    assert copied == {".github/action-requirements.txt", "pyproject.toml", "README.md", "LICENSE", "dpcalc"}
 
 
 def test_the_lock_pins_every_version_with_hashes(locked):

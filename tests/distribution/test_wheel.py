@@ -41,3 +41,21 @@ def test_the_chapters_that_the_readme_links_are_in_the_source_archive(tmp_path):
     with tarfile.open(path) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert inside >= {"README.md", "CHANGELOG.md", "LICENSE", *(f"docs/{path.name}" for path in ROOT.glob("docs/*.md"))}
+
+
+PROGRAM = """\
+from dpcalc import epsilon, plan
+
+run = plan(sample_rate="1/100", noise_multiplier=1.0, steps=100, delta=1e-5)
+reveal_type(epsilon(run).epsilon)
+epsilon(run).epsilon + "a text"
+"""
+
+
+def test_a_program_that_uses_dpcalc_is_type_checked(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "program.py"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    assert 'program.py:4: note: Revealed type is "float"' in told
+    assert "program.py:5: error: Unsupported operand types" in told
+    assert "Found 1 error in 1 file" in told
