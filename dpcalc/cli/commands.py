@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated
 
 import typer
@@ -36,6 +37,7 @@ COMMANDS: dict[str, tuple[str, Collection[str]]] = {
     "statement": (RECORD, ONE),
     "ledger": (RECORD, ()),
     "init": (FILES, ()),
+    "import": (FILES, TIME),
     "scan": (FILES, TIME),
     "show": (FILES, ONE),
     "schema": (FILES, ()),
@@ -43,7 +45,8 @@ COMMANDS: dict[str, tuple[str, Collection[str]]] = {
 """By name: the section of the help, and the names of the options that the command shares with others.
 
 `solve-sigma` is the function `solve_sigma` of the module `dpcalc.cli.solve`, its example is SIGMA_EXAMPLE, and so
-`audit-sampler`; the others have a module each. `ledger` is a group of commands with an `application` of its own.
+`audit-sampler`; the others have a module each, that of `import` is `import_`. `ledger` is a group of commands with an
+`application` of its own.
 """
 
 
@@ -75,15 +78,20 @@ def application(only: str = "") -> typer.Typer:
 def _add(commands: typer.Typer, name: str) -> None:
     """Import the module of a command in COMMANDS and add it to the application, with the options that it shares."""
     panel, shared = COMMANDS[name]
-    module_name, _, quantity = name.partition("-")
+    module_name, _, quantity = _python_name(name).partition("-")
     module = import_module(f"dpcalc.cli.{module_name}")
     if hasattr(module, "application"):
         commands.add_typer(module.application(), rich_help_panel=panel)
         return
     example = getattr(module, f"{quantity.upper()}_EXAMPLE" if quantity else "EXAMPLE")
-    function = getattr(module, name.replace("-", "_"))
+    function = getattr(module, _python_name(name).replace("-", "_"))
     add = commands.command(name, cls=HelpfulCommand, epilog=example, rich_help_panel=panel)
     add(with_shared(function, names=shared) if shared else function)
+
+
+def _python_name(command: str) -> str:
+    """Return the name of a command, "import_" for "import": a module and a function cannot be named by a keyword."""
+    return f"{command}_" if iskeyword(command) else command
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  Typer calls it so

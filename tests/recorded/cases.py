@@ -168,6 +168,14 @@ def other_jobs() -> list[Job]:
             ),
         ),
         Job(
+            name="import",
+            lines=(
+                "import sample_configs/imports/opacus_accountant.json --delta 1e-5 --json",
+                "import sample_configs/imports/dp_event.txt --delta 1e-5 --json",
+                "import sample_configs/imports/train.py --json",
+            ),
+        ),
+        Job(
             name="scan",
             lines=(
                 "scan data --levels user,example --json",

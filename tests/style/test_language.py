@@ -31,6 +31,7 @@ CHECKED = (  # packages, and modules of the top level, that keep the rules
     "sampling",
     "scan",
     "simulation",
+    "imports",
     "sweep",
     "work",
 )
@@ -73,7 +74,12 @@ BANNED = frozenset(
     ]
 )
 FILE_LINES, FUNCTION_LINES = 500, 50
-CLI = {name.replace("-", "_") for name in COMMANDS} | {"add", "show", "check"}  # the last three below `ledger`
+CLI = {name.replace("-", "_") for name in COMMANDS} | {
+    "import_",
+    "add",
+    "show",
+    "check",
+}  # the last three below `ledger`
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -1,0 +1,373 @@
+"""Events of dp_accounting (`DpEvent`) as parts of a run.
+
+Fields and meaning: dp_accounting 0.6.0, dp_event.py; EpsilonDelta, ExponentialMechanism, DiscreteGaussian and
+PermuteAndFlip are of later versions.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpcalc.errors import InputError
+from dpcalc.imports.run import (
+    ImportedRun,
+    Part,
+    Terms,
+    decimal_down,
+    finite_number,
+    merged,
+    number_text,
+    rate_of,
+    shown,
+    whole_number,
+)
+from dpcalc.imports.values import MAX_DEPTH, Call
+
+_MAX_SUMS = 100  # Gaussian sums on one sample that are written out one by one
+_FIELDS = {
+    "NoOpDpEvent": (),
+    "NonPrivateDpEvent": (),
+    "UnsupportedDpEvent": (),
+    "GaussianDpEvent": ("noise_multiplier",),
+    "LaplaceDpEvent": ("noise_multiplier",),
+    "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+    "DiscreteGaussianDpEvent": ("sigma", "sensitivity", "dimension"),
+    "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
+    "EpsilonDeltaDpEvent": ("epsilon", "delta"),
+    "ExponentialMechanismDpEvent": ("epsilon",),
+    "PermuteAndFlipDpEvent": ("epsilon",),
+    "ZCDpEvent": ("rho", "xi"),
+    "MixtureOfGaussiansDpEvent": ("standard_deviation", "sensitivities", "sampling_probs"),
+    "SelfComposedDpEvent": ("event", "count"),
+    "ComposedDpEvent": ("events",),
+    "PoissonSampledDpEvent": ("sampling_probability", "event"),
+    "SampledWithReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
+    "SampledWithoutReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
+    "SingleEpochTreeAggregationDpEvent": ("noise_multiplier", "step_counts"),
+    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
+    "TruncatedSubsampledGaussianDpEvent": (
+        "dataset_size",
+        "sampling_probability",
+        "truncated_batch_size",
+        "noise_multiplier",
+    ),
+}
+_OPTIONAL = {"xi": Fraction(0), "sensitivity": Fraction(1), "dimension": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Draw:
+    """Draw of the records of an event.
+
+    Attributes:
+        sampling: content of `sampling:` without braces; "" for a Poisson draw, whose rate says all.
+        rate: inclusion probability, 1 without sampling.
+        examples: size of the data, where the event states it.
+        words: name of the event, for messages; "" without sampling.
+    """
+
+    sampling: str = ""
+    rate: Fraction = Fraction(1)
+    examples: int | None = None
+    words: str = ""
+
+    @property
+    def text(self) -> str:
+        """Content of the `sampling:` section."""
+        return f"{{{self.sampling or f'scheme: poisson, rate: {number_text(self.rate)}'}}}"
+
+
+_ALL = _Draw(sampling="scheme: all")
+
+
+def event_run(event: Call, terms: Terms) -> ImportedRun:
+    """Return the run that an event describes.
+
+    Args:
+        event: the event.
+        terms: what the user adds.
+
+    Raises:
+        InputError: an event is of an unknown kind or cannot be expressed, or a number is out of range.
+    """
+    tuning = ""
+    if event.name == "RepeatAndSelectDpEvent":
+        fields = _fields(event)
+        tuning = _tuning(fields)
+        event = _inner(fields["event"], event.name)
+    releases = list(_parts(event, _ALL, 1, 0))
+    sizes = {draw.examples for draw, _ in releases if draw.examples is not None}
+    if terms.examples is not None:
+        sizes.add(whole_number(terms.examples, "--dataset-size"))
+    if len(sizes) > 1:
+        raise InputError(
+            f"source_dataset_size: expected one size of the data, got {', '.join(map(str, sorted(sizes)))}"
+        )
+    needs_exchange = [
+        draw.words for draw, part in releases if "fixed" in part.sampling or "replacement" in part.sampling
+    ]
+    needs_exchange += [part.mechanism for _, part in releases if "randomized-response" in part.mechanism]
+    scheme = "Poisson" if any("poisson" in part.sampling for _, part in releases) else "fixed-size"
+    is_sampled = any(draw.words for draw, _ in releases)
+    unknown = [
+        "adjacency: an event does not say it, its accountant does"
+        + (" (fixed-size draws and randomized response: replace-one)" if needs_exchange else ""),
+        *([f"sampling: {scheme} draws are stated; check that the loader draws so"] if is_sampled else []),
+        "clip norm: epsilon does not depend on it; the noise must be relative to it",
+    ]
+    return ImportedRun(
+        origin="a dp_accounting DpEvent",
+        parts=merged([part for _, part in releases]),
+        unknown=tuple(unknown),
+        adjacency="replace-one" if needs_exchange else "add-remove",
+        examples=next(iter(sizes), None),
+        tuning=tuning,
+    )
+
+
+def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[tuple[_Draw, Part]]:
+    """Yield (draw, part) for everything that an event releases, `count` times, on records that a draw takes."""
+    if depth > MAX_DEPTH:
+        raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
+    fields, name = _fields(event), event.name
+    if name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
+        if draw.words:
+            yield from _on_one_sample(event, draw, count)
+            return
+        for inner, times in _composed(event, fields):
+            yield from _parts(inner, draw, count * times, depth + 1)
+    elif "Sampled" in name and "event" in fields:
+        yield from _parts(_inner(fields["event"], name), _drawn(name, fields, draw), count, depth + 1)
+    elif name in _WHOLE:
+        if draw.words:
+            raise InputError(f"{name}: expected it on all records, got it within {draw.words}")
+        yield _WHOLE[name](fields, count)
+    elif name != "NoOpDpEvent":
+        yield draw, Part(sampling=draw.text, mechanism=_mechanism(name, fields), steps=count, rate=draw.rate)
+
+
+def _composed(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
+    """Yield (event, how often) for each part of a composition."""
+    if event.name == "SelfComposedDpEvent":
+        yield _inner(fields["event"], event.name), whole_number(fields["count"], f"{event.name} count", low=0)
+        return
+    if not isinstance(fields["events"], list):
+        raise InputError(f"ComposedDpEvent events: expected a list of events, got {shown(fields['events'])}")
+    for inner in fields["events"]:
+        yield _inner(inner, event.name), 1
+
+
+def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw, Part]]:
+    """Yield the part of several releases on one sample, which are one Gaussian release with several sums."""
+    noises: list[str] = []
+    pending = [(event, 1)]
+    while pending:
+        inner, times = pending.pop()
+        fields = _fields(inner)
+        if inner.name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
+            pending += reversed([(each, times * number) for each, number in _composed(inner, fields)])
+        elif inner.name == "GaussianDpEvent" and len(noises) + times <= _MAX_SUMS:
+            noises += [decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))] * times
+        elif inner.name != "NoOpDpEvent":
+            raise InputError(
+                f"{draw.words}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
+                f"{inner.name} beside others; sample for each of them, or state a phase by hand"
+            )
+        if len(pending) > _MAX_SUMS:
+            raise InputError(f"{draw.words}: expected at most {_MAX_SUMS} mechanisms on one sample, got more")
+    if noises:
+        also = ", ".join(f"{{noise_multiplier: {noise}}}" for noise in noises[1:])
+        text = f"{{noise_multiplier: {noises[0]}{f', also: [{also}]' if also else ''}}}"
+        yield draw, Part(sampling=draw.text, mechanism=text, steps=count, rate=draw.rate)
+
+
+def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
+    """Return a draw from the records of another one: Poisson draws multiply, all others are from the whole data."""
+    if name == "PoissonSampledDpEvent" and (not outer.words or not outer.sampling):
+        rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
+        return _Draw(rate=rate * outer.rate, words=name)
+    if outer.words:
+        raise InputError(
+            f"{name}: expected a draw from all records, got one within {outer.words}; state levels by hand"
+        )
+    examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
+    size = whole_number(fields["sample_size"], "sample_size")
+    scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
+    return _Draw(
+        sampling=f"scheme: {scheme}, size: {size}",
+        rate=min(Fraction(1), Fraction(size, examples)),
+        examples=examples,
+        words=name,
+    )
+
+
+def _truncated(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
+    """Return the part of Poisson batches that are cut at random."""
+    name = "TruncatedSubsampledGaussianDpEvent"
+    rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
+    cap = whole_number(fields["truncated_batch_size"], "truncated_batch_size")
+    examples = whole_number(fields["dataset_size"], "dataset_size")
+    draw = _Draw(
+        sampling=f"scheme: poisson, rate: {number_text(rate)}, max_batch_size: {cap}",
+        rate=rate,
+        examples=examples,
+        words=name,
+    )
+    noise = decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))
+    return draw, Part(sampling=draw.text, mechanism=f"{{noise_multiplier: {noise}}}", steps=count, rate=rate)
+
+
+def _mixture(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
+    """Return the part of a mixture of Gaussians with the sensitivities 0 and 1, which is a Poisson draw."""
+    name = "MixtureOfGaussiansDpEvent"
+    sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
+    if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
+        raise InputError(
+            f"{name}: expected the sensitivities 0 and 1, which are one draw of one example, got others; a user with "
+            "several examples is two levels, user and example, with `clip: example`"
+        )
+    draw = _Draw(rate=rate_of(chances[sensitivities.index(1)], f"{name} sampling_probs"), words=name)
+    noise = decimal_down(finite_number(fields["standard_deviation"], "standard_deviation"))
+    return draw, Part(sampling=draw.text, mechanism=f"{{noise_multiplier: {noise}}}", steps=count, rate=draw.rate)
+
+
+def _tree(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
+    """Return the part of trees in one of which each record occurs once: the deepest one bounds them all."""
+    name = "SingleEpochTreeAggregationDpEvent"
+    counts = fields["step_counts"]
+    steps = max(
+        whole_number(each, f"{name} step_counts") for each in (counts if isinstance(counts, list) else [counts])
+    )
+    noise = decimal_down(finite_number(fields["noise_multiplier"], "noise_multiplier"))
+    if count != 1:
+        raise InputError(f"{name}: expected one epoch, got {count}; state `max_participations` by hand")
+    text = f"{{type: matrix-factorization, strategy: tree, noise_multiplier: {noise}, max_participations: 1}}"
+    return _ALL, Part(sampling="{scheme: any-order}", mechanism=text, steps=steps)
+
+
+_WHOLE: dict[str, Callable[[dict[str, Any], int], tuple[_Draw, Part]]] = {
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+}
+"""Events that hold their own draw."""
+
+
+def _mechanism(name: str, fields: dict[str, Any]) -> str:
+    """Return the content of the `mechanism:` section for an event that releases something."""
+    if fields.get("sensitivity", 1) != 1:
+        raise InputError(
+            f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
+        )
+    if name == "RepeatAndSelectDpEvent":
+        raise InputError(f"{name}: expected it around the whole run, got it within another event")
+    if name not in _MECHANISMS:
+        raise InputError(f"{name}: expected an event that dpcalc has a mechanism for, got one that it has none for")
+    return f"{{{_MECHANISMS[name](fields)}}}"
+
+
+def _noise(value: Any) -> str:  # noqa: ANN401  a value of the file
+    """Return a noise multiplier as the key and its value."""
+    return f"noise_multiplier: {decimal_down(finite_number(value, 'noise multiplier'))}"
+
+
+def _inverse_noise(value: Any) -> str:  # noqa: ANN401  a value of the file
+    """Return the scale of noise with a parameter 1 / scale, as the key and its value."""
+    return f"noise_multiplier: {decimal_down(1 / _positive(value, 'parameter of the noise'))}"
+
+
+def _discrete_gaussian(fields: dict[str, Any]) -> str:
+    """Return discrete Gaussian noise on one number."""
+    if fields["dimension"] != 1:
+        raise InputError(
+            f"DiscreteGaussianDpEvent dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number"
+        )
+    return f"type: discrete-gaussian, {_noise(fields['sigma'])}"
+
+
+def _guarantee(fields: dict[str, Any]) -> str:
+    """Return a mechanism of which epsilon and delta are known."""
+    epsilon = number_text(finite_number(fields["epsilon"], "epsilon"))
+    delta = finite_number(fields["delta"], "delta", high=1)
+    return (
+        f"type: approximate-dp, epsilon: {epsilon}, delta: {number_text(delta)}"
+        if delta
+        else f"type: pure-dp, epsilon: {epsilon}"
+    )
+
+
+def _concentrated(fields: dict[str, Any]) -> str:
+    """Return a zCDP mechanism; its curve has to start at 0."""
+    if fields["xi"] != 0:
+        raise InputError(f"ZCDpEvent xi: expected 0, got {shown(fields['xi'])}; state the curve as `rdp-curve`")
+    return f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
+
+
+def _response(fields: dict[str, Any]) -> str:
+    """Return randomized response: a true answer where the noise says so by chance counts as true."""
+    noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
+    buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)
+    exact = 1 - noise + noise / buckets
+    # A probability that is no decimal is rounded up: truer answers cost more.
+    chance = number_text(exact) if "/" not in number_text(exact) else repr(math.nextafter(float(exact), 1.0))
+    return f"type: randomized-response, truth_probability: {chance}, categories: {buckets}"
+
+
+_MECHANISMS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "NonPrivateDpEvent": lambda _: "noise_multiplier: 0",
+    "GaussianDpEvent": lambda fields: _noise(fields["noise_multiplier"]),
+    "LaplaceDpEvent": lambda fields: f"type: laplace, {_noise(fields['noise_multiplier'])}",
+    "DiscreteLaplaceDpEvent": lambda fields: f"type: discrete-laplace, {_inverse_noise(fields['noise_parameter'])}",
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    # Its loss is that of Laplace noise of scale 1 / epsilon.
+    "PermuteAndFlipDpEvent": lambda fields: f"type: laplace, {_inverse_noise(fields['epsilon'])}",
+    "ExponentialMechanismDpEvent": lambda fields: (
+        f"type: exponential, epsilon: {number_text(_positive(fields['epsilon'], 'epsilon'))}"
+    ),
+    "EpsilonDeltaDpEvent": _guarantee,
+    "RandomizedResponseDpEvent": _response,
+    "ZCDpEvent": _concentrated,
+}
+"""Content of the `mechanism:` section, without braces, of the events that release something."""
+
+
+def _tuning(fields: dict[str, Any]) -> str:
+    """Return the content of the `tuning:` section."""
+    mean = number_text(finite_number(fields["mean"], "RepeatAndSelectDpEvent mean"))
+    shape = fields["shape"]
+    if shape == math.inf:
+        return f"{{mean: {mean}, distribution: poisson}}"
+    shape = finite_number(shape, "RepeatAndSelectDpEvent shape")
+    names = {Fraction(1): "geometric", Fraction(0): "logarithmic"}
+    kind = names.get(shape) or f"negative-binomial, shape: {number_text(shape)}"
+    return f"{{mean: {mean}, distribution: {kind}}}"
+
+
+def _positive(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
+    """Return a number > 0 that is no tinier than noise may be."""
+    return finite_number(value, where, low=1e-9)
+
+
+def _inner(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
+    """Return the event within another one; InputError if it is none."""
+    if not isinstance(value, Call):
+        raise InputError(f"{name}: expected an event in it, got {shown(value)}")
+    return value
+
+
+def _fields(event: Call) -> dict[str, Any]:
+    """Return the fields of an event by name, positional ones too; InputError for unknown kinds, fields and gaps."""
+    if event.name not in _FIELDS:
+        raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
+    names = _FIELDS[event.name]
+    extra = [name for name in event.keywords if name not in names]
+    if len(event.arguments) > len(names) or extra:
+        got = ", ".join(extra) or f"{len(event.arguments)} values"
+        raise InputError(f"{event.name}: expected the fields {', '.join(names) or '(none)'}, got {got[:80]}")
+    given = dict(zip(names, event.arguments, strict=False)) | dict(event.keywords)
+    values = {name: given.get(name, _OPTIONAL.get(name)) for name in names}
+    if missing := [name for name in names if name not in given and name not in _OPTIONAL]:
+        raise InputError(f"{event.name}: expected {', '.join(missing)} too, got none")
+    return values

@@ -1,0 +1,279 @@
+"""Pickles and torch checkpoints, read as data: no class is looked up, no function called, no module imported.
+
+An interpreter of the opcodes that dictionaries, lists and numbers need. Objects of other classes than OrderedDict stay
+`Opaque` if they belong to what a checkpoint holds anyway (tensors, storages, arrays); any other name is refused, since
+it has no place in a checkpoint and the pickle module would run it.
+"""
+
+import pickletools
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from dpcalc.errors import InputError
+
+MAX_PICKLE = 8 * 2**20
+"""Bytes of a pickle. A checkpoint keeps its tensors in other files of the archive and has some 100 bytes for each."""
+_MAX_OPCODES = 1_000_000  # a million take 2 to 3 s; a checkpoint has about 50 for each tensor
+_MAX_DIRECTORY = 16 * 2**20  # bytes of an archive's list of files, 50 to 100 for each tensor
+_TAIL = 2**16 + 100  # bytes in which the end record of an archive lies
+_HARMLESS = re.compile(
+    r"collections\.(OrderedDict|defaultdict)"
+    r"|torch\.(\w+Storage|Size|device|[a-z]+\d+\w*)"
+    r"|torch\.storage\.\w+Storage"
+    r"|torch\._utils\._rebuild_\w+|torch\.nn\.parameter\.Parameter|torch\._tensor\._rebuild_from_type_v2"
+    r"|numpy(\._?core\.multiarray)?\.(dtype|ndarray|scalar|_reconstruct)"
+    r"|_codecs\.encode"
+)
+_ARCHIVE_ERRORS = zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, OSError, EOFError, KeyError
+_WAY_OUT = "save the state as JSON instead: json.dump(accountant.state_dict(), file)"
+_ORDERED = "collections.OrderedDict"
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """An object or a class of a pickle of which only the name is known.
+
+    Attributes:
+        name: of its class, or of itself.
+        is_class: True for the name itself, False for an object that it would make.
+    """
+
+    name: str
+    is_class: bool = False
+
+    def __repr__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class _Mark:
+    """The mark on the stack from which tuples and lists are built."""
+
+
+_MARK = _Mark()
+
+
+def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle holds
+    """Return what a torch checkpoint holds, tensors and other objects as `Opaque`.
+
+    Args:
+        stream: a zip archive as `torch.save` writes it; only its list of files and `data.pkl` are read.
+
+    Raises:
+        InputError: it is none, is too large, or its pickle is refused.
+    """
+    _check_directory(stream)
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
+            data = [archive.open(name).read(MAX_PICKLE + 1) for name in names[:1]]
+    except (*_ARCHIVE_ERRORS, ValueError) as error:
+        raise InputError(f"expected a checkpoint of torch.save, got an archive that cannot be read: {error}") from None
+    if len(names) != 1:
+        raise InputError("expected a checkpoint of torch.save, got an archive without one data.pkl")
+    return pickle_value(data[0])
+
+
+def _check_directory(stream: BinaryIO) -> None:
+    """Raise InputError for an archive whose list of files is too long: zipfile would read all of it into memory."""
+    stream.seek(0, 2)
+    stream.seek(max(0, stream.tell() - _TAIL))
+    tail = stream.read()
+    at, at_64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
+    size = struct.unpack_from("<I", tail, at + 12)[0] if 0 <= at <= len(tail) - 16 else 0
+    if size == 2**32 - 1:
+        size = struct.unpack_from("<Q", tail, at_64 + 40)[0] if 0 <= at_64 <= len(tail) - 48 else _MAX_DIRECTORY + 1
+    if size > _MAX_DIRECTORY:
+        raise InputError(f"expected a checkpoint of at most some 100,000 tensors, got a larger one; {_WAY_OUT}")
+    stream.seek(0)
+
+
+def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
+    """Return what a pickle holds, without executing it; objects of allowed classes as `Opaque`.
+
+    Args:
+        data: a pickle of protocol 2 or later.
+
+    Raises:
+        InputError: it is malformed, too large, or names what has no place in a checkpoint.
+    """
+    if len(data) > MAX_PICKLE:
+        raise InputError(f"expected a pickle of at most {MAX_PICKLE // 2**20} MiB, got a larger one; {_WAY_OUT}")
+    machine = _Machine()
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            machine.step(opcode.name, argument)
+    except InputError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, struct.error) as error:
+        raise InputError(f"expected a pickle, got one that is malformed: {error}") from None
+    return machine.stack[-1] if machine.stack else None
+
+
+class _Machine:
+    """Stack and memo of an interpreter of pickles that knows plain data only."""
+
+    def __init__(self) -> None:
+        """Start with nothing on the stack."""
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+        self.steps = 0
+
+    def step(self, name: str, argument: Any) -> None:  # noqa: ANN401  as pickletools decodes it
+        """Perform one opcode.
+
+        Args:
+            name: of the opcode, as pickletools has it.
+            argument: decoded.
+
+        Raises:
+            InputError: plain data do not need the opcode, or there are too many.
+        """
+        self.steps += 1
+        if self.steps > _MAX_OPCODES:
+            raise InputError(f"expected a pickle of at most {_MAX_OPCODES:,} opcodes, got more; {_WAY_OUT}")
+        if name in _CONSTANTS:
+            self.stack.append(_CONSTANTS[name]() if callable(_CONSTANTS[name]) else _CONSTANTS[name])
+        elif name in _VALUES:
+            self.stack.append(argument)
+        elif name in _ACTIONS:
+            _ACTIONS[name](self, argument)
+        elif name not in _IGNORED:
+            raise InputError(f"expected a pickle of plain data, got the opcode {name}; {_WAY_OUT}")
+
+    def since_mark(self) -> list[Any]:
+        """Pop the last mark and what was pushed after it, and return that.
+
+        Raises:
+            ValueError: there is no mark.
+        """
+        for place in range(len(self.stack) - 1, -1, -1):
+            if self.stack[place] is _MARK:
+                items = self.stack[place + 1 :]
+                del self.stack[place:]
+                return items
+        raise ValueError("there is no mark")
+
+    def popped(self, count: int) -> tuple[Any, ...]:
+        """Pop and return the last `count` values of the stack.
+
+        Raises:
+            IndexError: there are fewer.
+        """
+        if len(self.stack) < count:
+            raise IndexError("the stack is empty")
+        values = tuple(self.stack[len(self.stack) - count :])
+        del self.stack[len(self.stack) - count :]
+        return values
+
+    def named(self, name: str) -> None:
+        """Push the name of a class or function.
+
+        Raises:
+            InputError: checkpoints hold no such.
+        """
+        if not _HARMLESS.fullmatch(name):
+            shown = name[:80].encode("unicode_escape").decode()
+            raise InputError(f"expected a pickle of plain data, got {shown}, which was not executed; {_WAY_OUT}")
+        self.stack.append(Opaque(name, is_class=True))
+
+    def made(self) -> None:
+        """Push what a class and its arguments would make: a dictionary, else an opaque object; nothing is called.
+
+        Raises:
+            ValueError: there is no class to make it of.
+        """
+        made_of, arguments = self.popped(2)
+        if not (isinstance(made_of, Opaque) and made_of.is_class):
+            raise ValueError("what is called is no class")
+        items = arguments[0] if made_of.name == _ORDERED and arguments else ()
+        self.stack.append({} if made_of.name == _ORDERED else Opaque(made_of.name))
+        for key, value in items:
+            self.set_item(key, value)
+
+    def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
+        """Set an entry of the dictionary at the top of the stack; one whose key is no plain value is left out.
+
+        Args:
+            key: of the entry.
+            value: of the entry.
+
+        Raises:
+            TypeError: there is no dictionary.
+        """
+        holder = self.stack[-1]
+        if isinstance(holder, dict) and isinstance(key, (str, int, float, bytes)):
+            holder[key] = value
+        elif not isinstance(holder, (dict, Opaque)):
+            raise TypeError("entries belong to a dictionary")
+
+    def set_items(self, items: list[Any]) -> None:
+        """Set entries, keys and values in turn."""
+        for at in range(0, len(items) - 1, 2):
+            self.set_item(items[at], items[at + 1])
+
+    def extend(self, items: list[Any]) -> None:
+        """Extend the list at the top of the stack.
+
+        Raises:
+            TypeError: there is none.
+        """
+        if not isinstance(self.stack[-1], list):
+            raise TypeError("items belong to a list")
+        self.stack[-1].extend(items)
+
+
+_CONSTANTS: dict[str, Any] = {
+    "MARK": _MARK,
+    "NONE": None,
+    "NEWTRUE": True,
+    "NEWFALSE": False,
+    "EMPTY_TUPLE": (),
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+}
+_VALUES = frozenset(
+    [
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG1",
+        "BINFLOAT",
+        "SHORT_BINUNICODE",
+        "BINUNICODE",
+        "BINUNICODE8",
+        "SHORT_BINBYTES",
+        "BINBYTES",
+        "BINBYTES8",
+        "SHORT_BINSTRING",
+        "BINSTRING",
+    ]
+)
+_IGNORED = frozenset(["PROTO", "FRAME", "STOP"])
+_Action = Callable[[_Machine, Any], object]
+_ACTIONS: dict[str, _Action] = {
+    "TUPLE": lambda machine, _: machine.stack.append(tuple(machine.since_mark())),
+    "TUPLE1": lambda machine, _: machine.stack.append(machine.popped(1)),
+    "TUPLE2": lambda machine, _: machine.stack.append(machine.popped(2)),
+    "TUPLE3": lambda machine, _: machine.stack.append(machine.popped(3)),
+    "APPEND": lambda machine, _: machine.extend(list(machine.popped(1))),
+    "APPENDS": lambda machine, _: machine.extend(machine.since_mark()),
+    "SETITEM": lambda machine, _: machine.set_items(list(machine.popped(2))),
+    "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
+    "BINPUT": lambda machine, at: machine.memo.update({at: machine.stack[-1]}),
+    "LONG_BINPUT": lambda machine, at: machine.memo.update({at: machine.stack[-1]}),
+    "MEMOIZE": lambda machine, _: machine.memo.update({len(machine.memo): machine.stack[-1]}),
+    "BINGET": lambda machine, at: machine.stack.append(machine.memo[at]),
+    "LONG_BINGET": lambda machine, at: machine.stack.append(machine.memo[at]),
+    "GLOBAL": lambda machine, name: machine.named(str(name).replace(" ", ".", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine.named(".".join(map(str, machine.popped(2)))),
+    "REDUCE": lambda machine, _: machine.made(),
+    "NEWOBJ": lambda machine, _: machine.made(),
+    "BUILD": lambda machine, _: machine.popped(1),  # attributes of an object, of which nothing is asked
+    "BINPERSID": lambda machine, _: machine.stack.append(Opaque(f"storage of {len(machine.popped(1))}")),
+}

@@ -1,0 +1,418 @@
+"""Files that `import` reads, refuses, and must not execute."""
+
+import io
+import json
+import os
+import pickle
+import random
+import re
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+import dpcalc
+from dpcalc.errors import InputError
+from dpcalc.imports.read import read_run
+from dpcalc.imports.run import Terms
+from dpcalc.imports.values import json_value
+from dpcalc.imports.view import imported
+
+FOLDER = Path(__file__).parent / "recorded"
+TERMS = Terms(delta="1e-5")
+
+
+def run_of(tmp_path, content, terms=TERMS, name="file"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_run(str(path), terms)
+
+
+def refused(tmp_path, content, terms=TERMS):
+    with pytest.raises(InputError) as caught:
+        run_of(tmp_path, content, terms)
+    return str(caught.value)
+
+
+def archive(data, name="state/data.pkl"):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as out:
+        out.writestr(name, data)
+    return stream.getvalue()
+
+
+class Command:
+    def __init__(self, function, *arguments):
+        self.parts = function, arguments
+
+    def __reduce__(self):
+        return self.parts
+
+
+STATE = {"history": [(1.1, 0.01, 100)], "mechanism": "rdp"}
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("pack", [bytes, archive])
+def test_a_pickle_that_runs_a_command_is_refused_and_nothing_runs(protocol, pack, tmp_path):
+    mark = tmp_path / "executed"
+    for command in (
+        Command(os.system, f"touch {mark}"),
+        Command(eval, f"open({str(mark)!r}, 'w')"),
+        Command(open, str(mark), "w"),
+    ):
+        data = pickle.dumps({"extra": command, **STATE}, protocol)
+        message = refused(tmp_path, pack(data))
+        assert re.search(
+            r"got (posix|nt|builtins|__builtin__|io|_io)\.(system|eval|open), which was not executed", message
+        )
+        assert "json.dump" in message
+        assert not mark.exists()
+    pickle.loads(pickle.dumps(Command(Path.touch, mark)))  # noqa: S301  such a pickle does run
+    assert mark.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\x80\x02(S'touch executed'\nios\nsystem\n.",  # INST
+        b"\x80\x02(cos\nsystem\nX\x03\x00\x00\x00abco.",  # OBJ
+        b"\x80\x02cbuiltins\neval\n\x8c\x011\x85R.",
+        b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01x\x85R.",
+        b"\x80\x02ccollections\nOrderedDict\n)\x81}X\x01\x00\x00\x00acos\nsystem\nsb.",
+        b"\x80\x02\x82\x01.",  # an extension code
+        b"\x80\x02P1\n.",  # a persistent id as text
+    ],
+)
+def test_other_ways_to_call_something_are_refused(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "expected a pickle" in refused(tmp_path, text)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_checkpoint_without_tensors_of_its_own_is_read_and_classes_of_others_are_named(tmp_path):
+    nested = {"callbacks": {"privacy": {"state": STATE}}, "hyper": {"lr": 0.1}}
+    assert run_of(tmp_path, pickle.dumps(nested)).parts[0].steps == 100
+    assert run_of(tmp_path, archive(pickle.dumps(nested))).parts[0].steps == 100
+    assert "got pathlib.PosixPath" in refused(tmp_path, pickle.dumps({**STATE, "path": Path()}))
+    assert "got 2" in refused(tmp_path, pickle.dumps([{"a": STATE, "b": dict(STATE)}, 1][0]))
+    assert "got none" in refused(tmp_path, pickle.dumps({"model": {}}))
+
+
+def test_a_pickle_with_a_dictionary_in_a_million_places_is_searched_once(tmp_path):
+    inner = {"x": 1}
+    for _ in range(60):
+        inner = {"a": inner, "b": inner, "c": inner}
+    assert "got none" in refused(tmp_path, pickle.dumps(inner))
+    history = [1.1, 0.1, 5]
+    for _ in range(60):
+        history = [history, history, history]
+    assert "history[0]" in refused(tmp_path, pickle.dumps({"history": history, "mechanism": "rdp"}))
+
+
+@pytest.mark.parametrize("name", ["opacus_engine.pt", "opacus_accountant.pickle", "event_two_phases_tuple.txt"])
+def test_broken_files_are_refused_or_read(name, tmp_path):
+    data = (FOLDER / name).read_bytes()
+    generator = random.Random(18)  # noqa: S311
+    for _ in range(60):
+        broken = bytearray(data[: generator.randrange(len(data))] if generator.random() < 0.3 else data)
+        for _ in range(generator.randrange(1, 4)):
+            if broken:
+                broken[generator.randrange(len(broken))] = generator.randrange(256)
+        with suppress(InputError):
+            run_of(tmp_path, bytes(broken))
+
+
+def test_a_pickle_of_any_opcodes_is_refused_or_read(tmp_path):
+    generator = random.Random(19)  # noqa: S311
+    for _ in range(150):
+        body = bytes(generator.choice(b"(tlaesubRcq\x00h\x00K\x01}])\x85\x86\x87X\x94\x93Q\x810N") for _ in range(30))
+        with suppress(InputError):
+            run_of(tmp_path, b"\x80\x02" + body + b".")
+
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * DEEP,
+        '{"a":' * DEEP,
+        "(" * DEEP,
+        "PoissonSampledDpEvent(" * 20_000,
+        "-" * DEEP + "1",
+        "1" + "+1" * DEEP,
+        "1" + "**1" * DEEP,
+        "x = " + "a." * DEEP + "b",
+        "SelfComposedDpEvent(" * 70 + "NoOpDpEvent()" + ", 1)" * 70,
+        "GaussianDpEvent(" + "(" * 250 + "1" + ")" * 250 + ")",
+        json.dumps({"history": [[1.1, 0.1, 10]] * 100_001, "mechanism": "rdp"}),
+        "get_noise_multiplier(target_epsilon=9**9**9**9, sample_rate=0.1, epochs=1)",
+        "GaussianDpEvent(" + "9" * 5000 + ")",
+        "GaussianDpEvent(2**64**2**64)",
+        "GaussianDpEvent(10**60*10**60*10**60*10**60*10**60" + "*10**60" * 40 + ")",
+        '{"history": [[1.1, 0.1, ' + "9" * 5000 + ']], "mechanism": "rdp"}',
+        '{"history": [[NaN, 0.1, 10]], "mechanism": "rdp"}',
+        '{"history": [[Infinity, 0.1, 10]], "mechanism": "rdp"}',
+        '{"history": [[1.1, 0.1, 10.5]], "mechanism": "rdp"}',
+        '{"history": [[1.1, 0.1, -10]], "mechanism": "rdp"}',
+        '{"history": [[true, 0.1, 10]], "mechanism": "rdp"}',
+        '{"history": [[1.1, 1.1, 10]], "mechanism": "rdp"}',
+        '{"history": [[1.1, 0, 10]], "mechanism": "rdp"}',
+        '{"history": [], "mechanism": "rdp"}',
+        '{"history": [[1.1, 0.1, 10]], "mechanism": "mine"}',
+        "GaussianDpEvent(nan)",
+        "GaussianDpEvent(inf)",
+        "GaussianDpEvent(__import__('os').getpid())",
+        "GaussianDpEvent(sigma)",
+        "SelfComposedDpEvent(GaussianDpEvent(1), 2.5)",
+        "x" * 300_000,
+        "",
+        "\0",
+        "epsilon = 3",
+        "3",
+        "'text'",
+        "class A: pass",
+        "compute_noise(1)\ncompute_noise(2)",
+        "compute_dp_sgd_privacy(*numbers)",
+        "compute_dp_sgd_privacy(**numbers)",
+        "compute_dp_sgd_privacy(1, 2, 3, 4, 5, 6)",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_hostile_texts_are_refused_in_one_sentence(text, tmp_path):
+    message = refused(tmp_path, text)
+    assert message
+    assert len(message) < 700
+
+
+def test_archives_that_are_none_or_too_large_are_refused(tmp_path):
+    assert "one data.pkl" in refused(tmp_path, archive(b"", name="readme"))
+    assert "malformed" in refused(tmp_path, archive(b""))
+    assert "cannot be read" in refused(tmp_path, b"PK\x03\x04 nothing")
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("a/data.pkl", b"\x80\x02" + b"N" * (9 * 2**20))
+    assert len(bomb.getvalue()) < 100_000
+    assert "at most 8 MiB" in refused(tmp_path, bomb.getvalue())
+    end = bomb.getvalue()[:-10] + (2**31).to_bytes(4, "little") + bomb.getvalue()[-6:]
+    assert "100,000 tensors" in refused(tmp_path, end)
+    assert "opcodes" in refused(tmp_path, b"\x80\x02" + b"N" * 1_000_001 + b".")
+
+
+def test_a_run_of_a_billion_steps_is_priced_and_a_longer_one_than_a_config_can_state_is_refused(dpcalc, tmp_path):
+    event = "SelfComposedDpEvent(SelfComposedDpEvent(PoissonSampledDpEvent(1e-6, GaussianDpEvent(2)), {}), 1000000)"
+    (tmp_path / "event").write_text(event.format(1000))
+    ended = dpcalc("import", str(tmp_path / "event"), "--delta", "1e-5")
+    assert ended.code == 0
+    assert "steps: 1000000000}" in ended.out
+    (tmp_path / "event").write_text(event.format(10**12))
+    ended = dpcalc("import", str(tmp_path / "event"), "--delta", "1e-5")
+    assert ended.code == 2
+    assert "training.steps" in ended.err
+
+
+def test_too_many_phases_are_refused_with_a_way_out(tmp_path):
+    history = [[1 + place / 1000, 0.1, 1] for place in range(501)]
+    message = refused(tmp_path, json.dumps({"history": history, "mechanism": "prv"}))
+    assert "at most 500 different pairs of noise and rate, got 501; state a few" in message
+    history = [[1.1, 0.1, 1], [1.2, 0.1, 1]] * 5000
+    parts = run_of(tmp_path, json.dumps({"history": history, "mechanism": "prv"})).parts
+    assert [part.steps for part in parts] == [5000, 5000]
+
+
+@pytest.mark.parametrize(
+    ("event", "named"),
+    [
+        ("MysteryDpEvent(1)", "MysteryDpEvent"),
+        ("UnsupportedDpEvent()", "UnsupportedDpEvent"),
+        ("SelfComposedDpEvent(event=RandomAllocationDpEvent(1, 2), count=2)", "RandomAllocationDpEvent"),
+        ('{"class_name": "MysteryDpEvent", "x": 1}', "MysteryDpEvent"),
+        ("PoissonSampledDpEvent(0.1, SampledWithoutReplacementDpEvent(10, 2, GaussianDpEvent(1)))", "levels by hand"),
+        ("PoissonSampledDpEvent(0.1, ComposedDpEvent([GaussianDpEvent(1), LaplaceDpEvent(1)]))", "LaplaceDpEvent"),
+        ("MixtureOfGaussiansDpEvent(1, [0, 1, 2], [.5, .25, .25])", "two levels"),
+        ("ZCDpEvent(0.1, 0.2)", "rdp-curve"),
+        ("DiscreteLaplaceDpEvent(0.5, 2)", "sensitivity"),
+        ("DiscreteGaussianDpEvent(2.0)", "dimension"),
+        ("SelfComposedDpEvent(RepeatAndSelectDpEvent(GaussianDpEvent(1), 2, 1), 2)", "around the whole run"),
+        ("SelfComposedDpEvent(SingleEpochTreeAggregationDpEvent(1, 10), 2)", "one epoch"),
+        ("GaussianDpEvent()", "noise_multiplier too"),
+        ("GaussianDpEvent(1, 2)", "the fields noise_multiplier"),
+        ("GaussianDpEvent(sigma=1)", "the fields noise_multiplier"),
+        ("ComposedDpEvent(GaussianDpEvent(1))", "a list of events"),
+        ("SelfComposedDpEvent(3, 4)", "an event in it"),
+        ("NoOpDpEvent()", "without any"),
+        (
+            "ComposedDpEvent([TruncatedSubsampledGaussianDpEvent(9, 1, 2, 1), MORE(8, 2, GaussianDpEvent(1))])".replace(
+                "MORE", "SampledWithReplacementDpEvent"
+            ),
+            "one size of the data",
+        ),
+    ],
+)
+def test_what_cannot_be_expressed_is_named(event, named, tmp_path):
+    assert named in refused(tmp_path, event)
+
+
+@pytest.mark.parametrize(
+    ("event", "sampling", "mechanism"),
+    [
+        (
+            "PoissonSampledDpEvent(0.5, PoissonSampledDpEvent(0.1, GaussianDpEvent(1)))",
+            "rate: 0.05}",
+            "{noise_multiplier: 1}",
+        ),
+        ("MixtureOfGaussiansDpEvent(2.0, [0, 1], [.75, .25])", "rate: 0.25}", "{noise_multiplier: 2}"),
+        ("EpsilonDeltaDpEvent(0.5, 0)", "{scheme: all}", "{type: pure-dp, epsilon: 0.5}"),
+        ("EpsilonDeltaDpEvent(0.5, 1e-6)", "{scheme: all}", "{type: approximate-dp, epsilon: 0.5, delta: 1e-6}"),
+        ("ExponentialMechanismDpEvent(0.5)", "{scheme: all}", "{type: exponential, epsilon: 0.5}"),
+        ("PermuteAndFlipDpEvent(0.5)", "{scheme: all}", "{type: laplace, noise_multiplier: 2}"),
+        ("DiscreteGaussianDpEvent(2, 1, 1)", "{scheme: all}", "{type: discrete-gaussian, noise_multiplier: 2}"),
+        ("NonPrivateDpEvent()", "{scheme: all}", "{noise_multiplier: 0}"),
+        (
+            "SampledWithReplacementDpEvent(10, 2, GaussianDpEvent(1))",
+            "{scheme: with-replacement, size: 2}",
+            "{noise_multiplier: 1}",
+        ),
+        (
+            "PoissonSampledDpEvent(0.5, SelfComposedDpEvent(GaussianDpEvent(2), 3))",
+            "rate: 0.5}",
+            "{noise_multiplier: 2, also: [{noise_multiplier: 2}, {noise_multiplier: 2}]}",
+        ),
+        ("SingleEpochTreeAggregationDpEvent(1, [10, 20])", "{scheme: any-order}", "max_participations: 1}"),
+    ],
+)
+def test_events_as_parts(event, sampling, mechanism, tmp_path):
+    (part,) = run_of(tmp_path, event).parts
+    assert part.sampling.endswith(sampling)
+    assert part.mechanism.endswith(mechanism)
+
+
+def test_a_rate_is_the_quotient_that_its_float_is_of(tmp_path):
+    for batches in (2, 3, 97, 235, 4850, 99_991):
+        (part,) = run_of(tmp_path, json.dumps([[1.1, 1 / batches, 10]])).parts
+        assert part.rate.denominator == batches or 1 / batches == float(part.rate)
+    (part,) = run_of(tmp_path, "[[1.1, 0.00123456789, 10]]").parts
+    assert "rate: 0.00123456789}" in part.sampling
+
+
+TENSORFLOW = (
+    "compute_dp_sgd_privacy_statement(number_of_examples=60_000, batch_size=256, num_epochs=60, noise_multiplier=2.2, "
+    "delta=1e-5{})"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms", "plan"),
+    [
+        (
+            "from x import y\neps, _ = tfp.compute_dp_sgd_privacy(60000, 250 + 6, 1.1, 15 * 4, 1 / 100_000)",
+            Terms(),
+            "sampling: {scheme: poisson, expected: 256}, mechanism: {noise_multiplier: 1.1}, training: {epochs: 60}",
+        ),
+        (
+            TENSORFLOW.format(""),  # microbatches by default: half the noise
+            Terms(),
+            "sampling: {scheme: poisson, expected: 256}, mechanism: {noise_multiplier: 1.1}, training: {epochs: 60}",
+        ),
+        (
+            TENSORFLOW.format(", used_microbatching=False"),
+            Terms(),
+            "sampling: {scheme: poisson, expected: 256}, mechanism: {noise_multiplier: 2.2}, training: {epochs: 60}",
+        ),
+        (
+            "make_private(module=m, optimizer=o, data_loader=loader, noise_multiplier=1.3, max_grad_norm=1.0)",
+            Terms(
+                delta="1e-5",
+                sample_rate=__import__("fractions").Fraction(1, 235),
+                steps=__import__("fractions").Fraction(9),
+            ),
+            "sampling: {scheme: poisson, rate: 1/235}, mechanism: {noise_multiplier: 1.3}, training: {steps: 9}",
+        ),
+    ],
+)
+def test_calls_as_plans(text, terms, plan, tmp_path):
+    run = run_of(tmp_path, text, terms)
+    start, end = (
+        f"version: 1, data: {{examples: {run.examples or 235}}}",
+        "privacy: {delta: 1e-5, adjacency: add-remove}",
+    )
+    (tmp_path / "hand.yaml").write_text(f"{{{start}, {plan}, {end}}}")
+    assert imported(run, terms, "file").loaded.plan == dpcalc.load(tmp_path / "hand.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "compute_dp_sgd_privacy(n=len(x), batch_size=2, noise_multiplier=1, epochs=1, delta=1e-5)",
+            "give --dataset-size",
+        ),
+        (
+            "compute_dp_sgd_privacy(n=10, batch_size=b, noise_multiplier=1, epochs=1, delta=1e-5)",
+            "`b`, which is not run",
+        ),
+        ("compute_dp_sgd_privacy(n=10, batch_size=20, noise_multiplier=1, epochs=1, delta=1e-5)", "from 1 to 10"),
+        ("compute_dp_sgd_privacy(n=10, batch_size=2, noise_multiplier=1, epochs=1, delta=1/n)", "give --delta"),
+        ("e.make_private_with_epsilon(target_epsilon=3, target_delta=1e-5, epochs=3)", "give --sample-rate"),
+        ("e.make_private(noise_multiplier=1, poisson_sampling=False)", "scheme: shuffle"),
+        ("get_noise_multiplier(target_delta=1e-5, sample_rate=.1, epochs=3)", "target_epsilon"),
+    ],
+)
+def test_what_a_call_lacks_is_said_with_the_option_that_gives_it(text, words, tmp_path):
+    assert words in refused(tmp_path, text, Terms())
+
+
+def test_numbers_of_json_are_the_decimals_that_they_print_as():
+    values = json_value("[0.1, 1e-5, 3, -2, true, null, 1e400]")
+    assert [str(value) for value in values] == ["1/10", "1/100000", "3", "-2", "True", "None", "inf"]
+
+
+# The command
+
+
+def test_import_prints_a_config_that_says_what_the_file_does_not(dpcalc):
+    ended = dpcalc("import", str(FOLDER / "opacus_mnist.json"), "--delta", "1e-5")
+    assert ended.code == 0
+    assert "note: epsilon <=" in ended.err
+    comments = [line for line in ended.out.splitlines() if line.startswith("# -")]
+    for word in ("adjacency", "sampling", "accumulation", "clip norm", "number of examples", "unit", "delta"):
+        assert any(line.startswith(f"# - {word}:") for line in comments), word
+    assert yaml.safe_load(ended.out)["training"] == {"steps": 14_100}
+    assert (
+        "adjacency"
+        not in dpcalc(
+            "import", str(FOLDER / "opacus_mnist.json"), "--delta", "1e-5", "--adjacency", "zero-out"
+        ).out.split("version")[0]
+    )
+
+
+def test_import_writes_a_config_and_never_overwrites_without_being_told(dpcalc, tmp_path):
+    path = tmp_path / "dpcalc.yaml"
+    command = ("import", str(FOLDER / "event_two_phases.txt"), "--delta", "1e-5", "--output", str(path))
+    first = dpcalc(*command)
+    assert (first.code, "epsilon: " in first.out, "unknown: adjacency" in first.out) == (0, True, True)
+    assert f"wrote {path}" in first.err
+    written = path.read_text()
+    path.write_text("mine")
+    again = dpcalc(*command)
+    assert (again.code, path.read_text()) == (2, "mine")
+    assert "use --force" in again.err
+    assert dpcalc(*command, "--force").code == 0
+    assert path.read_text() == written
+    assert dpcalc("epsilon", str(path), "-q").out == dpcalc(*command, "--force", "-q").out
+
+
+def test_import_needs_a_delta_and_numbers(dpcalc):
+    path = str(FOLDER / "event_poisson.txt")
+    assert "give --delta, e.g. --delta 1e-5" in dpcalc("import", path).err
+    assert dpcalc("import", path, "--delta", "2").code == 2
+    assert "--epochs: expected a number" in dpcalc("import", path, "--epochs", "many").err
+    assert "--adjacency: expected one of" in dpcalc("import", path, "--adjacency", "any").err
+    assert "no such file" in dpcalc("import", "nothing", "--delta", "1e-5").err
+    result = json.loads(dpcalc("import", path, "--delta", "1e-5", "--json").out)
+    assert (result["command"], result["guarantee"]["delta"]) == ("import", 1e-5)
+    assert result["config_text"].startswith("# a dp_accounting DpEvent")
