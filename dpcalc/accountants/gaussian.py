@@ -42,15 +42,15 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int)
         delta: in (0, 1).
         sign: +1 for an upper end, -1 for a lower end.
     """
-    for form in (gaussian_epsilon, one_step_epsilon, zero_epsilon):
+    for form in (gaussian_epsilon, one_step_epsilon):
         epsilon = form(counts, delta=delta, sign=sign)
         if epsilon is not None:
             return epsilon
-    return None
+    return zero_epsilon(counts, delta=delta)
 
 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower); None unless all are unsampled Gaussians, or for round-off.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) if all are unsampled Gaussians; None else or for round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -69,7 +69,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return ends around the epsilon of N(0, 1) against N(mu, 1); (0, 0) if it is 0, None if floats overflow.
+    """Return (left, right) of epsilon, N(0, 1) against N(mu, 1), delta rounded up (sign 1) or down; None on overflow.
 
     With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at epsilon
     0 is no larger; None where floats do not hold the profile.
@@ -87,7 +87,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
 
 def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return a bound on delta (sign 1: upper, -1: lower); None unless all are unsampled Gaussians, or for round-off.
+    """Return a bound on delta (sign 1: upper, -1: lower) if all are unsampled Gaussians; None else or for round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -120,7 +120,7 @@ def _composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) of one atoms or (K) step; None for others or several.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) of one Atoms or GluedProfile step; None for any others.
 
     Args:
         counts: one direction.
@@ -145,7 +145,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return a bound on delta (sign 1: upper, -1: lower) of one Gaussian step; None for several, or for round-off.
+    """Return a bound on delta (sign 1: upper, -1: lower) of one Gaussian step; None for others or round-off.
 
     Args:
         counts: one direction.
@@ -197,13 +197,12 @@ def _one_step_epsilon_of_mixtures(curve: GluedProfile, delta: float, sign: int) 
     return epsilon if sign > 0 else epsilon * (1 - _LOWER_MARGIN)
 
 
-def zero_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:  # noqa: ARG001  both ends
-    """Return 0 if all are GluedProfile or Atoms and their deltas at epsilon 0 sum to at most `delta`, else None.
+def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
+    """Return 0 if all steps are GluedProfile or Atoms whose deltas at epsilon 0 sum to at most `delta`; else None.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
-        sign: of the end; 0 is both.
     """
     total = 0.0
     for curve, count in counts.items():

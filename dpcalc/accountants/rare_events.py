@@ -231,7 +231,7 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
 
 
 def _run_attempt(rare: RareEvents, side: BoundSide, attempt: _Attempt, width: float) -> EpsilonBound:
-    """Return one attempt's bound on epsilon; inf if the infinity mass after capping uses up delta."""
+    """Return the bound on epsilon that one capped composition proves; inf if infinity mass uses up delta."""
     counts = rare.capped_counts(attempt.guess, side.cap_tail)
     spent = (rare.delta * (1 - NEGLECTED) if side is UPPER else rare.delta) - total_infinity_mass(counts.items())
     if spent <= 0:

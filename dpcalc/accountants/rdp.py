@@ -171,7 +171,7 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
 
 
 def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
-    """Return `best_epsilon` from moments without losses of 1e-7 of delta: cheaper, seldom larger.
+    """Return `best_epsilon` of moments that leave out the rarest losses, 1e-7 of delta: cheaper, seldom larger.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -250,7 +250,7 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> tuple[Array, Array, Moments, float]:
-    """Return (8 orders, K there, moments, their largest order) around the sign change of a rising `derivative`."""
+    """Return (8 orders, K there, moments, their largest order) around the order at which a rising derivative is 0."""
     # The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))

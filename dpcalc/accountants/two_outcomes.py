@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,11 +50,11 @@ class _Sets:
     def above(self, thresholds: Array) -> tuple[Array, Array]:
         """Return (log P, log Q) of all cells whose log ratio is above each threshold; -inf where there are none."""
         number = np.searchsorted(-self.ratios, -thresholds, side="left")
-        return tuple(np.append(-np.inf, log_masses)[number] for log_masses in (self.log_p, self.log_q))  # type: ignore[return-value]
+        return np.append(-np.inf, self.log_p)[number], np.append(-np.inf, self.log_q)[number]
 
     @property
     def thresholds(self) -> Array:
-        """Thresholds on the log ratio that give sets of many P masses, and some of all magnitudes; not sorted.
+        """Thresholds on the log ratio that give sets of many P masses, and some of every magnitude; unsorted.
 
         With little noise masses leap from set to set, so that the first kind alone would miss some.
         """
@@ -62,6 +63,20 @@ class _Sets:
         at_masses = self.ratios[np.minimum(places, self.ratios.size - 1)]
         largest = float(self.ratios[np.isfinite(self.ratios)].max(initial=1.0))
         return np.append(at_masses - 1e-9, np.geomspace(1e-3, max(largest, 1.0), _SETS))
+
+
+class _StepEvent(NamedTuple):
+    """The event that one step falls into its set, for each of several thresholds.
+
+    Attributes:
+        log_p: lower bounds on its log probability under P, shape (n,).
+        log_q: upper bounds on that under Q, shape (n,).
+        copies: how often the step occurs.
+    """
+
+    log_p: Array
+    log_q: Array
+    copies: int
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
@@ -97,35 +112,33 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
     """Yield (lower bounds on P, upper bounds on log Q) of two kinds of event; nothing if no step is known."""
-    steps = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
-    known = [(sets, count) for curve, count in steps if (sets := _nested_sets(curve)) is not None]
+    of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
+    known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
     if not known:
         return
     thresholds = np.unique(np.concatenate([sets.thresholds for sets, _ in known]))
-    masses = [(*sets.above(thresholds), count) for sets, count in known]
-    yield _some_step_event(masses)
-    yield _many_steps_event(masses)
+    events = [_StepEvent(*sets.above(thresholds), count) for sets, count in known]
+    yield _some_step_event(events)
+    yield _many_steps_event(events)
 
 
-def _some_step_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
+def _some_step_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
     """Return (P rounded down, log Q rounded up) that at least one step falls into its set, for each threshold."""
     with np.errstate(divide="ignore"):
-        none_p, none_q = (
-            sum((step[2] * np.log1p(-np.exp(np.minimum(step[side], 0.0))) for step in masses), np.zeros(1))
-            for side in (0, 1)
-        )
+        none_p = sum((each.copies * np.log1p(-np.exp(np.minimum(each.log_p, 0.0))) for each in steps), np.zeros(1))
+        none_q = sum((each.copies * np.log1p(-np.exp(np.minimum(each.log_q, 0.0))) for each in steps), np.zeros(1))
         p = -np.expm1(none_p * (1 - _MARGIN)) * (1 - _MARGIN)
-        union = np.logaddexp.reduce([log_q + math.log(count) for _, log_q, count in masses], axis=0)
+        union = np.logaddexp.reduce([each.log_q + math.log(each.copies) for each in steps], axis=0)
         log_q = np.minimum(union, np.where(none_q < -1e-6, np.log(-np.expm1(none_q * (1 + _MARGIN))), np.inf))
     return p, _round_up(log_q)
 
 
-def _many_steps_event(masses: list[tuple[Array, Array, int]]) -> tuple[Array, Array]:
-    """Return (P rounded down, log Q rounded up) that k steps fall into their sets, for 8 k below the mean."""
-    total = float(sum(count for _, _, count in masses))
+def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
+    """Return (P rounded down, log Q rounded up) that >= k steps fall into their sets, for 8 k up to the mean."""
+    total = float(sum(each.copies for each in steps))
     with np.errstate(divide="ignore"):
-        p = np.minimum(sum((count / total * np.exp(log_p) for log_p, _, count in masses), np.zeros(1)), 1.0)
-        log_q = np.logaddexp.reduce([log_q + math.log(count / total) for _, log_q, count in masses], axis=0)
+        p = np.minimum(sum((each.copies / total * np.exp(each.log_p) for each in steps), np.zeros(1)), 1.0)
+        log_q = np.logaddexp.reduce([each.log_q + math.log(each.copies / total) for each in steps], axis=0)
     mean, deviation = (total * p)[:, None], np.sqrt(total * p * (1 - p))[:, None]
     k = np.clip(np.ceil(mean - _BELOW_MEAN * deviation), 1.0, total)
     with np.errstate(divide="ignore"):

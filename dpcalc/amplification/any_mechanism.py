@@ -33,7 +33,7 @@ from dpcalc.amplification.tree import Chain, Release, Repeat, Single
 from dpcalc.arrays import Array
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms, chained, composed, from_first, from_second, glued, side_by_side, with_public_draw
+from dpcalc.losses.atoms import Atoms, chained, composed, from_first, from_second, glued, public_mixture, side_by_side
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, RdpOnly
@@ -79,7 +79,7 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
         case CountPair():
             return _join_directions(_present_side(bound, pairs), _absent_side(bound, pairs))
         case Average(parts=parts):
-            return with_public_draw([(float(chance), step_pair(part, pairs)) for chance, part in parts])
+            return public_mixture([(float(chance), step_pair(part, pairs)) for chance, part in parts])
 
 
 def _join_directions(own: _Side, other: _Side) -> Atoms:

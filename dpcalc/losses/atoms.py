@@ -122,7 +122,7 @@ class Atoms(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on the profile at any real epsilon, in [0, 1], good to about 1e-15 per loss.
+        """Return an upper bound on delta at any real epsilon, in [0, 1], about 1e-15 per loss too large.
 
         Between two losses it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
         smaller by as much as they may be too small.
@@ -363,8 +363,8 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
         reach *= 2
 
 
-def with_public_draw(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of (probability, pair) with public component; missing probability has loss 0; thinned (upper).
+def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
+    """Return the mixture of (probability, pair) with public component; missing probability has loss 0; thinned.
 
     Args:
         parts: (probability, pair); probabilities sum to at most 1.

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.coarsen import growth
+from dpcalc.losses.coarsen import growth_by_rounding_up
 from dpcalc.losses.moments import reach
-from dpcalc.losses.pair import LossCurve, Segment, rough_points, scales, subdivided
+from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.work import ELEMENT, spend
@@ -184,11 +184,11 @@ def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
         y = y[max(0, used[0] - 1) : used[-1] + 2]
         if not again:
             min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400
-            y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / scales(pair, y)), np.ceil(min_parts)))
+            y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(pair, y)), np.ceil(min_parts)))
     density, loss = density[max(0, used[0] - 1) : used[-1] + 2], loss[max(0, used[0] - 1) : used[-1] + 2]
     slope = np.abs(np.gradient(loss, y))
     weight = np.cbrt(density * slope**2)
-    widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * scales(pair, y))
+    widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * length_scales(pair, y))
     widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
     bounds = [0, *turning_points(loss), y.size - 1]
     return [
@@ -243,7 +243,7 @@ def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], lev
     spend(3 * ELEMENT * loss.size)
     spacing = math.ldexp(1.0, level)
     offset = loss[inside] - np.floor(loss[inside] / spacing) * spacing
-    return aim.copies * float((mass[inside] * growth(offset, aim.tilt, spacing)).sum())
+    return aim.copies * float((mass[inside] * growth_by_rounding_up(offset, aim.tilt, spacing)).sum())
 
 
 def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Array, Array]:

@@ -166,7 +166,7 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
 
 
 def _cut_where_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> int:
-    """Limit `sunk` in place so that the lowered profile is never negative; return the index from which it is 0."""
+    """Lower `sunk` in place so that the lowered profile is >= 0; return the index from which it is 0."""
     # Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the chord before
     # that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
     back = np.arange(points.size - 1, -1, -1) * spacing
@@ -242,7 +242,7 @@ class _SweptAtoms:
     end: int
 
     def brought_mass(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
-        """Move atoms from index i on to `goal` to balance `missing`: return (mass there, part balanced, next index).
+        """Move atoms from index i on to loss `goal` until they balance `missing`: (mass, part balanced, next index).
 
         Atoms so far off that merging them costs more than it saves by rounding less down are left alone: in shares of
         the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times its mass.
@@ -274,8 +274,8 @@ def _expm1_or_inf(distance: float) -> float:
     return math.expm1(distance) if distance < 700 else math.inf
 
 
-def inflation(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of tilted mass if losses, `residues` by place in a wide cell, are rounded up.
+def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
+    """Return the relative growth of the mass in a wide cell, `residues` by place in it, if split over its ends.
 
     Args:
         residues: tilted mass by position within the wide cell, shape (block,).
@@ -283,11 +283,11 @@ def inflation(residues: Array, tilt: float, spacing: float) -> float:
         spacing: of the wide lattice.
     """
     offset: Array = np.arange(residues.size, dtype=np.float64) * (spacing / residues.size)
-    return float((residues * growth(offset, tilt, spacing)).sum()) / float(residues.sum())
+    return float((residues * growth_by_rounding_up(offset, tilt, spacing)).sum()) / float(residues.sum())
 
 
-def growth(offset: Array, tilt: float, width: Array | float) -> Array:
-    """Return the relative growth of tilted mass `offset` above its cell's lower end if it is split over both ends.
+def growth_by_rounding_up(offset: Array, tilt: float, width: Array | float) -> Array:
+    """Return the relative growth of tilted mass `offset` above its cell's lower end if split over both ends.
 
     Args:
         offset: of the mass above the lower end of its cell, >= 0.

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
-from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, inflation, split_powers
+from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, mean_growth_by_rounding_up, split_powers
 from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
 
 _MAX_REFINED = 1 << 19  # entries of a loss after it was put on a finer lattice: 4 MB, and transforms of that length
@@ -119,7 +119,7 @@ def _affordable_halvings(loss: LossPmf) -> int:
 
 
 def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Return the loss on the widest lattice whose rounding costs less than `budget` after `copies` compositions."""
+    """Return the loss, or the bulk of a split loss, on the widest lattice that costs at most `budget` for `copies`."""
     if isinstance(loss, LossPmf):
         return _widen_pmf(loss, copies, budget, rounding)
     # The bulk of a split loss alone is widened, until it meets the lattice of the jumps.
@@ -137,7 +137,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss on the widest lattice for which `copies` lose or gain mass within budget, or which is short."""
+    """Return the loss on the widest lattice that changes mass by at most `budget` in all, or fits; at most so wide."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
@@ -151,18 +151,18 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how often, up to a maximum, the spacing can double so that rounding `copies` up costs <= budget."""
+    """Return how often the spacing can double, up to a maximum, until rounding `copies` up costs the budget."""
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size
         if loss.tilt * loss.spacing * block > 1:  # what was lost or rounded would swell with the tilt
             return doublings
-        if copies * inflation(residues, loss.tilt, loss.spacing * block) > budget:
+        if copies * mean_growth_by_rounding_up(residues, loss.tilt, loss.spacing * block) > budget:
             return doublings
     return min(max_doublings, loss.mass.size.bit_length() - 1)
 
 
 def _mass_by_residue(mass: Array, max_doublings: int) -> list[Array]:
-    """Return [mass summed by index modulo 2, modulo 4, ...], up to 2^max_doublings and the size; [] for one entry."""
+    """Return [mass summed by index modulo 2, modulo 4, ...] up to 2^max_doublings or the size; [] for one entry."""
     largest = 1 << min(max_doublings, mass.size.bit_length() - 1)
     if largest == 1:
         return []

@@ -102,7 +102,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return a LossPmf of masses at indices and the atom at 0; SplitPmf if only some lie beyond the border."""
+    """Return masses at lattice indices, with the atom at 0, as LossPmf; as SplitPmf if some lie beyond the border."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True

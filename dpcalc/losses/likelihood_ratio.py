@@ -20,7 +20,7 @@ from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import Atoms, glued
 from dpcalc.losses.cells import points_with_losses, turning_points
 from dpcalc.losses.moments import reach
-from dpcalc.losses.pair import LossCurve, Segment, rough_points, scales, subdivided
+from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.losses.ratio_lattice import (
     MAX_POINTS,
     TAIL_LEVEL,
@@ -30,12 +30,12 @@ from dpcalc.losses.ratio_lattice import (
     Lattice,
     RatioCells,
     RatioLaw,
-    coarsened,
     lattice_for,
     mean_and_widths,
     on_lattice,
     refined_tail,
     trimmed,
+    widened,
 )
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp
@@ -115,7 +115,7 @@ def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
     if low >= high:
         return []
     y = rough_points(segment.pair, low, high)
-    y = subdivided(y, np.ceil(4 * np.diff(y) / scales(segment.pair, y)))
+    y = subdivided(y, np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)))
     loss = segment.log_density_and_loss(y)[1]
     bounds = [0, *turning_points(loss), y.size - 1]
     return [(y[i : j + 1], loss[i : j + 1]) for i, j in pairwise(bounds) if j > i]
@@ -195,7 +195,7 @@ def _on_own_lattice(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     """Return the law on a lattice that suits its bulk: linear spacings only widen, geometric ones only narrow."""
     lattice = lattice_for(*law.points(), law.zero)
     if law.lattice.level is not None:
-        return law if lattice.level is None else coarsened(law, lattice.level, estimate)
+        return law if lattice.level is None else widened(law, lattice.level, estimate)
     if lattice.level is not None:
         return on_lattice(law, lattice, estimate)
     return refined_tail(law, min(lattice.tail_level, law.lattice.tail_level))
@@ -351,13 +351,13 @@ def _on_one_lattice(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> tuple[Ratio
 def _on_level(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:
     """Return a law with a linear part of spacing >= 2^level; a geometric law gets one up to 32 widths past its mean."""
     if law.lattice.level is not None:
-        return coarsened(law, level, estimate)
+        return widened(law, level, estimate)
     mean, width, _ = mean_and_widths(*law.points(), law.zero)
     return on_lattice(law, Lattice(level, mean + WINDOW * width, TAIL_LEVEL), estimate)
 
 
 def _add_bulk_and_tail(cells: RatioCells, bulk: RatioLaw, tail: RatioLaw) -> None:
-    """Add the sums of one law's linear part, reduced to 96 or 12 values, and another's tail to the cells."""
+    """Add the sums of the linear part of one law, merged to few values, and the tail of the other to the cells."""
     # The bulk is reduced to a few values first: their distance is small against that of the points of the tail, more so
     # where the tail is large.
     points = np.arange(bulk.start, bulk.start + bulk.linear.size, dtype=np.float64) * bulk.lattice.spacing
@@ -367,7 +367,7 @@ def _add_bulk_and_tail(cells: RatioCells, bulk: RatioLaw, tail: RatioLaw) -> Non
 
 
 def _add_tails(cells: RatioCells, a: RatioLaw, b: RatioLaw) -> None:
-    """Add the sums of two laws' tails to the cells: exactly if they are all of the laws, else of 200 values each."""
+    """Add the sums of two tails to the cells, all of them between laws that have no linear part, else of 200 values."""
     if a.lattice.level is None:
         _add_geometric(cells, a, b)
         return
@@ -437,7 +437,7 @@ def _add_geometric(cells: RatioCells, a: RatioLaw, b: RatioLaw) -> None:
 
 
 def _add_zero(cells: RatioCells, law: RatioLaw, zero: float, top: float) -> float:
-    """Add to the cells the sums of a law and a ratio that is 0 with mass `zero`; return what of it stays at ratio 0."""
+    """Add law + zero to the cells, `zero` the mass of another ratio at 0; return the mass that stays at 0."""
     # A mass next to nothing is not resolved: it is split over 0 and the top, rounded to 0, or left out.
     if not zero:
         return 0.0

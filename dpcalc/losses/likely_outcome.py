@@ -27,7 +27,7 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return (K of D||D', of D'||D), upper bounds for (epsilon, 0)-DP steps whose other outcomes have probability <= q.
+    """Return (K of D||D', of D'||D), upper bounds, of (epsilon, 0)-DP steps with one outcome of mass >= 1 - q.
 
     The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
     an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome reaches
@@ -70,7 +70,7 @@ def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) 
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return (K of D||D', of D'||D), upper bounds for Gaussian steps whose other outcomes have probability <= q.
+    """Return (K of D||D', of D'||D), upper bounds, of Gaussian steps with one outcome of mass >= 1 - q.
 
     (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
     which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
@@ -90,7 +90,7 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return K(z), shape (q, orders), if the others are two tails of N(mean, 1) with mass q: largest over splits."""
+    """Return K(z), shape (q, orders), if other outcomes are two tails of N(mean, 1), of mass q; the largest."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])

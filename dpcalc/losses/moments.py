@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.pair import LossCurve, Segment, rough_points, scales, subdivided
+from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.work import ELEMENT, spend
@@ -379,7 +379,7 @@ def log_moments(curve: Curve, *, max_order: float, truncated_mass: float = 0.0, 
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return log P masses and losses at quadrature nodes and atoms, that give K(z) for 0 < z <= max_order.
+    """Return the log P mass and loss of quadrature nodes and atoms, from which K(z) follows up to `max_order`.
 
     Args:
         curve: one step, one direction.
@@ -421,7 +421,7 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
         return np.zeros(0), np.zeros(0)
     # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
     runs = [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)]
-    parts = [np.ceil(np.diff(run) / (0.75 * scales(segment.pair, run, order=max_order))) for run in runs]
+    parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
     total = sum(float(part.sum()) for part in parts)
     if total > _MAX_PANELS / 4:
         parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
@@ -439,7 +439,7 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return log KL(P||Q) of a segment, estimated low from sampled losses, between -230 and 0."""
+    """Return the log of a segment's KL divergence, estimated from sampled losses, at least -230 and at most 0."""
     # Far losses only enter with 1: the smaller estimate is the safe one.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow

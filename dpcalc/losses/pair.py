@@ -270,7 +270,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
     return rough
 
 
-def scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
+def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
     """Return per interval the length on which P, Q and their ratio vary: deviation^2 / span of the centers felt there.
 
     The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the

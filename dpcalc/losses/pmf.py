@@ -110,7 +110,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n for each n in counts, no cancellation; parts of one measure on one lattice.
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, without cancellation, in the jumps' precision.
 
     Args:
         bulk: one part.
@@ -242,7 +242,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return the loss with probability `rate`, else 0, at the lattice point above (sign 1) or below (-1); may raise.
+    """Return the loss with probability `rate`, else 0 rounded up (sign 1) or down (-1); TooLargeError above 2^22.
 
     Args:
         pmf: a tilted loss.

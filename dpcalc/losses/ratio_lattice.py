@@ -181,7 +181,7 @@ def refined_tail(law: RatioLaw, tail_level: int) -> RatioLaw:
     return replace(law, lattice=lattice, tail_start=law.tail_start * step, tail=tail)
 
 
-def coarsened(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:
+def widened(law: RatioLaw, level: int, estimate: Estimate) -> RatioLaw:
     """Return the law with its linear spacing widened to 2^level; unchanged without a linear part, or if it is as wide.
 
     Args:
@@ -265,7 +265,7 @@ class RatioCells:
 
     @classmethod
     def between(cls, lattice: Lattice, low: float, high: float, estimate: Estimate) -> "RatioCells":
-        """Return empty cells over [low, high], > 0: linear to lattice.top, geometric above; or raise.
+        """Return empty cells over ratios [low, high], low > 0; TooLargeError above 2^17 points.
 
         Args:
             lattice: the points.
@@ -338,7 +338,7 @@ class RatioCells:
         masses, moments = np.concatenate([self.linear, self.tail], axis=1)
         order = np.argsort(points, kind="stable")
         merged = np.zeros(points.size)
-        merged[order] = _merged(points[order], masses[order], (moments * width)[order], self.estimate)
+        merged[order] = _merged_onto_points(points[order], masses[order], (moments * width)[order], self.estimate)
         return _without_index_0(RatioLaw(lattice, self.start, merged[:border], self.tail_start, merged[border:]))
 
 
@@ -356,8 +356,8 @@ def _spread(cells: Array) -> Array:
     return np.maximum(masses, 0.0)
 
 
-def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) -> Array:
-    """Return the masses at lattice points of groups of neighbouring cells whose mean is the point; the rest is rounded.
+def _merged_onto_points(points: Array, masses: Array, moments: Array, estimate: Estimate) -> Array:
+    """Return masses at lattice points: neighbouring cells grouped so that each mean is a point; else rounded.
 
     Args:
         points: of the lattice, increasing, shape (n,).
@@ -372,12 +372,12 @@ def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) ->
     if not used.size:
         return masses
     off = moments[used] / masses[used]
-    mass, excess = _balanced(points[used], masses[used], off)
+    mass, excess = _exchanged_with_neighbours(points[used], masses[used], off)
     width = points[np.minimum(used + 1, points.size - 1)] - points[used - 1]
     wrong = np.abs(excess) > TOLERANCE * mass * width
     for weight in (mass, mass * points[used]):  # Q mass; P mass
         if float(weight[wrong].sum()) > _RARE * float(weight.sum()):
-            return _swept(points, masses[used], points[used] + off, estimate)
+            return _merged_one_by_one(points, masses[used], points[used] + off, estimate)
     sign = 1 if estimate is Estimate.LOWER else -1
     wrong &= sign * excess < 0  # on the wrong side of its point: rounded to the next one
     result = np.zeros(masses.size)
@@ -386,8 +386,8 @@ def _merged(points: Array, masses: Array, moments: Array, estimate: Estimate) ->
     return result
 
 
-def _balanced(points: Array, mass: Array, off: Array) -> tuple[Array, Array]:
-    """Return (masses, moments left) after cells gave mass to neighbours, iteratively, to move each mean to its point.
+def _exchanged_with_neighbours(points: Array, mass: Array, off: Array) -> tuple[Array, Array]:
+    """Return (masses, moments left) after cells gave neighbours mass, so that each mean comes to its point.
 
     Args:
         points: of the cells, increasing, shape (n,).
@@ -419,8 +419,8 @@ def _balanced(points: Array, mass: Array, off: Array) -> tuple[Array, Array]:
     return group, excess
 
 
-def _swept(points: Array, masses: Array, values: Array, estimate: Estimate) -> Array:
-    """Return the masses at lattice points of groups with that mean, formed from both ends to the heaviest value.
+def _merged_one_by_one(points: Array, masses: Array, values: Array, estimate: Estimate) -> Array:
+    """Return masses at lattice points, values merged one by one from both ends until each mean is a point.
 
     Args:
         points: of the lattice, increasing, shape (n,).
@@ -435,9 +435,9 @@ def _swept(points: Array, masses: Array, values: Array, estimate: Estimate) -> A
     order = np.argsort(values, kind="stable")
     cells = list(zip(masses[order].tolist(), values[order].tolist(), strict=True))
     heaviest, result = int(masses[order].argmax()), np.zeros(points.size)
-    rising, left = _swept_one_way(cells[: heaviest + 1], points.tolist())
+    rising, left = _merged_upwards(cells[: heaviest + 1], points.tolist())
     falling = [(mass, -value) for mass, value in [left, *cells[heaviest + 1 :]][::-1]]
-    groups, (mass, negative_mean) = _swept_one_way(falling, (-points[::-1]).tolist())
+    groups, (mass, negative_mean) = _merged_upwards(falling, (-points[::-1]).tolist())
     for i, group in [*rising, *((points.size - 1 - i, group) for i, group in groups)]:
         result[i] += group
     mean = -negative_mean
@@ -457,10 +457,10 @@ def _swept(points: Array, masses: Array, values: Array, estimate: Estimate) -> A
     return result
 
 
-def _swept_one_way(
+def _merged_upwards(
     cells: list[tuple[float, float]], points: list[float]
 ) -> tuple[list[tuple[int, float]], tuple[float, float]]:
-    """Return ([(index of a point, mass)] of groups from the lowest cell up, (mass, mean) of what is left at the end).
+    """Return ([(index of a point, mass)], (mass, mean) left over) when cells are merged from the lowest up.
 
     Args:
         cells: (mass, mean), by increasing mean.
@@ -477,11 +477,11 @@ def _swept_one_way(
                 groups.append((at, pool[0] + taken))
                 pool = (mass - taken, value)
                 continue
-        pool = _joined(pool, (mass, value))
+        pool = _merge_two(pool, (mass, value))
     return groups, pool
 
 
-def _joined(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
-    """Return (mass, mean) of two masses merged."""
+def _merge_two(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """Return (mass, mean) of two masses merged; (0, 0) for none."""
     mass = a[0] + b[0]
     return (mass, (a[0] * a[1] + b[0] * b[1]) / mass) if mass else (0.0, 0.0)

@@ -114,7 +114,7 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
 ) -> tuple[list[Array], Array]:
-    """Return ([(base + addend)^(*k) - base^(*k) modulo size, for k in counts], bounds on the 2-norm of the round-off).
+    """Return ([(base + addend)^(*k) - base^(*k) mod size for k in counts], 2-norm errors); both (terms, start).
 
     Args:
         base: (non-negative terms, position of the first term) of one sequence.

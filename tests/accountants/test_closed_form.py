@@ -52,7 +52,7 @@ def test_and_not_where_one_step_alone_has_more(over):
     plan = plan_of("1e-3", 1.0, 1)
     delta = float(total_variation(1e-3, 1.0)) / over
     for counts in directions(plan).values():
-        assert zero_epsilon(counts, delta=delta, sign=1) is None
+        assert zero_epsilon(counts, delta=delta) is None
         assert epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0] > 0
 
 
