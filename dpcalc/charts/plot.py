@@ -159,6 +159,7 @@ def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
         import matplotlib as mpl
         from matplotlib.figure import Figure
 
+    # Settings of a user's matplotlibrc would change the picture, and dates in a file would change its bytes.
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)

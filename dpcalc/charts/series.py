@@ -116,6 +116,7 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
             row = COMPARED[method][1](plan)
             epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
             return MethodEpsilon(epsilon=epsilon, kind=kind, method=method)
+        # A point that takes more than its share of the work has a looser bound: a curve with gaps says less.
         try:
             main = guarantee(plan, method=method)
         except WorkExceededError:
@@ -185,11 +186,12 @@ def with_total_steps(plan: Plan, steps: int) -> Plan:
 
 def _over_epochs(request: CurveRequest) -> Chart:
     """Return epsilon over epochs of the outermost sampled level, rounded up to steps; InputError for several phases."""
-    epochs = request.first.steps * float(_pass_share(_single_phase(request.first)))
+    epochs = request.first.steps * float(_epochs_of_a_step(_single_phase(request.first)))
     grid = tuple(map(float, request.grid or _round_numbers(epochs)))
 
     def setter(plan: Plan) -> Callable[[float], Plan]:
-        rate = _pass_share(_single_phase(plan))
+        # An epoch as its decimal: the float nearest to 0.7 is a little more, which could cost a whole step.
+        rate = _epochs_of_a_step(_single_phase(plan))
         return lambda epochs: with_total_steps(plan, math.ceil(Fraction(repr(epochs)) / rate))
 
     return _epsilon_chart(request, "epochs", grid, setter)
@@ -199,6 +201,7 @@ def _over_noise(request: CurveRequest) -> Chart:
     """Return epsilon over the noise multiplier, a quarter to four times the plan's; of several phases over a factor."""
     is_factor = len(request.first.phases) > 1
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
+    # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
     grid = request.grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
     scale = LINEAR if request.grid else LOG
 
@@ -224,6 +227,7 @@ def _over_rate(request: CurveRequest) -> Chart:
     grid = request.grid or tuple(map(float, np.geomspace(*ends, POINTS)))
     if name != "rate":
         grid = tuple(max(1.0, size) for size in _whole_numbers(grid))
+    # No bound covers passes of some batch sizes: a range that nobody asked for goes without them.
     if not request.grid and isinstance(level.scheme, Shuffle):
         plan_at = _rate_setter(request.first)
         grid = tuple(size for size in grid if not is_refused(plan_at(size)))
@@ -328,6 +332,7 @@ def _epsilon_series(
     Raises:
         InputError: there is no answer at any value since the plan is not covered.
     """
+    # Every point has a share of its own, so that no answer depends on how long the points before it took.
     label, plan, method = line
     points = len(request.plans) * max(1, len(request.methods)) * len(grid)
     slower = _ALLOCATED if any(phase.hierarchy.allocated for phase in plan.phases) else 1
@@ -336,6 +341,7 @@ def _epsilon_series(
         with allowance(slower * max(_POINT_WORK, _CHART_WORK / points)):
             results.append(epsilon_by(plan_at(float(x)), method))
         on_progress(index / len(grid))
+    # A line without any answer is refused with the reason why the plan is not covered, if that is why.
     answers = [result for result in results if result.epsilon is not None]
     refused = None if answers else refusal(plan_at(float(grid[-1])))
     if refused is not None:
@@ -366,7 +372,7 @@ def _scale(series: Sequence[Series]) -> str:
 
 
 def _line_name(request: CurveRequest, label: str, method: str) -> str:
-    """Return the method (or "budget") for a single plan; else the plan's label, followed by it if there are several."""
+    """Return the method (or "budget") for a single plan, else the plan's label; both if several methods or "budget"."""
     if len(request.plans) == 1:
         return method
     return f"{label}, {method}" if method == "budget" or len(request.methods) > 1 else label
@@ -374,6 +380,7 @@ def _line_name(request: CurveRequest, label: str, method: str) -> str:
 
 def _round_numbers(end: float) -> tuple[float, ...]:
     """Return multiples of a step 1, 2, 5, 10, ... up to `end`, at most 25, and `end` itself."""
+    # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
     min_step = end / POINTS * (1 - _ROUND_OFF)
     power = math.floor(math.log10(min_step))
     step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= min_step)
@@ -403,8 +410,8 @@ def _sampled_level(phase: Phase) -> int:
     raise InputError("curve: expected a level that is sampled, got only `all`; there is no rate")
 
 
-def _pass_share(phase: Phase) -> Fraction:
-    """Return the part of an epoch in one step: the rate of the outermost sampled level, of a shuffle 1 / steps."""
+def _epochs_of_a_step(phase: Phase) -> Fraction:
+    """Return the share of an epoch in one step: the outermost sampled level's rate; of a shuffle 1 / steps."""
     level = phase.hierarchy.levels[_sampled_level(phase)]
     if isinstance(level.scheme, Poisson | CappedPoisson):
         return level.scheme.probability

@@ -149,6 +149,7 @@ def divergences(request: CurveRequest) -> Chart:
         about = differing_facts(plan, request.runs, without=("delta",))
         if any(y is not None for y in ys):
             series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about))
+        # The published bounds are sums over binomial coefficients, for whole orders from 2 on only.
         whole = tuple(float(order) for order in sorted({round(order) for order in grid if order >= 2}))
         for published in published_rdp_bounds(plan):
             ys = tuple(_finite_or_none(published.divergence(int(order))) for order in whole)
@@ -168,6 +169,7 @@ def divergences(request: CurveRequest) -> Chart:
 
 def _divergences(plan: Plan, orders: tuple[float, ...]) -> tuple[float | None, ...]:
     """Return the largest divergence of all directions and units at each order, rounded up; None for infinity."""
+    # A loss that is infinite with a positive probability makes every divergence infinite.
     if any(map(_may_be_infinite, plan.phases)):
         return (None,) * len(orders)
     z = np.array(orders) - 1

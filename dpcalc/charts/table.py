@@ -25,6 +25,8 @@ def cell(text: str) -> str:
     Returns:
         The text with control characters escaped, after an apostrophe if it begins like a formula and is no number.
     """
+    # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
+    # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
     shown = visible(text)
     return f"'{shown}" if text.startswith(_FORMULA) and not _is_number(text) else shown
 
@@ -73,17 +75,16 @@ def legend(series: Series) -> str:
 
 def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
     """Return a header and a row for each x of any line, rounded to the safe side; "-" where a line has no answer."""
-    columns = _values_by_x(chart)
     rows = [(chart.x.name, *(column_label(series) for series in chart.series))]
-    for x in sorted({x for series in chart.series for x in series.xs}):
-        cells = (_rounded_cell(ys.get(x), series) for ys, series in zip(columns, chart.series, strict=True))
-        rows.append((x_text(x), *cells))
+    for x, ys in _values_by_x(chart):
+        rows.append((x_text(x), *map(_rounded_cell, ys, chart.series)))
     return tuple(rows)
 
 
-def _values_by_x(chart: Chart) -> list[dict[float, float | None]]:
-    """Return for each line its y by x."""
-    return [dict(zip(series.xs, series.ys, strict=True)) for series in chart.series]
+def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
+    """Return (x, the y of each line, None where it has none) for each x of any line, in ascending order."""
+    columns = [dict(zip(series.xs, series.ys, strict=True)) for series in chart.series]
+    return [(x, [ys.get(x) for ys in columns]) for x in sorted({x for ys in columns for x in ys})]
 
 
 def chart_lines(chart: Chart) -> str:
@@ -103,10 +104,8 @@ def chart_csv(chart: Chart) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([cell(chart.x.name), *(cell(_csv_header(series)) for series in chart.series)])
-    columns = _values_by_x(chart)
-    for x in sorted({x for series in chart.series for x in series.xs}):
-        values = [ys.get(x) for ys in columns]
-        writer.writerow([_full_text(x), *("" if y is None else repr(y) for y in values)])
+    for x, ys in _values_by_x(chart):
+        writer.writerow([_full_text(x), *("" if y is None else repr(y) for y in ys)])
     return text.getvalue()
 
 

@@ -44,6 +44,7 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
 
 def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
     """Return the multiples in [low, high] of the smallest step 1, 2, 2.5, 5 * 10^n that has at most `max_ticks`."""
+    # From a step that is surely too small upwards; 1e-9 of a step is the round-off of a division.
     power = math.floor(math.log10((high - low) / max_ticks))
     for part in _STEPS:
         step = part * 10.0**power
@@ -100,6 +101,7 @@ class _Scale:
         low, high = min(shown, default=0.0), max(shown, default=1.0)
         if not is_log and 0 <= low < 0.5 * high:
             low = 0.0
+        # A line of one value has no length: it is put in the middle of an axis around it.
         if high - low <= 1e-9 * max(abs(low), abs(high)):
             around = math.log(2) if is_log else 0.5 * max(1.0, abs(low))
             low, high = low - around, high + around
@@ -175,6 +177,7 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
         else:
             for row in cells:
                 row[round(place)] = ":"
+    # Drawn from the last to the first, so that the first line is on top where lines meet.
     for mark, series in reversed(list(_with_marks(chart.series))):
         for column, height in _line_cells(series, across, down):
             cells[height][column] = mark
@@ -192,6 +195,7 @@ def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[
         row = None if y is None or not math.isfinite(y) else down.place(y)
         places.append(None if column is None or row is None else (column, row))
     yield from ((round(place[0]), round(place[1])) for place in places if place is not None)
+    # As many points between two neighbours as the longer of the two distances has cells: no cell is left out.
     for start, end in pairwise(places):
         if start is None or end is None:
             continue
@@ -203,6 +207,7 @@ def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[
 def _tick_line(across: _Scale, margin: int) -> str:
     """Return the numbers below the horizontal axis, centred at their ticks; left out where they would touch."""
     line = [" "] * (across.size + margin + 2)
+    # A number is written only where it and the character on either side of it are blank.
     for value, place in across.ticks():
         text = x_text(value)
         start = min(max(round(place) + margin + 2 - len(text) // 2, 0), len(line) - len(text))

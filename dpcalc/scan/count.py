@@ -138,6 +138,7 @@ class Walk:
             self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))  # noqa: PTH118
         if names and depth > MAX_DEPTH:
             raise InputError(f"{self.top}: expected folders at most {MAX_DEPTH} deep, got deeper ones")
+        # Folders of a level count as equally large for progress: their sizes are only known after the walk.
         folders = []
         part = share / max(len(names), 1)
         for number, name in enumerate(names):
@@ -153,6 +154,7 @@ class Walk:
         with os.scandir(path) as entries:
             for entry in entries:
                 name = entry.name
+                # Tests that need no call of the system first: millions of records are files without links.
                 if name.startswith("."):
                     others.append((name, HIDDEN))
                 elif entry.is_file(follow_symlinks=False):
@@ -168,6 +170,7 @@ class Walk:
             files = [name for name in files if name.lower().endswith(self.endings)]
         if self.excluded.startswith(path):
             files = [name for name in files if os.path.join(path, name) != self.excluded]  # noqa: PTH118
+        # Sorted, because file systems list folders in any order, and the first places of a kind are shown.
         for name, kind in sorted(others):
             self.skipped.add(kind, os.path.join(place, name))  # noqa: PTH118
         return files, sorted(folders)
@@ -176,6 +179,7 @@ class Walk:
         """Return LINK for a link to a folder in or above this tree, OUTSIDE to another folder, else NO_FILE."""
         if not os.path.isdir(entry.path):  # noqa: PTH112
             return NO_FILE
+        # With a separator at the end, so that /data/a is not taken for a folder above /data/ab.
         target = os.path.realpath(entry.path)
         top, linked = (f"{path.rstrip(os.sep)}{os.sep}" for path in (self.top, target))
         return LINK if top.startswith(linked) or linked.startswith(top) else OUTSIDE
@@ -242,6 +246,7 @@ def _nested_counts(folder: Folder, names: Sequence[str], skipped: SkippedPlaces)
             skipped.add(EMPTY, child.place)
     if name != SKIPPED:
         return children
+    # A depth that is no level: counts of records are added, lists of units joined.
     if all(isinstance(counts, int) for counts in children):
         return sum(counts for counts in children if isinstance(counts, int))
     return [grandchild for counts in children if isinstance(counts, list) for grandchild in counts]
@@ -429,6 +434,7 @@ def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
         InputError: the file would be larger than a config may read.
     """
     units = counts if isinstance(counts, list) else [counts]
+    # A line for each unit of the first level, so that a change of the data is a readable change of the file.
     lines = ",\n".join(json.dumps(unit, separators=(",", ":")) for unit in units)
     text = f'{{"levels": {json.dumps(list(names), ensure_ascii=False)}, "tree": [\n{lines}\n]}}\n'
     if len(text.encode()) > MAX_TREE_BYTES:

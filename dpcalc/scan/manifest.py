@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return the number of records, nested by the values of the columns; `distinct`: of different last values.
+    """Return a manifest's rows counted, nested by columns; `distinct`: equal rows once, the last column a record.
 
     Args:
         path: a file whose name ends in one of ENDINGS.
@@ -44,6 +44,7 @@ def manifest_counts(
     try:
         with open_regular(path) as stream:
             keys = _with_progress(rows(path, stream, columns), stream, os.fstat(stream.fileno()).st_size, on_progress)
+            # Keys are held in memory, rows are not.
             counts = Counter(dict.fromkeys(keys, 1)) if distinct else Counter(keys)
     except ConfigError as error:
         raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
@@ -68,6 +69,7 @@ def _with_progress(
 
 def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
     """Return sorted (key, count) pairs as nested lists of counts, from key position `level` (from 0) on."""
+    # Equal values of one column stand together, because the keys are sorted.
     if len(items[0][0]) == level:
         return items[0][1]
     return [_nested(list(group), level + 1) for _, group in groupby(items, key=lambda item: item[0][level])]
@@ -75,6 +77,7 @@ def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
 
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
     """Yield the values of the columns in each row, the delimiter found by the header; InputError for a wrong row."""
+    # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
     lines = _lines(path, stream)
     first = next(lines, "")
     headers = ((delimiter, next(csv.reader([first], delimiter=delimiter), [])) for delimiter in DELIMITERS)

@@ -1,7 +1,6 @@
 """Ranges of numbers as users write them: `0.5:4:20`, `1e2:1e5:10:log`, `1,2,5`."""
 
 import math
-from decimal import Decimal, InvalidOperation
 
 from dpcalc.errors import InputError
 
@@ -40,6 +39,7 @@ def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
     count = _checked_count(parts[2], text, option)
     if is_log and not (low > 0 and high > 0):
         raise InputError(f"{option}: expected ends > 0 for equal factors, got `{text}`")
+    # The ends stay as they were written (1_000, 1e-5); between them six digits are what a person would write.
     if count == 1:
         return (first,)
     shares = (index / (count - 1) for index in range(1, count - 1))
@@ -55,10 +55,10 @@ def whole_numbers(texts: tuple[str, ...]) -> tuple[str, ...]:
 def _checked_number(part: str, text: str, option: str) -> str:
     """Return `part` stripped, a finite decimal; else InputError with the whole `text` of the option."""
     try:
-        number = Decimal(part.strip().replace("_", ""))
-    except InvalidOperation:
-        number = Decimal("nan")
-    if not number.is_finite():
+        number = float(part)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
         raise InputError(f"{option}: expected {_FORMS}, got `{text}`")
     return part.strip()
 

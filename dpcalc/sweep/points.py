@@ -177,6 +177,7 @@ def parse_axis(text: str) -> GridAxis:
         InputError: the text is no KEY=A:B:N, KEY=A:B:N:log or KEY=A,B,C.
     """
     key, separator, numbers = text.partition("=")
+    # `split_path` reads as far as the key is well formed.
     names, read_to = split_path(key)
     if not separator or not names or read_to < len(key):
         raise InputError(f"--over: expected KEY=A:B:N, e.g. mechanism.noise_multiplier=0.5:4:20, got `{text}`")
@@ -215,6 +216,7 @@ def sweep(
     if count > MOST_POINTS:
         raise InputError(f"--over: expected at most {MOST_POINTS} points, got {count}")
     points = tuple(product(*(axis.values for axis in axes)))
+    # Large enough that starting a task costs little beside its points, small enough that progress is seen.
     size = min(_MAX_CHUNK, max(1, count // _MIN_CHUNKS))
     chunks = [Chunk(base=base, keys=keys, points=points[at : at + size]) for at in range(0, count, size)]
     answers: dict[int, tuple[Outcome, ...] | Exception] = {}
@@ -225,8 +227,9 @@ def sweep(
     except KeyboardInterrupt:
         raise InterruptedSweep(_in_order(chunks, answers), count) from None
     outcomes = _in_order(chunks, answers)
+    # Where every point is a wrong config, the config itself most likely is: raise its error, with all findings.
     if all(outcome.code for outcome in outcomes) and outcomes[0].code == FIX_INPUT:
-        _point_plan(chunks[0], points[0])  # raises its error, with all findings
+        _point_plan(chunks[0], points[0])
     return outcomes
 
 

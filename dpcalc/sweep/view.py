@@ -140,6 +140,7 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
     """
     ordered = sorted(outcomes, key=lambda outcome: float(outcome.values[0]))
     xs = tuple(float(outcome.values[0]) for outcome in ordered)
+    # Near the budget certified bounds take the place of estimates: one line of both would mix two claims.
     series = []
     for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
         if any(outcome.kind is kind and outcome.epsilon is not None for outcome in ordered):
@@ -254,6 +255,7 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
     width = len(across.values)
     finite = (each.epsilon for each in outcomes)
     cells = [math.nan if epsilon is None or not 0 < epsilon < math.inf else epsilon for epsilon in finite]
+    # Logarithmic colours: epsilon often spans decades. Without two different numbers there is nothing to scale by.
     epsilons = np.array(cells).reshape(len(up.values), width)
     shown = epsilons[np.isfinite(epsilons)]
     norm = LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None

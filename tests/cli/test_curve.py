@@ -134,6 +134,8 @@ def test_a_read_only_picture_stays(real, file, tmp_path):
         (("steps", "--range", "1:0:0"), "whole number from 1"),
         (("steps", "--range", "0:5:3:log"), "ends > 0"),
         (("sigma", "--range", "1,x"), "A:B:N"),
+        (("sigma", "--range", "_1:4:5"), "A:B:N"),
+        (("sigma", "--range", "1:1e400:5"), "A:B:N"),
         (("sigma", "--range", "-1,2"), "noise"),
         (("rate", "--range", "0.5,2"), "probability"),
         (("steps", "--method", "magic"), "strong-composition"),
