@@ -13,10 +13,10 @@ from dpcalc.amplification.schedule import PhaseBound, step_profile
 from dpcalc.amplification.tree import Chain, Release, Repeat, Single
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import Atoms, chain_of, composed
-from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, sum_of, sum_of_copies
+from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, sum_of_copies
 from dpcalc.losses.pair import LossCurve
 from dpcalc.losses.profile import PrivacyProfile
-from dpcalc.losses.ratio_lattice import Estimate
+from dpcalc.losses.ratio_lattice import Estimate, sum_of
 from dpcalc.sampling.schemes import AllocatedPass
 from dpcalc.work import cached_with_cost
 

@@ -20,7 +20,7 @@ from dpcalc.work import ELEMENT, spend
 
 _ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed
 _ROUNDED = 8e-16  # relative error of a loss that was computed by a few operations
-_MAX_EXCESS = 1e-9  # by which masses may exceed 1: more is an error of the input, not round-off of thousands of losses
+_MAX_EXCESS = 1e-5  # by which masses may exceed 1: more is a defect, not a bound on the round-off of many sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +311,9 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
     return ends[total > -np.inf], total[total > -np.inf]
 
 
-def glued(above: Column, below: Column, *, infinity_mass: float, only_other: float) -> Atoms:
+def glued(
+    above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
+) -> Atoms:
     """Return the pair with P masses `above` loss 0 and Q masses `below`; a chord over 0 if P exceeds 1 (upper bound).
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
@@ -322,14 +324,17 @@ def glued(above: Column, below: Column, *, infinity_mass: float, only_other: flo
         below: (log Q masses, losses < 0).
         infinity_mass: P mass where Q has none.
         only_other: Q mass where P has none.
+        max_losses: number of different losses that are kept at most.
 
     Source: docs/theory.md, Theorem 2.6.
     """
     losses, logs = np.append(below[1], above[1]), np.append(below[0] + below[1], above[0])
-    return _of_raised_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other)
+    return _of_raised_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other, max_losses=max_losses)
 
 
-def _of_raised_cells(losses: Array, logs: Array, *, infinity_mass: float, only_other: float) -> Atoms:
+def _of_raised_cells(
+    losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
+) -> Atoms:
     """Return the pair of (losses, log P masses) raised by round-off; a chord over 0 if P exceeds 1 (upper bound)."""
     losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
@@ -337,7 +342,7 @@ def _of_raised_cells(losses: Array, logs: Array, *, infinity_mass: float, only_o
     excess = float(np.exp(logs).sum()) + infinity_mass - 1
     if excess > _TOLERATED_EXCESS:
         losses, logs = _bridge_corner(losses, logs, excess, int(np.searchsorted(losses, 0.0)))
-    return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other)
+    return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other, max_losses=max_losses)
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
