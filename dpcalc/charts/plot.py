@@ -9,13 +9,17 @@ import os
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcalc.charts.chart import LOG
+import numpy as np
+
+from dpcalc.charts.chart import LINEAR, LOG
 from dpcalc.charts.table import legend
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError
+from dpcalc.guarantee import Kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,22 +116,36 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
         }
         drawing = reference if series.is_reference else style
         axes.plot(series.xs, shown, label=plain_text(legend(series)), gid=f"series-{number}", **drawing)
+    _shade_between(axes, chart)
     for number, limit in enumerate(chart.limits):
         draw = axes.axhline if limit.axis == "y" else axes.axvline
         dashes = (0, _DASHES[number % len(_DASHES)])
         name = plain_text(f"{limit.name} {limit.value!r}")
         draw(limit.value, color="black", linewidth=1, linestyle=dashes, label=name, gid=f"limit-{number}")
+    if chart.y.scale == LINEAR:
+        axes.set_ylim(bottom=0)
     if chart.x.scale == LOG:
         low, high = axes.get_xlim()
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < _DECADE_RATIO * low else (1.0,)))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
         axes.xaxis.set_minor_formatter("")
+    else:
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x == round(x) else f"{x:g}")
     set_titles(axes, chart.title, chart.subtitle)
     axes.set_xlabel(plain_text(chart.x.title or chart.x.name))
     axes.set_ylabel(plain_text(chart.y.title or chart.y.name))
     axes.grid(visible=True, alpha=0.3)
     longest = max(len(legend(series)) for series in chart.series)
     axes.figure.legend(loc="outside lower center", ncols=2 if longest < _MAX_HALF_ENTRY else 1, fontsize=9)
+
+
+def _shade_between(axes: Axes, chart: Chart) -> None:
+    """Shade the band in which the exact value lies: between each upper bound and the lower bound that follows it."""
+    for number, (upper, lower) in enumerate(pairwise(chart.series)):
+        if (upper.kind, lower.kind) == (Kind.UPPER, Kind.LOWER) and upper.xs == lower.xs:
+            ends = np.array([upper.ys, lower.ys], dtype=float)
+            known = np.isfinite(ends).all(axis=0)
+            axes.fill_between(upper.xs, *ends, where=known, color="gray", alpha=0.25, linewidth=0, gid=f"band-{number}")
 
 
 def set_titles(axes: Axes, title: str, subtitle: str) -> None:

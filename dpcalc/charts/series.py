@@ -166,7 +166,15 @@ def curve_chart(kind: str, request: CurveRequest) -> Chart:
 def _over_steps(request: CurveRequest) -> Chart:
     """Return epsilon over the number of steps, by default from 1 to the first plan's; then the last phase goes on."""
     grid = _whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
-    return _epsilon_chart(request, "steps", grid, lambda plan: lambda steps: with_total_steps(plan, int(steps)))
+    return _over_length(request, "steps", grid, lambda plan: lambda steps: with_total_steps(plan, int(steps)))
+
+
+def _over_length(
+    request: CurveRequest, name: str, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
+) -> Chart:
+    """Return the chart of epsilon over steps or epochs, on linear axes: the first steps are of no interest."""
+    chart = _epsilon_chart(request, name, grid, setter)
+    return replace(chart, y=replace(chart.y, scale=LINEAR))
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:
@@ -194,7 +202,7 @@ def _over_epochs(request: CurveRequest) -> Chart:
         rate = _epochs_of_a_step(_single_phase(plan))
         return lambda epochs: with_total_steps(plan, math.ceil(Fraction(repr(epochs)) / rate))
 
-    return _epsilon_chart(request, "epochs", grid, setter)
+    return _over_length(request, "epochs", grid, setter)
 
 
 def _over_noise(request: CurveRequest) -> Chart:
@@ -281,6 +289,8 @@ def _epsilon_chart(
 ) -> Chart:
     """Return the chart of epsilon over one quantity: a line for each plan and method, each budget as a limit.
 
+    A single plan without methods also has the line of its certified lower bounds, if there are any.
+
     Args:
         request: plans and methods.
         name: name of the quantity.
@@ -288,7 +298,9 @@ def _epsilon_chart(
         setter: from a plan, the function from a value of the quantity to the plan with that value.
         scale: LINEAR or LOG.
     """
+    with_lower = not request.methods and len(request.plans) == 1
     lines = [(label, plan, method) for label, plan in request.plans for method in request.methods or (plan.method,)]
+    lines += [(*lines[0][:2], LOWER)] if with_lower else []
     for method in request.methods:
         claimed_kind(method)  # refuses unknown methods before the first line is computed
     series = []
@@ -298,11 +310,14 @@ def _epsilon_chart(
             request.on_progress((number + share) / len(lines))
 
         series.append(_epsilon_series(request, line, grid, setter(line[1]), on_progress))
+    if with_lower and not any(y for y in series[-1].ys):
+        del series[-1]
     deltas = {plan.delta for plan in request.runs}
     return Chart(
-        title=f"epsilon over {name}" + (f", delta = {request.first.delta!r}" if len(deltas) == 1 else ""),
+        title=f"epsilon over {name.replace('_', ' ')}"
+        + (f", delta = {request.first.delta!r}" if len(deltas) == 1 else ""),
         subtitle=request.subtitle("delta", _VARIED_FACT.get(name, "")),
-        x=Axis(name=name, scale=scale),
+        x=Axis(name=name, scale=scale, title=name.replace("_", " ")),
         y=Axis(name="epsilon", scale=_scale(series)),
         series=tuple(series),
         limits=tuple(

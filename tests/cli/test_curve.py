@@ -34,7 +34,7 @@ def test_csv_json_and_table_tell_the_same(real, file):
     assert float(real("epsilon", path, "-q").out) == pytest.approx(pld["points"][1]["y"], rel=1e-5)
     assert document["limits"] == [{"name": "budget", "value": 1.5, "axis": "y"}]
     table = real(*STEPS, path).out.splitlines()
-    assert table[0].split() == ["steps", "pld"]
+    assert table[0].split() == ["steps", "pld", "lower"]
     assert float(table[2].split()[1]) >= pld["points"][1]["y"]
     assert table[-1] == "budget: 1.5"
 

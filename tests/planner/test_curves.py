@@ -8,6 +8,7 @@ from statistics import NormalDist
 import mpmath
 import pytest
 
+from dpcalc.charts.chart import LINEAR, LOG
 from dpcalc.charts.series import CURVES, curve_chart, with_total_steps
 from dpcalc.charts.shapes import CurveRequest
 from dpcalc.errors import InputError
@@ -15,6 +16,7 @@ from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
 from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.published import published_rdp_bounds
 from dpcalc.planner.tuning import TruncatedNegativeBinomial
@@ -42,7 +44,7 @@ def test_figure_2_of_abadi():
 
 def test_epochs_are_whole_steps():
     plan = plan_of(Fixed(size=7_000), noise=50.0, steps=20)  # 8.57 steps a pass
-    (line,) = curve_chart("epochs", asked(plan, grid=(1.0, 2.0))).series
+    line, _ = curve_chart("epochs", asked(plan, grid=(1.0, 2.0))).series
     assert line.ys == tuple(guarantee(with_total_steps(plan, steps)).epsilon for steps in (9, 18))
 
 
@@ -63,14 +65,24 @@ def test_a_run_in_the_middle_of_its_phases():
     ],
 )
 def test_points_are_guarantees(kind, scheme, grid, changes):
-    (line,) = curve_chart(kind, asked(plan_of(scheme), grid=grid)).series
+    line, lower = curve_chart(kind, asked(plan_of(scheme), grid=grid)).series
     plans = [plan_of(**({"scheme": scheme} | change)) for change in changes]
     assert line.ys == tuple(guarantee(plan).epsilon for plan in plans)
     assert (line.xs, line.kind) == (grid, Kind.UPPER)
+    assert (lower.xs, lower.kind) == (grid, Kind.LOWER)
+    assert lower.ys == tuple(epsilon_lower(plan)[0] for plan in plans)
+
+
+@pytest.mark.parametrize(("kind", "grid", "scale"), [("steps", (1.0, 9e4), LINEAR), ("sigma", (0.4, 40.0), LOG)])
+def test_the_axis_of_epsilon_over_a_length_is_linear(kind, grid, scale):
+    chart = curve_chart(kind, asked(plan_of(HUNDREDTH), grid=grid))
+    low, high = sorted(chart.series[0].ys)
+    assert high > 100 * low
+    assert (chart.y.scale, chart.y.name) == (scale, "epsilon")
 
 
 def test_groups_of_the_gaussian_mechanism():
-    (line,) = curve_chart("group", asked(plan_of(All(), noise=100.0, steps=100), grid=(1.0, 2.0))).series
+    line, _ = curve_chart("group", asked(plan_of(All(), noise=100.0, steps=100), grid=(1.0, 2.0))).series
     for size, epsilon in zip(line.xs, line.ys, strict=True):
         mu = size / 10
         delta = NORMAL.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu)
@@ -194,8 +206,8 @@ def test_unknown_methods_are_named():
 
 
 def test_without_noise_lines_are_infinite():
-    (line,) = curve_chart("steps", asked(plan_of(HUNDREDTH, noise=0.0), grid=(1.0,))).series
-    assert line.ys == (math.inf,)
+    line, lower = curve_chart("steps", asked(plan_of(HUNDREDTH, noise=0.0), grid=(1.0,))).series
+    assert line.ys == lower.ys == (math.inf,)
     assert set(CURVES) == {"steps", "epochs", "sigma", "rate", "group", "profile", "tradeoff", "rdp"}
 
 
@@ -260,10 +272,10 @@ def test_a_line_is_named_after_the_accountant_that_answers():
     """The best of several runs is bounded by Renyi divergences, whatever the accountant of one run is."""
     plan = plan_of(HUNDREDTH)
     tuned = replace(plan, tuning=TruncatedNegativeBinomial(shape=1.0, mean=10.0))
-    (line,) = curve_chart("sigma", asked(tuned, grid=(1.0, 2.0))).series
+    line, *_ = curve_chart("sigma", asked(tuned, grid=(1.0, 2.0))).series
     assert line.name == "rdp, best of several runs"
     assert line.ys[0] > guarantee(plan).epsilon
-    (line,) = curve_chart("sigma", asked(plan, grid=(1.0, 2.0))).series
+    line, _ = curve_chart("sigma", asked(plan, grid=(1.0, 2.0))).series
     assert line.name == "pld"
     (line, other) = curve_chart("sigma", asked(tuned, methods=("auto", "pld"), grid=(1.0,))).series
     assert (line.name, other.name, other.ys) == ("rdp, best of several runs", "pld", (None,))

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -184,6 +185,13 @@ def test_names_and_limits_are_in_the_picture_as_text():
     assert {"clinic $x$: estimate", "strong-composition: as published", "the run: unit example"} <= texts
     (first, second, *_) = drawn(root, "limit-0")
     assert first[1] == second[1]
+
+
+def test_the_truth_lies_in_a_band_between_an_upper_line_and_the_lower_one_after_it():
+    upper = Series(name="pld", kind=Kind.UPPER, xs=(1.0, 2.0, 3.0), ys=(1.0, 2.0, math.inf))
+    lower = replace(upper, name="lower", kind=Kind.LOWER, ys=(0.5, 1.5, 2.5))
+    shaded = [svg(replace(CHART, series=lines)) for lines in ((upper, lower), (lower, upper), (upper,))]
+    assert [len(list(root.iterfind(f".//{SVG}g[@id='band-0']"))) for root in shaded] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
