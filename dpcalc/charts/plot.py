@@ -143,9 +143,11 @@ def _shade_between(axes: Axes, chart: Chart) -> None:
     """Shade the band in which the exact value lies: between each upper bound and the lower bound that follows it."""
     for number, (upper, lower) in enumerate(pairwise(chart.series)):
         if (upper.kind, lower.kind) == (Kind.UPPER, Kind.LOWER) and upper.xs == lower.xs:
-            ends = np.array([upper.ys, lower.ys], dtype=float)
-            known = np.isfinite(ends).all(axis=0)
-            axes.fill_between(upper.xs, *ends, where=known, color="gray", alpha=0.25, linewidth=0, gid=f"band-{number}")
+            high, low = np.array([upper.ys, lower.ys], dtype=float)
+            known = np.isfinite(high) & np.isfinite(low)
+            axes.fill_between(
+                upper.xs, low, high, where=known, color="gray", alpha=0.25, linewidth=0, gid=f"band-{number}"
+            )
 
 
 def set_titles(axes: Axes, title: str, subtitle: str) -> None:

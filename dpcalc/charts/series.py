@@ -313,11 +313,12 @@ def _epsilon_chart(
     if with_lower and not any(y for y in series[-1].ys):
         del series[-1]
     deltas = {plan.delta for plan in request.runs}
+    title = name.replace("_", " ")
     return Chart(
         title=f"epsilon over {name.replace('_', ' ')}"
         + (f", delta = {request.first.delta!r}" if len(deltas) == 1 else ""),
         subtitle=request.subtitle("delta", _VARIED_FACT.get(name, "")),
-        x=Axis(name=name, scale=scale, title=name.replace("_", " ")),
+        x=Axis(name=name, scale=scale, title=title),
         y=Axis(name="epsilon", scale=_scale(series)),
         series=tuple(series),
         limits=tuple(
