@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import BinaryIO
@@ -23,7 +23,7 @@ MAX_LINE = 64 * 1024 * 1024
 """Longest line, in bytes: a step of 8 million indices; as Python lists ten times more would fill the memory."""
 _BLOCK_ROWS = 500_000  # indices in a block, more only if one step has more
 _BLOCK_STEPS = 100_000  # steps in a block
-_DELIMITERS = ",;\t"
+DELIMITERS = ",;\t"
 _INDEX = re.compile(r"\s*[0-9]{1,18}\s*")
 _IS_PLAIN = np.isin(np.arange(256), [*b"0123456789,\n"])  # by byte
 
@@ -76,15 +76,31 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
     Raises:
         InputError: the log cannot be used; the message names the line.
     """
+    with opened(path) as (name, stream):
+        pieces = text_pieces(name, stream)
+        first = next(((at, text) for at, text in pieces if text.strip()), (1, ""))
+        is_csv = not first[1].lstrip().startswith(("[", "{")) and bool(first[1])
+        for block in (_csv_blocks if is_csv else _json_blocks)(name, chain([first], pieces), form):
+            yield block
+            on_progress(block.end / form.steps)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
+    """Context manager: (name for messages, bytes) of a regular file, or of standard input for "-".
+
+    Args:
+        path: file name, or "-".
+
+    Raises:
+        InputError: the file cannot be opened, or cannot be read within the context.
+    """
     name = STDIN if path == "-" else path
+    if path == "-" and sys.stdin is None:
+        raise InputError(f"{STDIN}: expected a log, got a closed standard input")
     try:
-        with _opened(path) as stream:
-            pieces = _pieces(name, stream)
-            first = next(((at, text) for at, text in pieces if text.strip()), (1, ""))
-            is_csv = not first[1].lstrip().startswith(("[", "{")) and bool(first[1])
-            for block in (_csv_blocks if is_csv else _json_blocks)(name, chain([first], pieces), form):
-                yield block
-                on_progress(block.end / form.steps)
+        with open_regular(path) if path != "-" else nullcontext(sys.stdin.buffer) as stream:
+            yield name, stream
     except ConfigError as error:
         raise InputError(
             f"{name}: {error.diagnostics[0].message}; give a regular file, or - for standard input"
@@ -95,20 +111,16 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
         raise InputError(f"{name or repr(name)}: cannot be read: {system_message(error)}") from error
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
-    """Context manager: the bytes of a regular file, or of standard input for "-"."""
-    if path != "-":
-        with open_regular(path) as stream:
-            yield stream
-    elif sys.stdin is None:
-        raise InputError(f"{STDIN}: expected a log, got a closed standard input")
-    else:
-        yield sys.stdin.buffer
+def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
+    """Yield (number of the first line, text) of pieces of whole lines, without carriage returns.
 
+    Args:
+        name: of the file, for messages.
+        stream: its bytes.
 
-def _pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Yield (number of the first line, text) of pieces of whole lines, without carriage returns."""
+    Raises:
+        InputError: a line is longer than MAX_LINE, or no UTF-8; the message names it.
+    """
     line, waiting, is_begin = 1, b"", True
     while data := stream.read(_CHUNK):
         head, newline, tail = data.rpartition(b"\n")
@@ -185,26 +197,30 @@ def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
     try:
         batch = json.loads(words)
     except (ValueError, RecursionError):
-        raise InputError(f"{name}:{line}: expected a JSON array, the batch of one step, got {_short(words)}") from None
+        raise InputError(f"{name}:{line}: expected a JSON array, the batch of one step, got {short(words)}") from None
     if type(batch) is not list:
-        raise InputError(f"{name}:{line}: expected an array, the batch of one step, got {_short(batch)}")
+        raise InputError(f"{name}:{line}: expected an array, the batch of one step, got {short(batch)}")
     depth = len(form.names)
     indices = batch
     if depth > 1:
         for entry in batch:
             if type(entry) is not list or len(entry) != depth:
-                raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {_short(entry)}")
+                raise InputError(f"{name}:{line}: expected {form.entry} for each entry, got {short(entry)}")
         indices = list(chain.from_iterable(batch))
     # A bool is an int to Python, so that types are compared; -1 and numbers beyond 10^18 are no index anywhere.
     if not set(map(type, indices)) <= {int} or (indices and not 0 <= min(indices) <= max(indices) < 10**18):
         wrong = next(each for each in indices if type(each) is not int or not 0 <= each < 10**18)
         expected = form.entry if depth == 1 and type(wrong) is list else "a whole number >= 0"
-        raise InputError(f"{name}:{line}: expected {expected} for each entry, got {_short(wrong)}")
+        raise InputError(f"{name}:{line}: expected {expected} for each entry, got {short(wrong)}")
     return indices
 
 
-def _short(value: object) -> str:
-    """Return a value as JSON has it, cut to 40 characters."""
+def short(value: object) -> str:
+    """Return a value as JSON has it, a text as it is, cut to 40 characters and escaped.
+
+    Args:
+        value: what a log holds.
+    """
     text = value.strip() if isinstance(value, str) else json.dumps(value)
     return visible(text if len(text) <= 40 else f"{text[:40]}...")
 
@@ -216,11 +232,11 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
     """Yield blocks of CSV: a column for the step and one for each level; rows of a step stand together."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
-    delimiter = max(_DELIMITERS, key=header.count)
+    delimiter = max(DELIMITERS, key=header.count)
     columns = [cell.strip().strip('"') for cell in header.split(delimiter)]
     expected = ("step", *form.names)
     if columns != [*expected] and (len(form.names) > 1 or columns != ["step", "index"]):
-        raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {_short(header)}")
+        raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {short(header)}")
     first = 0
     waiting = np.zeros((0, len(expected) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
     marked = -1  # the last step that has a row
@@ -294,6 +310,6 @@ def _csv_row(name: str, line: int, words: str, columns: tuple[str, ...]) -> list
         return [int(cells[0]), *(-1 for _ in cells[1:]), line]
     for column, cell in zip(columns, cells, strict=True):
         if not _INDEX.fullmatch(cell):
-            got = _short(cell) or "nothing"
+            got = short(cell) or "nothing"
             raise InputError(f"{name}:{line}: expected a whole number >= 0 in column `{column}`, got {got}")
     return [*map(int, cells), line]

@@ -1,12 +1,19 @@
-"""The result of `audit-sampler`."""
+"""The results of `audit-sampler` and `audit`."""
 
 import math
 
 from dpcalc.audit.audit import Audit, AuditedTest
+from dpcalc.audit.membership import Guesses
+from dpcalc.audit.scores import ScoreAudit, ScoreTest
 from dpcalc.audit.tails import FALSE_ALARM
+from dpcalc.charts.chart import LOG, Axis, Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
+from dpcalc.guarantee import Kind
+from dpcalc.planner.words import shared_facts
 from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
+from dpcalc.report.guarantees import assumptions_field, epsilon_text, unit_fields
+from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
 def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
@@ -84,3 +91,129 @@ def _p_value(log_p_value: float) -> str:
     if log_p_value > math.log(0.01):
         return f"<= {math.ceil(100 * math.exp(log_p_value)) / 100:g}"
     return f"<= 1e{math.ceil(log_p_value / math.log(10))}"
+
+
+# Scores of canaries
+
+
+def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
+    """Return the result of `audit`.
+
+    Args:
+        result: of the audit.
+        loaded: the config.
+        path: the file with the scores.
+
+    Returns:
+        P-values rounded up, epsilon of the config up, epsilon that the scores show down.
+    """
+    declared = epsilon_text(result.guarantee.epsilon, Kind.UPPER)
+    verdict = "the scores agree with the config" if result.agrees else "the scores contradict the config"
+    shown = f"at least {rounded_down(result.epsilon_lower)} by the scores, but with probability {result.false_alarm:g}"
+    kind = "many runs" if result.has_many_runs else "one run"
+    confidence = f"{1 - result.false_alarm:.12g}"
+    return Output(
+        command="audit",
+        headline=f"{verdict}: p-value {_share(result.p_value)}",
+        fields=(
+            config_field(loaded),
+            json_only("scores", path),
+            Field("agrees", result.agrees),
+            Field("test", kind, label="test", row=kind),
+            Field("canaries", result.canaries, label="canaries", row=_canaries(result)),
+            Field("included", result.included),
+            Field(
+                "rules",
+                [_rule_fields(test) for test in result.tests],
+                plain=tuple(map(_rule_text, result.tests)),
+                label="rule",
+                row=tuple(map(_rule_text, result.tests)),
+            ),
+            Field("p_value", result.p_value, rounding=_share),
+            Field(
+                "false_alarm",
+                result.false_alarm,
+                label="false alarm",
+                row=f"an honest run is contradicted with probability <= {as_given(result.false_alarm)}",
+            ),
+            Field("epsilon_lower", result.epsilon_lower, rounding=rounded_down),
+            Field("confidence", float(confidence)),
+            Field(
+                "epsilon",
+                result.guarantee.epsilon,
+                rounding=rounded_up,
+                label="epsilon",
+                row=f"{shown}; at most {declared} by the config; delta {as_given(result.guarantee.delta)}",
+            ),
+            Field("delta", result.guarantee.delta),
+            *unit_fields(loaded.plan),
+            assumptions_field(result.assumptions),
+            json_only("roc", [dict(zip(_ROC, point, strict=True)) for point in result.roc]),
+            json_only("notes", list(result.notes)),
+            *origin_fields(loaded),
+        ),
+    )
+
+
+_ROC = ("false_positive_rate", "true_positive_rate", "certified")
+
+
+def _canaries(result: ScoreAudit) -> str:
+    """Return the numbers of canaries for people."""
+    return f"{result.canaries:,}, of which {result.included:,} were in"
+
+
+def _rule_fields(test: ScoreTest) -> dict[str, object]:
+    """Return a rule with its counts for JSON."""
+    counts = test.counts
+    if isinstance(counts, Guesses):
+        numbers = {"guesses": counts.guessed, "correct": counts.correct}
+    else:
+        numbers = {
+            "included": counts.included,
+            "true_positives": counts.detected,
+            "excluded": counts.excluded,
+            "false_positives": counts.false,
+        }
+    return {"rule": test.rule, **numbers, "p_value": test.p_value}
+
+
+def _rule_text(test: ScoreTest) -> str:
+    """Return a rule with its counts as one fact."""
+    counts = test.counts
+    if isinstance(counts, Guesses):
+        words = f"{counts.correct:,} of {counts.guessed:,} guesses right"
+    else:
+        words = (
+            f"alarms in {counts.detected:,} of {counts.included:,} runs with the canary and in {counts.false:,} of "
+            f"{counts.excluded:,} without"
+        )
+    return f"{test.rule}: {words}, p-value {_share(test.p_value)}"
+
+
+def _share(value: float) -> str:
+    """Return an upper bound on a p-value, rounded up."""
+    return f"<= {rounded_up(value, digits=2)}"
+
+
+def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
+    """Return the ROC curve of the scores under the certified trade-off curve, on logarithmic axes.
+
+    Args:
+        result: of the audit, with canaries that were in and canaries that were out.
+        loaded: the config.
+    """
+    rates = tuple(rate for rate, _, _ in result.roc)
+    certified, detected = (tuple(point[place] for point in result.roc) for place in (2, 1))
+    name = "scores of the runs" if result.has_many_runs else "scores of the canaries"
+    return Chart(
+        title="true over false positive rate of the scores, and its certified bound",
+        subtitle=f"{loaded.plan.name or loaded.path}: {shared_facts((loaded.plan,), without=('delta',))}",
+        x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
+        y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate"),
+        series=(
+            Series(name="certified", kind=Kind.UPPER, xs=rates, ys=certified),
+            Series(name=name, kind=Kind.ESTIMATE, xs=rates, ys=detected),
+            Series(name="guessing", kind=Kind.LOWER, xs=rates, ys=rates, is_reference=True),
+        ),
+    )

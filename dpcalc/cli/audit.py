@@ -1,5 +1,6 @@
-"""`dpcalc audit-sampler`: logged batches against the declared sampling."""
+"""`dpcalc audit` and `audit-sampler`: scores of canaries, and logged batches, against what the config declares."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -10,14 +11,105 @@ from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import loaded_plan, set_config
 from dpcalc.errors import InputError
 
+EXAMPLE = "Example: dpcalc audit mnist.yaml scores.csv --guesses 250 --plot roc.svg"
 SAMPLER_EXAMPLE = "Example: dpcalc audit-sampler mnist.yaml batches.jsonl"
 CONTRADICTED = 1
 STDIN = "-"
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A config file; - is standard input.")]
+
+
+def audit(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    config: Config,
+    scores: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCORES",
+            help="CSV with columns member (1 in, 0 out) and score, and run if there are many; - is standard input.",
+        ),
+    ],
+    *,
+    guesses: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guesses",
+            metavar="N",
+            help="One run: guess the N/2 highest in and the N/2 lowest out, or IN:OUT of them. May be repeated.",
+            show_default="a quarter of the canaries",
+        ),
+    ] = None,
+    thresholds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--threshold",
+            metavar="T",
+            help="Many runs: smallest score of an alarm. May be repeated.",
+            show_default="chosen by a random half of the runs, which is then left out",
+        ),
+    ] = None,
+    false_alarm: Annotated[
+        str, typer.Option(metavar="P", help="Probability with which an honest run may be contradicted.")
+    ] = "0.05",
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="Write the ROC curve: *.svg, *.png, *.pdf.")
+    ] = None,
+    as_json: options.Json = False,
+) -> CommandResult:
+    """Test membership inference scores of canaries against the config.
+
+    Contradicted are scores that detect more than any attacker could if the run kept to its config. Fix --guesses or
+    --threshold before you see the scores. Exit code 1: the scores contradict the config.
+    """
+    from dpcalc.audit.score_file import read_scores
+    from dpcalc.audit.scores import ScoreRules, audit_scores
+    from dpcalc.audit.view import score_chart, score_output
+    from dpcalc.planner.search import require_pld_method
+
+    rules = ScoreRules(
+        guesses=tuple(dict.fromkeys(map(_guesses, guesses or ()))),
+        thresholds=tuple(dict.fromkeys(options.any_number("--threshold", text) for text in thresholds or ())),
+        false_alarm=options.probability("--false-alarm", false_alarm) or 0.0,
+    )
+    if plot:
+        from dpcalc.cli.files import check_picture
+
+        check_picture(plot)
+    if config == scores == STDIN:
+        raise InputError("SCORES: expected a file beside a config from standard input, got - for both")
+    set_config(context, [config])
+    loaded = loaded_plan(context)
+    result = audit_scores(require_pld_method(loaded.plan), read_scores(scores), rules)
+    notes = []
+    if plot:
+        if not result.roc:
+            raise InputError("--plot: expected canaries that are in and canaries that are out, got one kind alone")
+        from dpcalc.charts.plot import chart_picture
+        from dpcalc.cli.files import write_picture
+
+        notes.append(write_picture(plot, lambda ending: chart_picture(score_chart(result, loaded), ending)))
+    return CommandResult(
+        text=output_text(score_output(result, loaded, scores), as_json=as_json),
+        code=0 if result.agrees else CONTRADICTED,
+        asides=(*remarks(loaded.diagnostics, result.notes), *notes),
+        changed=(plot,) if plot else (),
+    )
+
+
+def _guesses(text: str) -> tuple[int, int]:
+    """Return (number guessed in, number guessed out) of the text of `--guesses`."""
+    match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
+    pair = (0, 0)
+    if match:
+        high = int(match[1])
+        pair = (high - high // 2, high // 2) if match[2] is None else (high, int(match[2]))
+    if not sum(pair):
+        raise InputError(f"--guesses: expected a number >= 1 such as 250, or IN:OUT such as 250:0, got {text!r}")
+    return pair
 
 
 def audit_sampler(
     context: typer.Context,
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config file; - is standard input.")],
+    config: Config,
     log: Annotated[
         str,
         typer.Argument(

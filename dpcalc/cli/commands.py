@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, Collection[str]]] = {
     "curve": (EXPLORE, CURVE),
     "sweep": (EXPLORE, ONE),
     "simulate": (EXPLORE, ONE),
+    "audit": (EXPLORE, SEVERAL),
     "audit-sampler": (EXPLORE, SEVERAL),
     "check": (JUDGE, GATE),
     "diff": (JUDGE, GATE),

@@ -175,6 +175,16 @@ def number(option: str, text: str | None, *, positive: bool = False) -> float | 
     return _stated(option, text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
 
 
+def any_number(option: str, text: str) -> float:
+    """Return the finite number that an option states, also below 0.
+
+    Args:
+        option: its name, for the message.
+        text: the text of the user.
+    """
+    return _stated(option, text, "a finite number", math.isfinite) or 0.0
+
+
 def probability(option: str, text: str | None) -> float | None:
     """Return the number strictly between 0 and 1 that an option states, also a quotient such as 1/97; None for None.
 

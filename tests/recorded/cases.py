@@ -165,6 +165,10 @@ def other_jobs() -> list[Job]:
             lines=tuple(
                 f"audit-sampler sample_configs/samplers/pilot.yaml sample_configs/samplers/pilot.jsonl {options}--json"
                 for options in ("", "--scheme fixed ", "--steps 3 ")
+            )
+            + tuple(
+                f"audit sample_configs/samplers/pilot.yaml sample_configs/samplers/canaries.csv {options}--json"
+                for options in ("", "--guesses 40 --guesses 100:0 ", "--noise-multiplier 4 ")
             ),
         ),
         Job(

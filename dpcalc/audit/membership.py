@@ -1,0 +1,242 @@
+"""Statistics of membership inference scores of canaries: p-values against a privacy profile, lower bounds on epsilon.
+
+Source: docs/theory.md, Theorem 18.2, Theorem 18.3 and Theorem 18.4.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaincinv, gammaln
+
+from dpcalc.arrays import Array
+from dpcalc.planner.risk import Profiles
+
+_LARGEST = 700.0  # largest epsilon whose exponential is finite
+_LINES = 400  # epsilons of a profile that are used: more change no p-value in its first three digits
+_SMALLEST = -690.0  # logarithm of the smallest p-value that is told from 0
+_SPLIT, _ROUNDS = 16, 5  # a p-value is searched by splitting the range of its logarithm: to within a factor of 1.002
+_ROUND_OFF = 1e-12  # relative, of the rates that a recursion over guesses adds up
+_UNDERFLOW = 1e-280  # probabilities below it are not divided by: their last digits are gone
+_MAX_EPSILON = 100.0  # a lower bound beyond it is no more telling
+_HALVINGS = 45  # of a range of numbers: to within 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyCurve:
+    """A privacy profile that holds in both directions, and the trade-off curve that follows from it.
+
+    Attributes:
+        epsilons: increasing, the first is 0, shape (n,).
+        deltas: upper bound on delta at each, shape (n,).
+    """
+
+    epsilons: Array
+    deltas: Array
+
+    @classmethod
+    def of(cls, profiles: tuple[Profiles, ...]) -> "PrivacyCurve":
+        """Return the curve of the costliest of several units and of both directions; without any, that of no noise."""
+        if not profiles:
+            return cls(np.zeros(1), np.ones(1))
+        last = max(float(each.epsilons[-1]) for each in profiles)
+        low = np.linspace(0.0, min(last, _LARGEST), _LINES)
+        # A profile falls: between its epsilons, the delta at the next smaller one is a bound.
+        at = [np.searchsorted(each.epsilons, low, side="right") - 1 for each in profiles]
+        deltas = [np.maximum(each.forward, each.backward)[place] for each, place in zip(profiles, at, strict=True)]
+        return cls(low, np.max(deltas, axis=0))
+
+    def true_positive_rates(self, rates: Array) -> Array:
+        """Return the largest true positive rates of any attacker.
+
+        Args:
+            rates: false positive rates in [0, 1], shape (k,).
+
+        Returns:
+            Upper bounds in [0, 1], shape (k,).
+        """
+        slopes, rates = np.exp(self.epsilons)[:, None], rates[None, :]
+        deltas = self.deltas[:, None]
+        bounds = np.minimum(slopes * rates + deltas, 1 - np.maximum(1 - rates - deltas, 0.0) / slopes)
+        highest: Array = np.minimum(bounds.min(axis=0), 1.0)
+        return highest
+
+    def false_positive_rates(self, rates: Array) -> Array:
+        """Return the smallest false positive rates of any attacker, the inverse of `true_positive_rates`.
+
+        Args:
+            rates: true positive rates in [0, 1], shape (k,).
+
+        Returns:
+            Lower bounds in [0, 1], shape (k,).
+        """
+        slopes, rates = np.exp(self.epsilons)[:, None], rates[None, :]
+        deltas = self.deltas[:, None]
+        bounds = np.maximum((rates - deltas) / slopes, 1 - deltas - slopes * (1 - rates))
+        lowest: Array = np.clip(bounds.max(axis=0), 0.0, 1.0)
+        return lowest
+
+
+# One run: m canaries, each in with probability 1/2, of which r are guessed and v guessed right.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses:
+    """Guesses about the canaries of one run, or of several runs together.
+
+    Attributes:
+        canaries: their number, each in with probability 1/2 independently of all others.
+        guessed: number of guesses, fixed before the scores were seen, at most `canaries`.
+        correct: number of right guesses.
+    """
+
+    canaries: int
+    guessed: int
+    correct: int
+
+    def p_value(self, curve: PrivacyCurve) -> float:
+        """Return an upper bound on the probability of so many right guesses under a privacy profile (Theorem 18.2)."""
+        if not self.correct:
+            return 1.0
+        tails, masses = _binomial(self.guessed, self.correct, curve.epsilons)
+        lost = tails * (1 - tails) / np.maximum(self.correct * masses, _UNDERFLOW)
+        lost = np.where(masses > _UNDERFLOW, lost, np.inf)
+        with np.errstate(invalid="ignore"):  # nothing is lost where delta is 0
+            shifted = tails + np.where(curve.deltas > 0, self.canaries * curve.deltas * lost, 0.0)
+        return min(1.0, float(shifted.min()), self._recursive_p_value(curve))
+
+    def _recursive_p_value(self, curve: PrivacyCurve) -> float:
+        """Return the p-value by the recursion over the number of right guesses (Theorem 18.3)."""
+        low, high = _SMALLEST, 0.0
+        if self._is_possible(np.zeros(1), curve)[0]:
+            return 1.0
+        for _ in range(_ROUNDS):
+            ends = np.linspace(low, high, _SPLIT + 1)
+            possible = self._is_possible(ends, curve)
+            if not possible[0]:  # less likely than the smallest p-value
+                return math.exp(low)
+            place = int(np.argmin(possible))  # the last end, at least, is impossible
+            low, high = float(ends[place - 1]), float(ends[place])
+        return math.exp(high)
+
+    def _is_possible(self, log_probabilities: Array, curve: PrivacyCurve) -> NDArray[np.bool_]:
+        """Return for each log probability whether so many right guesses can have it."""
+        # `right` and `wrong` are expected numbers of right and wrong guesses, in shares of all canaries, over outcomes
+        # with at least i right guesses; i falls. The smallest probability of exactly i that the curve allows is taken.
+        right = self.correct / self.canaries * np.exp(log_probabilities)
+        wrong = (self.guessed - self.correct) / self.canaries * np.exp(log_probabilities)
+        limit = self.guessed / self.canaries * (1 + _ROUND_OFF)
+        for number in range(self.correct - 1, -1, -1):
+            added = np.maximum(curve.false_positive_rates(right) - wrong, 0.0)
+            is_open = right + wrong <= limit
+            if not np.any(is_open & (added > _ROUND_OFF * wrong)):
+                break
+            wrong = wrong + added
+            right = right + number / (self.guessed - number) * added
+        is_possible: NDArray[np.bool_] = right + wrong <= limit
+        return is_possible
+
+    def epsilon_lower(self, *, delta: float, error: float) -> float:
+        """Return the largest epsilon that the guesses contradict, by the published p-value.
+
+        Args:
+            delta: of the guarantee, in [0, 1).
+            error: probability with which the bound may fail.
+
+        Returns:
+            A lower bound on epsilon, 0 where nothing is contradicted.
+        """
+
+        # Steinke, Nasr and Jagielski 2023 (2305.08846), for delta > 0.
+        def p_value(epsilon: float) -> float:
+            tails, _ = _binomial(self.guessed, np.arange(self.correct, -1.0, -1.0), np.full(self.correct + 1, epsilon))
+            gains = (tails[1:] - tails[0]) / np.arange(1, self.correct + 1)
+            return float(tails[0] + 2 * self.canaries * delta * gains.max(initial=0.0))
+
+        return _largest(lambda epsilon: p_value(epsilon) <= error)
+
+
+def _binomial(trials: int, count: int | Array, epsilons: Array) -> tuple[Array, Array]:
+    """Return (Pr[B >= count], Pr[B = count]) for B binomial with success probability 1 / (1 + e^-epsilon)."""
+    counts = np.broadcast_to(np.asarray(count, dtype=float), epsilons.shape)
+    chance = 1 / (1 + np.exp(-epsilons))
+    tails = np.where(counts > 0, betainc(np.maximum(counts, 1), trials - counts + 1, chance), 1.0)
+    ways = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
+    # log(1 - chance) = -log(1 + e^epsilon), which does not cancel
+    logs = -counts * np.log1p(np.exp(-epsilons)) - (trials - counts) * np.logaddexp(0.0, epsilons)
+    return tails, np.exp(ways + logs)
+
+
+# Many runs, each with one canary: alarms among runs with it and among runs without it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarms:
+    """Alarms of a rule that was fixed before the scores were seen, over independent runs with one canary each.
+
+    Attributes:
+        included: number of runs with the canary.
+        detected: alarms among these.
+        excluded: number of runs without it.
+        false: alarms among these.
+    """
+
+    included: int
+    detected: int
+    excluded: int
+    false: int
+
+    def rates(self, error: float) -> tuple[float, float]:
+        """Return (lower bound on the true, upper bound on the false positive rate), Clopper-Pearson.
+
+        Args:
+            error: probability with which one of both may fail; each has half of it.
+        """
+        half = error / 2
+        low = betaincinv(self.detected, self.included - self.detected + 1, half) if self.detected else 0.0
+        is_all = self.false == self.excluded
+        high = 1.0 if is_all else 1 - betaincinv(self.excluded - self.false, self.false + 1, half)
+        return float(low), float(high)
+
+    def p_value(self, curve: PrivacyCurve) -> float:
+        """Return the smallest error at which the rates lie above a trade-off curve (Theorem 18.4)."""
+
+        def contradicts(log_error: float) -> bool:
+            low, high = self.rates(math.exp(log_error))
+            return low > float(curve.true_positive_rates(np.array([high]))[0])
+
+        if not contradicts(0.0):
+            return 1.0
+        low, high = _SMALLEST, 0.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if contradicts(middle) else (middle, high)
+        return math.exp(high)
+
+    def epsilon_lower(self, *, delta: float, error: float) -> float:
+        """Return the largest epsilon that the alarms contradict at a delta.
+
+        Args:
+            delta: of the guarantee, in [0, 1).
+            error: probability with which the bound may fail.
+
+        Returns:
+            A lower bound on epsilon, 0 where nothing is contradicted.
+        """
+        low, high = self.rates(error)
+        pairs = ((low - delta, high), (1 - high - delta, 1 - low))
+        ratios = [above / below for above, below in pairs if above > 0 and below > 0]
+        return max(0.0, math.log(max(ratios, default=1.0)))
+
+
+def _largest(holds: Callable[[float], bool]) -> float:
+    """Return the largest number in [0, _MAX_EPSILON] at which a condition holds that fails above; 0 if at none."""
+    low, high = 0.0, _MAX_EPSILON
+    if not holds(low):
+        return 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,292 @@
+"""Audit membership inference scores of canaries: test them against the trade-off curve that a plan certifies."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.arrays import Array, IntArray
+from dpcalc.audit.membership import Alarms, Guesses, PrivacyCurve
+from dpcalc.audit.score_file import Scores
+from dpcalc.audit.tails import FALSE_ALARM, Count, log_tail
+from dpcalc.errors import InputError
+from dpcalc.guarantee import Adjacency, Guarantee
+from dpcalc.planner.composition import Composition, composed, is_noiseless
+from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.plan import Plan
+from dpcalc.planner.risk import RISK_WORK, ROUGH_NOTE, both_profiles
+from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
+from dpcalc.work import allowance
+
+_RATES = (1e-4, 1e-2, 0.2)  # false positive rates near which the curve is tight
+_GUESSED = 4  # one in so many canaries is guessed unless the user says how many: few are clear, more tell more
+_HELD_OUT_SEED = 20_26  # of the random halves, fixed so that an audit gives the same answer again
+_CANDIDATES = 200  # thresholds among which the held-out half chooses
+_POINTS = 60  # of the curves of a picture
+_REVERSED_DEVIATIONS = 4.0  # below one half, from which on the scores look reversed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRules:
+    """Rules by which scores become guesses, fixed before the scores were seen.
+
+    Attributes:
+        guesses: for one run, pairs (number guessed "in", number guessed "out"); () for the default.
+        thresholds: for many runs, smallest scores that raise an alarm; () to choose one by half of the runs.
+        false_alarm: probability with which an honest run may be contradicted, in (0, 1).
+    """
+
+    guesses: tuple[tuple[int, int], ...] = ()
+    thresholds: tuple[float, ...] = ()
+    false_alarm: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTest:
+    """One rule with its counts.
+
+    Attributes:
+        rule: the rule in words.
+        counts: what was counted.
+        p_value: upper bound on the probability of such counts under the config.
+    """
+
+    rule: str
+    counts: Guesses | Alarms
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoreAudit:
+    """The result of an audit of scores.
+
+    Attributes:
+        guarantee: of the config, an upper bound on epsilon.
+        has_many_runs: whether every canary has a run of its own.
+        canaries: their number.
+        included: number of those that were in.
+        tests: one for each rule.
+        p_value: of all rules together.
+        false_alarm: p-value from which down the scores contradict the config.
+        epsilon_lower: epsilon that the scores show, at the config's delta, but with probability `false_alarm`.
+        roc: (false positive rate, true positive rate of the scores, certified largest one), increasing.
+        assumptions: what the audit takes for granted.
+        notes: sentences about the result.
+    """
+
+    guarantee: Guarantee
+    has_many_runs: bool
+    canaries: int
+    included: int
+    tests: tuple[ScoreTest, ...]
+    p_value: float
+    false_alarm: float
+    epsilon_lower: float
+    roc: tuple[tuple[float, float, float], ...]
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """True if the scores do not contradict the config."""
+        return self.p_value > self.false_alarm
+
+
+def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
+    """Return the test of scores against the trade-off curve of a training run.
+
+    Args:
+        run: a training run, or its composition where that is at hand.
+        scores: of canaries that the run protects.
+        rules: how they are guessed.
+
+    Returns:
+        The result; an honest run is contradicted with probability at most `rules.false_alarm`.
+
+    Raises:
+        InputError: the scores cannot be tested so.
+    """
+    composition = composed(run)
+    plan = composition.stated
+    has_many_runs = scores.runs is not None and 1 < len(scores.runs) == len(np.unique(scores.runs))
+    counted = _alarms(scores, rules, plan.delta) if has_many_runs else _guesses(scores, rules)
+    with allowance(RISK_WORK):
+        profiles = () if is_noiseless(composition.plan) else both_profiles(composition, _RATES, (plan.delta,))
+    curve = PrivacyCurve.of(profiles)
+    tests = tuple(ScoreTest(rule=rule, counts=counts, p_value=counts.p_value(curve)) for rule, counts in counted)
+    error = rules.false_alarm / len(tests)
+    return ScoreAudit(
+        guarantee=guarantee(composition),
+        has_many_runs=has_many_runs,
+        canaries=len(scores.scores),
+        included=int(scores.included.sum()),
+        tests=tests,
+        p_value=min(1.0, len(tests) * min(test.p_value for test in tests)),
+        false_alarm=rules.false_alarm,
+        epsilon_lower=max(counts.epsilon_lower(delta=plan.delta, error=error) for _, counts in counted),
+        roc=_roc(scores, curve),
+        assumptions=_assumptions(plan, has_many_runs=has_many_runs, rules=rules),
+        notes=(
+            *((ROUGH_NOTE,) if any(each.is_rough for each in profiles) else ()),
+            *(("without noise nothing is certified that scores could contradict",) if not profiles else ()),
+            *(("canaries that were out score higher; a larger score must say `in`",) if _is_reversed(scores) else ()),
+        ),
+    )
+
+
+# One run
+
+
+def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
+    """Return (rule in words, counts) for each number of guesses."""
+    canaries, included = len(scores.scores), int(scores.included.sum())
+    if rules.thresholds:
+        raise InputError(
+            "--threshold: expected scores of many runs with one canary each, a column `run` that says so, got those "
+            "of one run; fix how many are guessed, with --guesses"
+        )
+    # A number that fair coins would not give in a million files: then guessing "in" would often be right by itself.
+    if log_tail(Count(observed=included, expected=canaries / 2, trials=canaries)) < math.log(FALSE_ALARM / 2):
+        raise InputError(
+            f"{scores.path}: expected canaries that are in with probability 1/2 each, got {included:,} in of "
+            f"{canaries:,}"
+        )
+    default = max(1, canaries // _GUESSED)
+    pairs = rules.guesses or ((default - default // 2, default // 2),)
+    for high, low in pairs:
+        if high + low > canaries:
+            raise InputError(f"--guesses: expected at most {canaries:,}, the number of canaries, got {high + low:,}")
+    order = np.argsort(scores.scores)
+    ordered, members = scores.scores[order], scores.included[order]
+    return [
+        (
+            f"{high:,} highest in, {low:,} lowest out",
+            Guesses(
+                canaries=canaries,
+                guessed=high + low,
+                correct=_correct(ordered, members, high) + _correct(-ordered[::-1], ~members[::-1], low),
+            ),
+        )
+        for high, low in pairs
+    ]
+
+
+def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
+    """Return how many of the last `number` are right, at least: of equal scores the wrong ones come first.
+
+    Args:
+        ordered: increasing.
+        right: whether the guess is right for each.
+        number: of guesses.
+    """
+    # The order of equal scores in the file may depend on membership, so that it must not decide.
+    if not number:
+        return 0
+    edge = ordered[-number]
+    begin, end = np.searchsorted(ordered, edge), np.searchsorted(ordered, edge, side="right")
+    wrong = int(np.count_nonzero(~right[begin:end]))
+    tied = number - (len(ordered) - int(end))
+    return int(np.count_nonzero(right[end:])) + max(0, tied - wrong)
+
+
+# Many runs
+
+
+def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
+    """Return (rule in words, counts) for each threshold, on the runs that did not choose it."""
+    if rules.guesses:
+        raise InputError(
+            "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
+            "of an alarm, with --threshold"
+        )
+    if rules.thresholds:
+        everything = np.arange(len(scores.scores))
+        return [(f"score >= {number!r}", _counted(scores, everything, number)) for number in rules.thresholds]
+    order = np.random.Generator(np.random.PCG64(_HELD_OUT_SEED)).permutation(len(scores.scores))
+    choosing, tested = order[: len(order) // 2], order[len(order) // 2 :]
+    values = np.unique(scores.scores[choosing])
+    candidates = values[np.linspace(0, len(values) - 1, min(len(values), _CANDIDATES)).astype(int)]
+
+    def strength(threshold: float) -> tuple[float, float]:
+        counts = _counted(scores, choosing, threshold)
+        gain = counts.detected / counts.included - counts.false / counts.excluded
+        return counts.epsilon_lower(delta=delta, error=rules.false_alarm), gain
+
+    threshold = max(map(float, candidates), key=strength)
+    rule = f"score >= {threshold!r}, chosen by the other half of the runs"
+    return [(rule, _counted(scores, tested, threshold))]
+
+
+def _counted(scores: Scores, places: IntArray, threshold: float) -> Alarms:
+    """Return the alarms of a threshold among some runs; raise InputError unless some are in and some out."""
+    included, alarm = scores.included[places], scores.scores[places] >= threshold
+    counts = Alarms(
+        included=int(included.sum()),
+        detected=int(np.count_nonzero(alarm & included)),
+        excluded=int(np.count_nonzero(~included)),
+        false=int(np.count_nonzero(alarm & ~included)),
+    )
+    if not counts.included or not counts.excluded:
+        raise InputError(
+            f"{scores.path}: expected runs with the canary and runs without it, got {counts.included:,} and "
+            f"{counts.excluded:,} of {len(places):,}; more runs, or --threshold, which needs no runs to choose it"
+        )
+    return counts
+
+
+# Pictures, conditions
+
+
+def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float], ...]:
+    """Return (false positive rate, true positive rate of the scores, certified largest one) at increasing rates."""
+    ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
+    if not len(ins) or not len(outs):
+        return ()
+    rates = np.geomspace(1 / len(outs), 1.0, _POINTS)
+    # At most so many of those that are out are above the threshold, which is the next smaller one of their scores.
+    numbers = np.minimum(np.floor(rates * len(outs) * (1 + 1e-12)).astype(int), len(outs))
+    edges = np.where(numbers < len(outs), outs[np.maximum(len(outs) - 1 - numbers, 0)], -np.inf)
+    detected = 1 - np.searchsorted(ins, edges, side="right") / len(ins)
+    return tuple(
+        zip(map(float, rates), map(float, detected), map(float, curve.true_positive_rates(rates)), strict=True)
+    )
+
+
+def _is_reversed(scores: Scores) -> bool:
+    """Return True if canaries that were out clearly have larger scores."""
+    included, total = int(scores.included.sum()), len(scores.scores)
+    excluded = total - included
+    if not included or not excluded:
+        return False
+    # Mann and Whitney's statistic, equal scores in the mean, and its deviation if membership does not matter.
+    _, place, number = np.unique(scores.scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(number) - (number - 1) / 2)[place]
+    share = (float(ranks[scores.included].sum()) - included * (included + 1) / 2) / (included * excluded)
+    return share < 0.5 - _REVERSED_DEVIATIONS * math.sqrt((total + 1) / (12 * included * excluded))
+
+
+_OUT = {
+    Adjacency.ADD_REMOVE: "is not in the data",
+    Adjacency.ZERO_OUT: "contributes zero",
+    Adjacency.REPLACE_ONE: "is replaced by another one",
+}
+
+
+def _assumptions(plan: Plan, *, has_many_runs: bool, rules: ScoreRules) -> tuple[str, ...]:
+    """Return what the audit takes for granted, one sentence each."""
+    unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
+    schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
+    is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)
+    sentences = [f"each canary is what the config protects, one {unit}; one that is out {_OUT[plan.adjacency]}"]
+    if has_many_runs:
+        sentences.append("runs are independent of each other, with one canary each, all trained as the config says")
+    else:
+        sentences.append("each canary is in with probability 1/2, by a coin of its own that nothing else depends on")
+    if not has_many_runs or rules.thresholds:
+        what = "the thresholds were" if has_many_runs else "how many are guessed was"
+        sentences.append(f"{what} fixed before anybody saw these scores")
+    sentences.append("scores are computed from what the run releases, without knowledge of which canaries are in")
+    if is_sized and plan.adjacency is Adjacency.ADD_REMOVE:
+        sentences.append("`data` counts no unit that may be out: with batches of a fixed size fewer units cost more")
+    return tuple(sentences)
