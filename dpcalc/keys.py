@@ -39,7 +39,7 @@ class ValueType:
     """Type of the value of a key: it checks a value, and describes itself as JSON Schema."""
 
     def check(self, value: object) -> Any:  # noqa: ANN401  each type has its own
-        """Return the checked value.
+        """Return a value as the type has it; subclasses raise WrongValueError for one that the key does not take.
 
         Raises:
             WrongValueError: the value is not of this type.
@@ -48,7 +48,7 @@ class ValueType:
         raise NotImplementedError
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of this type.
+        """Return the JSON Schema of this type; subclasses define it.
 
         Raises:
             NotImplementedError: in this base class.
@@ -64,7 +64,7 @@ class WholeNumber(ValueType):
     max_value: int = MAX_COUNT
 
     def check(self, value: object) -> int:
-        """Return a Fraction as int; raise WrongValueError unless it is whole (DPC102) and within the ends (DPC106).
+        """Return a Fraction as int; WrongValueError unless it is whole (DPC102) and within the ends (DPC106).
 
         Raises:
             WrongValueError: the value is of another type, or out of range.
@@ -93,7 +93,7 @@ class Exact(ValueType):
     quotients: bool = False
 
     def check(self, value: object) -> Fraction:
-        """Return the exact fraction.
+        """Return a Fraction within the ends or in `gap`; WrongValueError for another type (DPC102) or number (DPC106).
 
         Raises:
             WrongValueError: the value is of another type, or out of range.
@@ -124,7 +124,7 @@ class Word(ValueType):
         return self.words() if callable(self.words) else self.words
 
     def check(self, value: object) -> Any:  # noqa: ANN401  the word, or a member of `as_enum`
-        """Return the word, as a member of the enumeration if there is one.
+        """Return one of the words, or the member of `as_enum` for it; WrongValueError (DPC104) for another value.
 
         Raises:
             WrongValueError: the value is of another type, or out of range.
@@ -147,7 +147,7 @@ class OfType(ValueType):
     json_type: str
 
     def check(self, value: object) -> Any:  # noqa: ANN401  a value of the type
-        """Return the value.
+        """Return a value of the Python type unchanged; WrongValueError (DPC102) for any other.
 
         Raises:
             WrongValueError: the value is of another type.
@@ -206,7 +206,7 @@ class ListOf(ValueType):
     definition: str = ""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema: a list of the `definition`; without one a mapping of the item's keys or a list."""
+        """Return the JSON Schema of a list of `item`; without a `definition` also of a single mapping."""
         if self.definition:
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}
@@ -252,7 +252,7 @@ def key(  # noqa: PLR0913  one for each fact
     advice: str = "",
     is_short_form: bool = False,
 ) -> Any:  # noqa: ANN401  as dataclasses.field
-    """Return a dataclass field that is a key of a config; the arguments are those of `Key`."""
+    """Return a dataclass field that declares a key of a config; the arguments are those of `Key`."""
     declared = Key(
         kind=kind,
         meaning=meaning,
@@ -265,7 +265,7 @@ def key(  # noqa: PLR0913  one for each fact
 
 
 def keys_of(section: type) -> dict[str, Key]:
-    """Return the keys that a dataclass declares, in their order: fields made by `key`, and class variables of type Key.
+    """Return {name: Key} of a dataclass in its order: fields made by `key`, and class variables of type Key.
 
     A class variable is a key that the class does not hold itself: `clip` and `votes` of a mechanism are of its phase.
     """

@@ -29,7 +29,7 @@ SECOND = 1e9  # units of about a second
 
 
 def fraction_units(number: int, bits: int) -> float:
-    """Return the units of work of some sums or products of exact fractions, including the search for common factors.
+    """Return the units of work of `number` sums or products of fractions with `bits` bits, reduced to lowest terms.
 
     Args:
         number: of sums and products.
@@ -54,7 +54,7 @@ class Meter:
         self.charged: set[Hashable] = set() if charged is None else charged
 
     def spend(self, units: float) -> None:
-        """Count some units that are about to be spent.
+        """Add units that are about to be spent; raise WorkExceededError if they are more than what is left, or NaN.
 
         Raises:
             WorkExceededError: they are more than what is left.
@@ -68,7 +68,7 @@ _METER: ContextVar[Meter | None] = ContextVar("work", default=None)
 
 
 def spend(units: float) -> None:
-    """Count work that is about to be done; free where nobody has given an allowance.
+    """Count work that is about to be done; WorkExceededError if the allowance has less left, free without one.
 
     Args:
         units: of work, >= 0; a float may be infinite.
@@ -83,7 +83,7 @@ def spend(units: float) -> None:
 
 @contextmanager
 def allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, and to what a surrounding allowance has left; excess work raises."""
+    """Context that limits work to `units`, and to what an outer allowance has left; more raises WorkExceededError."""
     outer = _METER.get()
     with own_allowance(units if outer is None else min(units, max(outer.limit - outer.spent, 0.0))) as meter:
         yield meter
@@ -91,7 +91,7 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units` whatever a surrounding allowance has left; for results that are cached.
+    """Context that limits work to `units`, whatever an outer allowance has left, and charges the outer one after.
 
     The result then does not depend on earlier work. The surrounding allowance is charged afterwards.
     """
@@ -107,16 +107,18 @@ def own_allowance(units: float) -> Iterator[Meter]:
 
 
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Return a decorator that caches the last results of a pure function and charges their work once a question.
+    """Return a decorator that caches the last results; each question pays once for a result, cached or not.
 
     Once in a question its work is taken from the allowance, whether or not the result was still known.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        """Return a function with its results cached, each with the work that it took."""
         known: OrderedDict[Hashable, tuple[Result, float]] = OrderedDict()
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            """Return the known or computed result; spend its work unless this question has paid for it already."""
             key = (args, tuple(sorted(kwargs.items())))
             meter = _METER.get()
             is_paid = meter is None or (call, key) in meter.charged

@@ -73,7 +73,7 @@ class Case:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield the plans whose costs are needed: all of the pair, without a base the new one, or none."""
+        """Yield the plans whose costs are needed: old, new and with single changes; without a base the new one."""
         if self.pair is not None:
             yield from self.pair.plans
         elif self.new is not None:
@@ -81,7 +81,7 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return one case for each path, in order; an unreadable file becomes a case with an error.
+    """Return one Case for each path, in order, with its base if the reader names one; a wrong file gives its error.
 
     Args:
         paths: config files; "-" is standard input.
@@ -95,7 +95,7 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
 
 
 def two_files(old: str, new: str, reader: ConfigReader) -> Case:
-    """Return the case of config `new` with file `old` as its base; of an unreadable `old`, a case with an error.
+    """Return the Case of file `new` with file `old` as its base; if either is unreadable, a Case with that error.
 
     Args:
         old: path of the older config, to compare with.
@@ -113,7 +113,7 @@ def two_files(old: str, new: str, reader: ConfigReader) -> Case:
 
 
 def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the case of one file; any exception but UnknownRevisionError becomes the case's error."""
+    """Return the Case of one file, with its base; any exception but UnknownRevisionError becomes its error."""
     try:
         new = reader.load(path)
         if not reader.base:
@@ -126,7 +126,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return a case with base; else DPC406 without pair (note: missing, warning: unreadable); or raise."""
+    """Return the Case of a config with its base; without a base there it has the problem DPC406, a note or warning."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     of = find(Path(path).absolute().parent)
@@ -144,7 +144,7 @@ def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable
 
 
 def _load_old(path: str, of: Revision, reader: ConfigReader) -> Loaded | None:
-    """Return the config as it was in a revision, also under its former name; None if the revision has no such file."""
+    """Return a config as it was in a revision, if renamed under its old name; None if the revision lacks the file."""
     place = of.path_from_top(path)
     data = of.content(place, limit=MAX_BYTES)
     if data is None and place in of.old_names:
@@ -163,7 +163,7 @@ def _load_old(path: str, of: Revision, reader: ConfigReader) -> Loaded | None:
 
 
 def _refuse_inner_repository(path: str, of: Revision) -> None:
-    """Raise InputError if the file belongs to a repository inside the one that has the base revision.
+    """Raise InputError if the nearest git repository around a file is not that of the revision.
 
     Only the inner repository, for example a submodule, knows earlier versions of that file.
     """

@@ -72,7 +72,7 @@ def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
 
 
 def _comparison(case: Case, costs: Costs) -> Result:
-    """Return the result of `diff` for one case; passed without a base, an error result for any exception."""
+    """Return the result of `diff` for one case: passed without a base, an error result for any exception."""
     try:
         if case.pair is not None:
             return comparison_result(case.pair, costs)
@@ -84,7 +84,7 @@ def _comparison(case: Case, costs: Costs) -> Result:
 
 
 def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerBound]:
-    """Yield the request for a lower bound of a config, if it is wanted; nothing for a config without an epsilon."""
+    """Yield at most one request: for the lower bound of a case, if it is demanded or may change the verdict."""
     if case.new is None:
         return
     try:
@@ -96,7 +96,7 @@ def _lower_bounds(case: Case, costs: Costs, demands: Demands) -> Iterator[LowerB
 
 
 def _wants_lower_bound(plan: Plan, guarantee: Guarantee, demands: Demands) -> bool:
-    """Return True if epsilon is finite and a lower bound is demanded, or pld did not answer (then it may decide)."""
+    """Return True if epsilon is finite and a lower bound is demanded, or a method looser than pld answered."""
     return guarantee.finite and (demands.lower_bounds or is_fallback(plan, guarantee))
 
 
@@ -136,7 +136,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 
 
 def _strictest_limit(new: Loaded, pair: ConfigPair | None, demands: Demands) -> Limit | None:
-    """Return the smallest epsilon limit of file, base (unless allow_budget_change) and policy; None without any."""
+    """Return the lowest limit on epsilon of file, base (unless budgets may change) and policy; None without any."""
     own = _budget_limit(new, "budget.epsilon")
     before = (
         None
@@ -155,7 +155,7 @@ def _budget_limit(loaded: Loaded, source: str) -> Limit | None:
 def _limit_problems(
     new: Loaded, guarantee: Guarantee, base: BaseCost | None, limit: Limit | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield at most one problem: DPC205 infinite, DPC901 undecided, DPC301 above the limit, DPC302 close to it."""
+    """Yield at most one problem: DPC205 infinite, DPC901 undecided, DPC301 over the limit, DPC302 nearly over it."""
     share = demands.policy.warn_at_pct
     mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
     if not guarantee.finite:
@@ -170,14 +170,14 @@ def _limit_problems(
 
 
 def _is_undecided(plan: Plan, guarantee: Guarantee, limit: Limit | None) -> bool:
-    """Return True if a loose upper bound exceeds the limit and the lower bound does not, or is unknown."""
+    """Return True if epsilon's loose upper bound is over the limit and its lower bound is not, or is unknown."""
     if limit is None or not guarantee.finite or guarantee.epsilon <= limit.value or not is_fallback(plan, guarantee):
         return False
     return guarantee.epsilon_lower is None or guarantee.epsilon_lower <= limit.value
 
 
 def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Iterator[Problem]:
-    """Yield DPC304 if there is no budget: an error if the policy requires one, a warning if there is no limit."""
+    """Yield DPC304 for a file without budget: an error if the policy requires one, a warning without any limit."""
     if new.plan.budget is None and demands.policy.require_budget:
         yield Problem(code="DPC304", severity=Severity.ERROR)
     elif limit is None:
@@ -187,7 +187,7 @@ def _missing_budget(new: Loaded, limit: Limit | None, demands: Demands) -> Itera
 def _regression_problems(
     pair: ConfigPair | None, guarantee: Guarantee, base: BaseCost | None, demands: Demands
 ) -> Iterator[Problem]:
-    """Yield what is worse than in the base: epsilon (DPC401, DPC402 above a limit), others; none without."""
+    """Yield what is worse than in the base, a rise of epsilon judged by the limits of both; nothing without a base."""
     if pair is None or base is None:
         return
     rises = (
@@ -213,7 +213,7 @@ def _increase_limit(loaded: Loaded, of: str) -> Limit | None:
 
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
-    """Return the results, the first 10 files with a limit that are over it (or infinite) with suggestions."""
+    """Return the results; the first 10 whose epsilon is infinite or over its limit get values that would fit."""
     requests: dict[int, tuple[Fit, ...]] = {}
     for index, (case, result) in enumerate(zip(files, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
@@ -227,14 +227,14 @@ def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: C
 
 
 def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
-    """Yield the requests: the noise that fits, then for a run with one phase the steps that fit."""
+    """Yield the requests for values that fit a limit: the noise, then for a plan with one phase the steps."""
     yield Fit(plan=plan, quantity="sigma", limit=limit)
     if len(plan.phases) == 1:
         yield Fit(plan=plan, quantity="steps", limit=limit)
 
 
 def _suggestions(questions: Sequence[Fit], costs: Costs) -> Fits:
-    """Return Fits: the noise that fits (a common factor for several phases), and steps; None if not computed."""
+    """Return the answers to fit requests of one plan: noise, or its factor for several phases, and steps."""
     noise, *others = (costs.fit(question) for question in questions)
     if len(questions[0].plan.phases) > 1:
         return Fits(noise_factor=noise)
@@ -246,7 +246,7 @@ def _suggestions(questions: Sequence[Fit], costs: Costs) -> Fits:
 
 
 def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tuple[Result, ...]:
-    """Return one result for each file in order: passed, invalid or undecided; a bad file never hides another.
+    """Return one result for each file, in order: passed, invalid or undecided; nothing is computed.
 
     Args:
         paths: config files; "-" is standard input.
@@ -255,13 +255,9 @@ def validate(paths: Sequence[str], *, reader: ConfigReader = PLAIN_READER) -> tu
     Returns:
         Results with the verdict `passed`, `invalid` or `undecided`.
     """
-    return tuple(_validation_result(path, reader) for path in paths)
-
-
-def _validation_result(path: str, reader: ConfigReader) -> Result:
-    """Return `passed` with the config's findings, or the error result of whatever reading it raised."""
-    try:
-        loaded = reader.load(path)
-    except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
-        return error_result(path, error)
-    return Result(path=loaded.path, verdict=Verdict.PASSED, diagnostics=loaded.diagnostics)
+    return tuple(
+        error_result(case.path, case.reason)
+        if case.new is None
+        else Result(path=case.new.path, verdict=Verdict.PASSED, diagnostics=case.new.diagnostics)
+        for case in cases(paths, replace(reader, base=""))
+    )

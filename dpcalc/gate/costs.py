@@ -93,7 +93,7 @@ class Costs:
         self._workers.close()
 
     def compute_files(self, plans: Iterable[tuple[str, Plan]]) -> None:
-        """Compute the guarantees of (path, plan) pairs, reporting the path of the next one as progress.
+        """Compute the guarantees of (path, plan) pairs in worker processes; the paths are shown as progress.
 
         Args:
             plans: (path of a file, a plan of it as `cost_relevant` returns it).
@@ -105,7 +105,7 @@ class Costs:
         self.compute(files)
 
     def compute(self, questions: Iterable[Question]) -> None:
-        """Compute and store answers (or exceptions) of requests not yet computed: plans, then others, 20 s each.
+        """Compute the requests that are not yet known: plans first, then the others with 20 s each; errors are kept.
 
         An answer that fails or takes too long is remembered as its exception.
 
@@ -123,7 +123,7 @@ class Costs:
             self._known |= dict(zip(batch, answers, strict=True))
 
     def _report_progress(self, questions: Sequence[Question], part: float) -> None:
-        """Report the part that is done, in [0, 1], and the file of the next request."""
+        """Report the share `part` of the requests that is done, in [0, 1], and the file of the next one."""
         done = round(part * len(questions))
         if done < len(questions):
             self._on_file(self._files.get(_plan_of(questions[done]), ""))
@@ -131,7 +131,7 @@ class Costs:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return the upper bound on a plan's epsilon (method "auto"), computed if needed; raise the stored exception.
+        """Return the upper bound of a plan by method "auto", computed if not yet known; raise its stored exception.
 
         Args:
             plan: as a file states it; labels, budget and method do not matter.
@@ -148,7 +148,7 @@ class Costs:
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its certified lower bound; unchanged if that raised or took too long.
+        """Return the guarantee with its certified lower bound; unchanged if there is none within 20 s.
 
         Args:
             plan: as a file states it.
@@ -161,7 +161,7 @@ class Costs:
         return answer if isinstance(answer, Guarantee) else guarantee
 
     def fit(self, question: Fit) -> float | int | None:
-        """Return the smallest noise multiplier (or common factor), or most steps, that fits; None if not computed."""
+        """Return the smallest noise multiplier or factor, or most steps, that fits a limit; None if not computed."""
         try:
             answer = self._answer(question)
         except Exception:  # noqa: BLE001  a suggestion that cannot be made changes no verdict
@@ -169,7 +169,7 @@ class Costs:
         return None if isinstance(answer, Guarantee) else answer
 
     def _answer(self, question: Question) -> Answer:
-        """Return the answer to a request, computing it if necessary; raise the exception remembered in its place."""
+        """Return the answer to a request, computed if not yet known; raise the exception stored in its place."""
         self.compute([question])
         answer = self._known[question]
         if isinstance(answer, Exception):
@@ -189,7 +189,7 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return True if pld could have answered but another method did, or counts are rough: the bound may be loose.
+    """Return True if a looser method answered in the place of pld, or with rough counts: the bound may be loose.
 
     Args:
         plan: the plan.
@@ -200,7 +200,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(question: Question) -> Answer:
-    """Return the answer to one request, computed in this process: guarantee, lower bound, or value that fits.
+    """Compute the answer to one request in this process: a guarantee, one with lower bound, or a value that fits.
 
     Raises:
         InputError: the plan has no such quantity.

@@ -44,14 +44,14 @@ class ConfigPair:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield new, base, base with one change, new with one old claim; cost-relevant parts, invalid skipped."""
+        """Yield the plans to compute: new, base, base with one change each, new with one old claim each."""
         yield cost_relevant(self.new.plan)
         yield cost_relevant(self.old.plan)
         yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return a config with its base and their differences, without those that cannot change epsilon.
+    """Return a config with its base and the differences that may change epsilon, each with the plan that it makes.
 
     Args:
         name: revision or file of the base.
@@ -74,7 +74,7 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
 
 
 def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
-    """Return the base's epsilon and its changes, costliest first, each with the epsilon it alone leads to, or None.
+    """Return the base's epsilon and the changes, costliest first, each with the epsilon of the base with it alone.
 
     Args:
         pair: a config and its base.
@@ -97,7 +97,7 @@ def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
 
 
 def comparison_result(pair: ConfigPair, costs: Costs) -> Result:
-    """Return the result of `dpcalc diff`: failed on any error-level regression, an increase of epsilon included.
+    """Return the result of `dpcalc diff`: failed if epsilon rose, a limit was raised or a promise weakened.
 
     Args:
         pair: a config and its base.
@@ -132,7 +132,7 @@ class IncreaseRule:
 
 
 def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rise: IncreaseRule) -> Iterator[Problem]:
-    """Yield DPC303, 404, 408 (notes if allowed), DPC405, then DPC401 or 402 if epsilon rose by over 1e-6.
+    """Yield weaker limits, promises and sources, changed claims (DPC405), and a rise of epsilon above 1e-6 relative.
 
     Args:
         pair: a config and its base.
@@ -156,7 +156,7 @@ def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rise: Increase
 
 
 def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
-    """Return the problem with the mark of the costliest change that has one; unchanged without any.
+    """Return the problem at the place of the costliest change that has one; unchanged without such a change.
 
     Args:
         problem: the problem.
@@ -168,7 +168,7 @@ def at_costliest_change(problem: Problem, base: BaseCost | None) -> Problem:
 
 
 def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC303 for each limit in `budget` that was raised or removed; nothing if the base has no budget."""
+    """Yield DPC303 for each limit of `budget` that was raised or removed; nothing if the base has no budget."""
     old, new = pair.old.plan.budget, pair.new.plan.budget
     if old is None:
         return
@@ -211,8 +211,11 @@ def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
         was, now = (f"section `{section}`" if section else "the whole file" for section in (before, after))
         detail = f"the config was {was} and is now {now}"
         yield Problem(code="DPC408", severity=Severity.ERROR, detail=detail, hint=RESTORE)
-    sources = _sources(pair.new)
-    for key, source in _sources(pair.old).items():
+    old, sources = (
+        source_names(loaded, loaded.files.root if isinstance(loaded.files, Folder) else None)
+        for loaded in (pair.old, pair.new)
+    )
+    for key, source in old.items():
         if sources.get(key) != source:
             mark = pair.new.mark(key)
             now = f"read from `{sources[key]}`" if key in sources else "stated here" if mark else "gone"
@@ -220,14 +223,16 @@ def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
             yield Problem(code="DPC408", severity=Severity.ERROR, mark=mark, detail=detail, hint=RESTORE)
 
 
-def _sources(loaded: Loaded) -> dict[str, str]:
-    """Return {dotted key: "FILE:KEY"} for values that references lead to; files relative to the repository's top."""
-    sources = {}
-    for key, (place, path) in loaded.sources.items():
-        root = loaded.files.root if isinstance(loaded.files, Folder) else None
-        name = place if root is None or not place else Path(os.path.relpath(place, root)).as_posix()
-        sources[key] = f"{name}:{path}" if name else path
-    return sources
+def source_names(loaded: Loaded, folder: Path | None) -> dict[str, str]:
+    """Return {dotted key: "FILE:KEY", or "KEY" in the config's own file} of values that references lead to.
+
+    Args:
+        loaded: the config.
+        folder: FILE is relative to it; None for a config of a revision, whose files have names from the top already.
+    """
+    files = {place for place, _ in loaded.sources.values() if place}
+    names = {file: file if folder is None else Path(os.path.relpath(file, folder)).as_posix() for file in files}
+    return {key: f"{names[file]}:{path}" if file else path for key, (file, path) in loaded.sources.items()}
 
 
 def _unit_path(plan: Plan) -> tuple[str, ...]:
@@ -236,7 +241,7 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 
 
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
-    """Yield a warning DPC405 for each changed claim about data or sampling unless it provably lowers nothing.
+    """Yield the warning DPC405 for each changed claim about data or sampling that lowers epsilon, or may.
 
     No file shows that such a claim is true.
     """
@@ -265,7 +270,7 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 
 def _other_file(difference: Difference, new: Loaded) -> str:
-    """Return the file of a difference, relative to the current directory if below it; "" for the config, or no mark."""
+    """Return the file of a difference, relative to here if below; "" for the config itself or without a place."""
     if difference.mark is None or difference.path == new.path:
         return ""
     path, folder = Path(difference.path), Path.cwd().resolve()
@@ -275,7 +280,7 @@ def _other_file(difference: Difference, new: Loaded) -> str:
 def _claims_taken_back(
     old: Loaded, new: Loaded, claims: Sequence[Difference]
 ) -> Iterator[tuple[Difference, Plan | None]]:
-    """Yield (claim, new plan with the old value of the claim; None if invalid, or over 32 claims changed).
+    """Yield (claim, new plan with its old value); None for an invalid plan, or if over 32 claims changed.
 
     A claim may help only together with other changes; taking it back alone shows its effect.
     """
@@ -290,7 +295,7 @@ def _claims_taken_back(
 
 
 def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan | None:
-    """Return the old plan with one difference applied, cost-relevant parts only; None if that is no valid config."""
+    """Return the old config's plan with one difference, what costs nothing left out; None if it is invalid."""
     try:
         return cost_relevant(with_difference(old, new, difference))
     except ConfigError:
@@ -298,7 +303,7 @@ def _plan_with_change(old: Loaded, new: Loaded, difference: Difference) -> Plan 
 
 
 def _epsilon_or_none(plan: Plan | None, costs: Costs) -> float | None:
-    """Return the epsilon of a plan; None for no plan or any exception."""
+    """Return the epsilon of a plan; None for no plan, or if it cannot be computed."""
     try:
         return None if plan is None else costs.guarantee(plan).epsilon
     except Exception:  # noqa: BLE001

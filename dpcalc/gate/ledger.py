@@ -102,7 +102,7 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, or create it, unless over budget; return (ledger, True if written), or raise.
+    """Append a run to a ledger, or create it, unless that exceeds the budget; return (ledger, True if written).
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -119,7 +119,8 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
     with exclusive_lock(path):
         before = load(path) if Path(path).exists() else None
         old = b"" if before is None else read_bytes(path)
-        new = old + _new_bytes(path, old, before, entry)
+        _refuse_run(path, before, entry)
+        new = old + _appended_bytes(old, entry)
         loaded = _load_extended(new, path, before, entry)
         evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
         is_added = not entry.dry_run and (entry.over_budget or evaluated.keeps_budget)
@@ -131,7 +132,7 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
-    """Return {run: its phases} of a ledger, in order; a phase's name up to " / " is the run."""
+    """Return {name of a run: its phases} of a ledger; a phase is called by its run, or "run / phase"."""
     phases: dict[str, list[Phase]] = {}
     for phase in plan.phases:
         phases.setdefault(phase.name.partition(SEPARATOR)[0], []).append(phase)
@@ -139,7 +140,7 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
 
 
 def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
-    """Return the account of a ledger, with the runs in `phases_by_run` evaluated alone."""
+    """Return a ledger's bounds: of all runs together, and alone of the runs in `phases_by_run` ({name: phases})."""
     plan = loaded.plan
     cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))  # runs are often repeated
     runs = (
@@ -153,33 +154,40 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
     return Account(loaded=loaded, runs=tuple(runs), guarantee=guarantee(plan))
 
 
-def _new_bytes(path: str, old: bytes, before: Loaded | None, entry: LedgerEntry) -> bytes:
-    """Return the bytes to append to a ledger, all of a new one; raise InputError if it cannot take the run.
+def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
+    """Raise InputError if a ledger, None for a new one, cannot take a run: tuned, of other data, or its name is taken.
 
-    Raises InputError if the ledger cannot take the run.
+    A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
     """
     plan = entry.run.plan
     if plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
     if not entry.name or SEPARATOR in entry.name:
         raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{entry.name}`")
-    head = ""
     if before is None:
-        head = HEADER + unfinished_form(_opening_plan(plan, entry.opening))
-    elif entry.opening != (None, None):
+        return
+    if entry.opening != (None, None):
         raise InputError(f"{path}: expected no --delta and no --budget for a ledger that is there, it states its own")
-    else:
-        _refuse_other_data(path, before.plan, plan)
-        _refuse_taken_name(path, before.plan, entry.name)
+    ours, theirs = before.plan.phases[0].hierarchy, plan.phases[0].hierarchy
+    if ours.data != theirs.data:
+        raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
+    if entry.name in _runs(before.plan):
+        problem = f"expected a new name, there is a run `{entry.name}` already; choose another with --name"
+        raise InputError(f"{path}: {problem}")
+
+
+def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
+    """Return the bytes that add a run to a ledger with the bytes `old`; for b"" the header and all of a new ledger."""
     # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
     end = "\r\n" if b"\r\n" in old else "\n"
+    head = "" if old else HEADER + unfinished_form(_opening_plan(entry.run.plan, entry.opening))
     lines = [line for phase in _entry_phases(entry) for line in phase_lines(phase)]
     gap = "" if not old or old.endswith(b"\n") else end
-    return (gap + head.replace("\n", end) + "".join(f"{line}{end}" for line in lines)).encode()
+    return (gap + head + "".join(f"{line}{end}" for line in lines)).encode()
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return a new ledger's plan: the first run's without name and max_increase_pct, --delta and --budget if given."""
+    """Return a new ledger's plan: that of its first run, unnamed, with (delta, budget) of `opening` where given."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(
@@ -197,25 +205,12 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
     return tuple(replace(phase, name=name, votes="") for phase, name in zip(phases, names, strict=True))
 
 
-def _refuse_other_data(path: str, ledger: Plan, run: Plan) -> None:
-    """Raise InputError if the run's data (level names and sizes) are not the ledger's."""
-    ours, theirs = ledger.phases[0].hierarchy, run.phases[0].hierarchy
-    if ours.data != theirs.data:
-        raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
-
-
 def _sizes_text(hierarchy: Hierarchy) -> str:
     """Return the sizes of a data set in words, outermost level first, e.g. "10 user x 3 to 5 record"."""
     sizes = (
         str(level.count) if level.is_equal else f"{level.min_count} to {level.count}" for level in hierarchy.levels
     )
     return " x ".join(f"{size} {level.name}" for size, level in zip(sizes, hierarchy.levels, strict=True))
-
-
-def _refuse_taken_name(path: str, ledger: Plan, name: str) -> None:
-    """Raise InputError if the ledger has a run of that name."""
-    if name in _runs(ledger):
-        raise InputError(f"{path}: expected a new name, there is a run `{name}` already; choose another with --name")
 
 
 def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
@@ -245,7 +240,7 @@ REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
-    """Return the verdict on a ledger: as `check` without suggestions, failed (DPC407) if it does not extend the base's.
+    """Return `check`'s result of a ledger; failed (DPC407) too if it does not begin with the ledger of the base.
 
     Args:
         path: the ledger.
@@ -265,7 +260,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if the ledger is that of a revision plus lines, or new in it; False if changed or gone.
+    """Return True if a ledger begins with that of revision `base`, or is new in it; False if changed or gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.

@@ -16,6 +16,7 @@ from dpcalc.config.source import STDIN, Severity, decode, read_bytes, visible
 from dpcalc.errors import InputError
 from dpcalc.gate.cases import Case
 from dpcalc.gate.costs import Costs
+from dpcalc.gate.diff import source_names
 from dpcalc.gate.verdict import Problem, Result, Verdict, error_result
 from dpcalc.guarantee import Guarantee
 
@@ -73,19 +74,15 @@ class Lock:
         return Path(os.path.relpath(os.path.abspath(path), Path(self.path).parent)).as_posix()  # noqa: PTH100
 
     def sources(self, loaded: Loaded) -> dict[str, str]:
-        """Return {dotted key: "FILE:KEY"} for values that references lead to; files relative to the lock."""
-        folder = Path(self.path).parent.resolve()
-        names = {
-            place: Path(os.path.relpath(place, folder)).as_posix() for place, _ in loaded.sources.values() if place
-        }
-        return {key: f"{names[at]}:{path}" if at else path for key, (at, path) in sorted(loaded.sources.items())}
+        """Return {dotted key: "FILE:KEY"} for values that references lead to, sorted; files relative to the lock."""
+        return dict(sorted(source_names(loaded, Path(self.path).parent.resolve()).items()))
 
     def restricted_to(self, names: Iterable[str]) -> "Lock":
         """Return the lock with these entries only; names without an entry are skipped."""
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def config_files(self, key: str = "") -> tuple[tuple[str, str], ...]:
-        """Return (path, section or "") of the entries whose files exist; InputError for one outside the repository.
+        """Return (path, section or "") of the entries whose files exist; InputError if one is outside the repository.
 
         Args:
             key: section to restrict to, or "" for all.
@@ -109,7 +106,7 @@ class Lock:
         return not os.path.lexists(self._path_and_section(name)[0])
 
     def matches_pattern(self, name: str, config_args: Sequence[str]) -> bool:
-        """Return True if one of the CONFIG patterns (those with `*`) matches the file of an entry.
+        """Return True if one of the CONFIG arguments is a pattern (with `*`) and matches the file of an entry.
 
         Args:
             name: of the entry.
@@ -124,7 +121,7 @@ class Lock:
         )
 
     def _path_and_section(self, name: str) -> tuple[str, str]:
-        """Return (path from here, section) of an entry's name; a file whose name is all of it takes precedence."""
+        """Return (path from here, section) of an entry "PATH:SECTION"; a file that has all of it as name wins."""
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
         if os.path.lexists(path) or not colon:
@@ -177,7 +174,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC403 if the config is not in the lock, or its hash, sources (one a key) or epsilon (2e-5) differ.
+    """Yield DPC403 if a config is not in the lock, or its hash, a source of a value, or epsilon (by 2e-5) differs.
 
     Args:
         lock: the reviewed state.
@@ -210,7 +207,7 @@ def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Lo
 
 
 def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Result, ...], Lock]:
-    """Return (results of configs against a lock, the lock with their new entries; other entries stay).
+    """Return (each config's result against a lock, the lock with their new entries; entries of others stay).
 
     Args:
         cases: the configs.
@@ -227,7 +224,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result for each lock entry not judged: all after a search; else if gone, or matched by a pattern.
+    """Return a failed result for each lock entry that no judged config has and that should be among them.
 
     Args:
         cases: the configs that are judged.
@@ -251,7 +248,7 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
 
 
 def _lock_result(case: Case, lock: Lock, costs: Costs, entries: dict[str, LockEntry]) -> Result:
-    """Return one config's result against the lock, and store its new entry in `entries`; error result for stdin."""
+    """Return one config's result against the lock and put its new entry into `entries`; an error for stdin."""
     loaded = case.new
     if loaded is None:
         return error_result(case.path, case.reason)
@@ -282,7 +279,7 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
 
 
 def _checked_entry(name: str, entry: object) -> LockEntry:
-    """Return an entry of the lock file, null epsilon as inf; raise InputError for a missing or wrong value.
+    """Return an entry of a lock's JSON, its epsilon null as inf; raise InputError for a missing or wrong value.
 
     Args:
         name: of the entry.
@@ -294,7 +291,7 @@ def _checked_entry(name: str, entry: object) -> LockEntry:
     fields = entry if isinstance(entry, dict) else {}
 
     def _valid_field(key: str, expected: str, is_valid: Callable[[object], bool]) -> Any:  # noqa: ANN401  JSON
-        """Return a key's value; InputError if it is missing (`sources` may be: None) or not valid."""
+        """Return the value of a key; InputError if it is not valid, or missing (for `sources` that is None)."""
         value = fields.get(key)
         if (key not in fields and key != "sources") or not is_valid(value):
             got = visible(json.dumps(value))[:20] if key in fields else "nothing"

@@ -64,7 +64,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy of a file (None: nearest pyproject.toml with one), combined with that at revision `base`.
+    """Return the policy of a file, or the nearest pyproject.toml's, with that at revision `base` if not "".
 
     Args:
         named: the file, or None for the nearest `pyproject.toml` upwards that has a policy.
@@ -86,7 +86,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
 
 
 def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy of the first of some files that has one in a revision; NO_POLICY if none can be read."""
+    """Return the policy at a revision, of the first of some files that has one; NO_POLICY if none can be read."""
     for place in places:
         try:
             of = find_revision(base, Path(place).absolute().parent)
@@ -99,7 +99,7 @@ def _base_policy(places: Iterable[str], base: str) -> Policy:
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in the bytes of a TOML file; raise InputError for unknown keys or values.
+    """Return the policy in a TOML file, the table of a pyproject.toml or all of another; InputError if it is wrong.
 
     Args:
         data: a `[tool.dpcalc.policy]` table or, in a file of its own, its keys at the top.
@@ -133,7 +133,7 @@ def parse_policy(data: bytes, path: str) -> Policy:
 
 
 def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
-    """Return the table [tool.dpcalc.policy], None if absent; InputError for unknown keys of [tool.dpcalc]."""
+    """Return the table [tool.dpcalc.policy] of a TOML file, None without; InputError for unknown keys beside it."""
     content: object = _toml_content(data, path)
     for name in ("tool", "dpcalc", "policy"):
         unknown = [key for key in content if key not in _OURS] if name == "policy" and isinstance(content, dict) else []
@@ -147,7 +147,7 @@ def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
 
 
 def _toml_content(data: bytes, path: str) -> dict[str, object]:
-    """Return the content of a TOML file; raise InputError, also for one with an unusual name or depth."""
+    """Return a TOML file as dictionaries; raise InputError if it is malformed, too deep or too large."""
     shown = visible(path)
     try:
         return parse_toml(decode(data, path))
@@ -160,7 +160,7 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
 
 
 def _number(value: object, where: str) -> float:
-    """Return a finite number >= 0, also from text; raise InputError for anything else, booleans included."""
+    """Return a finite number >= 0, also from text such as "3"; raise InputError for anything else, also booleans."""
     try:
         number = math.nan if isinstance(value, bool) or value is None else float(str(value))
     except ValueError:

@@ -57,7 +57,7 @@ class Revision:
 
     @cached_property
     def old_names(self) -> dict[str, str]:
-        """{present name: name in this revision} of renamed files, paths from the top; git compares with the index.
+        """Return {present path: path in this revision} of renamed files, paths from the top, as git's index has them.
 
         The present is the index, not the working tree: to compare that, git would run filters that `.git/config` names.
         """
@@ -68,7 +68,7 @@ class Revision:
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return the bytes of a file of this revision, links followed; None if there is none, Refusal if too large.
+        """Return the bytes of a file of this revision, links followed; None if absent, Refusal above `limit` bytes.
 
         Args:
             place: path from the repository's top.
@@ -88,7 +88,7 @@ class Revision:
         return _git(self.root, "cat-file", "blob", name)
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return the sorted paths of this revision's files that a name or pattern matches; () for none or outside.
+        """Return the sorted paths of this revision's files that a name or pattern in `folder` matches; () for none.
 
         Args:
             folder: the directory that the pattern is relative to, as a path from the top.
@@ -118,7 +118,7 @@ class Revision:
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
     def _object_at(self, place: str) -> tuple[str, str, int] | None:
-        """Return (object name, kind, bytes) at a path, links followed; None for nothing, Refusal for no regular file.
+        """Return (object name, kind, bytes) at a path, links followed; None if absent, Refusal for a broken link.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
@@ -129,7 +129,7 @@ class Revision:
         request = f"{self.commit}:{'' if place == '.' else place}\n".encode(errors="surrogateescape")
         reply = _git(self.root, "cat-file", "--batch-check", "--follow-symlinks", stdin=request).split(b"\n")[0]
         if reply.endswith(b" missing"):
-            if self._is_named(place):
+            if self._mode_at(place):  # the revision has it, and the clone lacks its content
                 shown = visible(f"{self.name}:{place}")
                 raise InputError(f"--base: expected {shown} in this clone, got only its name; {_PARTIAL}")
             return None
@@ -139,7 +139,7 @@ class Revision:
         return name, kind, int(size)
 
     def follow_links(self, place: str) -> str:
-        """Return a path with the symbolic links of this revision followed; raise Refusal if it leaves the repository.
+        """Return a path with the symbolic links of this revision followed; Refusal if it leaves the repository.
 
         Raises:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
@@ -159,14 +159,9 @@ class Revision:
         raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
 
     def _mode_at(self, place: str) -> str:
-        """Return the git mode at a path, links not followed; "" if there is nothing."""
+        """Return git's mode of the entry at a path, links not followed; "" if there is none."""
         output = _git(self.root, "ls-tree", "--full-tree", "-z", self.commit, "--", place)
         return output.split(b" ")[0].decode(errors="replace")
-
-    def _is_named(self, place: str) -> bool:
-        """Return True if the revision has an entry at this path, even if the clone lacks its content."""
-        words = ("ls-tree", "--full-tree", "-z", self.commit, "--", place)
-        return bool(_git(self.root, *words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +177,7 @@ class Snapshot:
     folder: str
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the path from the repository's top of a file that a config names; raise Refusal if it is outside.
+        """Return the path from the top of a file that a config names; raise Refusal if it is outside the repository.
 
         Args:
             name: the file as the config names it.
@@ -214,7 +209,7 @@ class Snapshot:
         return data
 
     def source(self, place: str) -> Source:
-        """Return the text of a file of the revision; raise Refusal if there is none, or it is no text.
+        """Return the text of a file of the revision; raise Refusal if there is none, or it is no UTF-8 text.
 
         Args:
             place: path from the repository's top.
@@ -231,7 +226,7 @@ class Snapshot:
 
 
 def find_revision(name: str, folder: Path) -> Revision:
-    """Return the commit that git calls `name`; InputError without a repository, UnknownRevisionError without it.
+    """Return the commit called `name` in a folder's repository; InputError if there is no such one.
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.
@@ -257,7 +252,7 @@ def find_revision(name: str, folder: Path) -> Revision:
 
 
 def _outermost_same(folder: Path, root: Path | None) -> Path | None:
-    """Return the outermost of a directory and its parents that is the same directory as `root`; None if none is."""
+    """Return the outermost of a folder and its parents that is the directory `root`, links followed; else None."""
     if root is None:
         return None
     real = os.path.realpath(root)
@@ -265,7 +260,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return the output of a git command run without hooks, filters and fetches; raise InputError if it fails.
+    """Return the output of a git command that can run no hook, filter or fetch; raise InputError if it fails.
 
     Args:
         root: top directory of the working tree.
@@ -299,7 +294,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
 
 @cache
 def _git_path() -> str:
-    """Return the absolute path of git, from absolute entries of PATH only; raise InputError if there is none.
+    """Return the absolute path of git, searched in absolute entries of PATH; InputError if it is not installed.
 
     Raises:
         InputError: git is not installed.

@@ -53,7 +53,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return the configs to judge: those found now, and (with a base and a search or pattern) those found at the base.
+    """Return the configs to judge: those found now and, after a search or pattern, those found at the base revision.
 
     Args:
         paths: the configs that are found now.
@@ -101,7 +101,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with DPC408 for configs no longer found (also new results), and for weakened searches.
+    """Return the results with DPC408 for files that the base finds alone, and new ones for gone files or patterns.
 
     Args:
         results: of the files in `scope.paths`.
@@ -110,25 +110,26 @@ def with_scope_problems(
         strict: whether a warning fails a file.
     """
 
-    def with_problem(result: Result, detail: str, level: Severity) -> Result:
+    def _with_problem(result: Result, detail: str, level: Severity) -> Result:
+        """Return a result with DPC408 added; failed if it is an error, or a warning and `strict`."""
         problem = Problem(code="DPC408", severity=level, detail=detail, hint=RESTORE)
         failed = level is Severity.ERROR or (strict and level is Severity.WARNING)
         verdict = worst_verdict([result.verdict, Verdict.FAILED if failed else Verdict.PASSED])
         return replace(result, verdict=verdict, problems=(*result.problems, problem))
 
     judged = (
-        with_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
+        _with_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
         for result in results
     )
     milder = Severity.WARNING if severity is Severity.ERROR else severity
     return (
         *judged,
         *(
-            with_problem(Result(path=path, verdict=Verdict.PASSED), message, severity)
+            _with_problem(Result(path=path, verdict=Verdict.PASSED), message, severity)
             for path, message in scope.gone.items()
         ),
         *(
-            with_problem(Result(path=path, verdict=Verdict.PASSED), message, milder)
+            _with_problem(Result(path=path, verdict=Verdict.PASSED), message, milder)
             for path, message in scope.weakened.items()
         ),
     )
@@ -141,7 +142,7 @@ def _given_rules(of: Revision, current: Path, patterns: Sequence[str]) -> tuple[
 
 
 def _search_rules(of: Revision, current: Path) -> Iterator[_Rule]:
-    """Yield the rules by which a search finds configs at a revision: those of the nearest directory that has any."""
+    """Yield the names or patterns by which a search finds configs at a revision, of the nearest folder with any."""
     for folder in (of.path_from_top(str(each)) for each in folders_to_search(current)):
         own = [name for name in NAMES if of.matching(folder, name)]
         if own:
@@ -155,7 +156,7 @@ def _search_rules(of: Revision, current: Path) -> Iterator[_Rule]:
 
 
 def _patterns(of: Revision, folder: str) -> list[str]:
-    """Return the patterns `tool.dpcalc.configs` of a folder at a revision; [] if absent or unreadable."""
+    """Return `tool.dpcalc.configs` of a folder's pyproject.toml at a revision; [] if absent or unreadable."""
     place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
     try:
         data = of.content(place, limit=MAX_BYTES)
@@ -165,7 +166,7 @@ def _patterns(of: Revision, folder: str) -> list[str]:
 
 
 def _matches_in_working_tree(of: Revision, rule: _Rule) -> Iterator[str]:
-    """Yield the files of the working tree that a rule of the base matches, as paths from the top."""
+    """Yield the present files that a name or pattern of the base matches, as paths from the top."""
     folder = of.root / rule.folder
     try:
         names = matching_files(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]

@@ -148,7 +148,7 @@ def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def error_result(path: str, error: Exception) -> Result:
-    """Return the result of a file whose judgement raised: `invalid` for ConfigError and InputError, else `undecided`.
+    """Return the result of a file that raised: `invalid` for ConfigError and InputError, else `undecided`.
 
     Args:
         path: as the user gave it; "-" is standard input.

@@ -29,7 +29,7 @@ class Function(Protocol):
 
 
 def serve() -> None:
-    """Answer tasks from standard input until the parent closes the pipe or dies, which ends the process."""
+    """Answer the parent's tasks on standard input until it closes the pipe or dies, which ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
@@ -48,14 +48,14 @@ def serve() -> None:
 
 
 def _queue_tasks(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
-    """Queue the tasks of the parent; end the process (exit code 0) when the pipe is closed."""
+    """Queue the parent's tasks; end the process (exit code 0) when the pipe is closed."""
     while (message := read_message(requests)) is not None:
         tasks.put(message)
     os._exit(0)
 
 
 def _pickled_answer(function: Function, task: bytes, memory: int | None) -> bytes:
-    """Return the pickled answer; or the pickled exception: OutOfMemoryError for memory, RuntimeError if unpicklable."""
+    """Return the pickled answer, or the exception: OutOfMemoryError for memory, RuntimeError if unpicklable."""
     try:
         return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
     except MemoryError:
@@ -72,7 +72,7 @@ def _pickled_answer(function: Function, task: bytes, memory: int | None) -> byte
 
 
 def limit_memory(memory: int) -> None:
-    """Limit the address space of this process to `memory` bytes beyond its present size; elsewhere than on Linux no-op.
+    """Limit this process to `memory` bytes of address space beyond its present size; no-op where not Linux.
 
     The present size depends on the machine (the linear algebra library reserves some for every processor), so the
     limit is relative.

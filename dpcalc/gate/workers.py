@@ -104,7 +104,7 @@ class Workers(Generic[T, R]):
     def finished(
         self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
     ) -> Iterator[tuple[int, R | Exception]]:
-        """Yield (index of a task from 0, value or exception) as they arrive; at `deadline` stop and end busy workers.
+        """Yield (index of a task from 0, its value or exception) in order of arrival; end busy workers at `deadline`.
 
         Args:
             tasks: the arguments.
@@ -131,7 +131,7 @@ class Workers(Generic[T, R]):
         return tuple(worker for worker in self._workers if worker.task >= 0)
 
     def _assign(self, tasks: Sequence[T], waiting: deque[int], seconds: float) -> None:
-        """Give the next tasks to idle workers, one each, starting processes up to the limit."""
+        """Give the next tasks, by index, to idle workers, one each; start processes up to the limit."""
         while waiting:
             worker = next((worker for worker in self._workers if worker.task < 0), None)
             if worker is None and len(self._workers) >= self._processes:
@@ -141,7 +141,7 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Wait for one answer and yield it; at time `until` yield an OutOfTimeError for each task that is late."""
+        """Yield (index, value or exception) of the next answer; at time `until` OutOfTimeError of late tasks."""
         left = until - time.monotonic()
         try:
             worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
@@ -166,7 +166,7 @@ class Workers(Generic[T, R]):
             )
 
     def _start_worker(self) -> _Worker:
-        """Start, register and return a worker: a fresh interpreter, function and limit, and a reading thread."""
+        """Start a process with the function and memory limit, and a thread that reads its answers; return it."""
         process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
         worker = _Worker(process=process)
         worker.listener = threading.Thread(target=_listen, args=(worker, self._inbox), daemon=True)
@@ -197,7 +197,7 @@ def answers(  # noqa: PLR0913  those of `Workers`
     seconds: float = math.inf,
     on_progress: OnProgress = ignore_progress,
 ) -> tuple[R | Exception, ...]:
-    """Return one answer for each task like `Workers.answers`, from processes that end with the call.
+    """Return one answer for each task, in order, computed by processes that end with the call; see `Workers.answers`.
 
     Args:
         function: as for `Workers`.
@@ -213,7 +213,7 @@ def answers(  # noqa: PLR0913  those of `Workers`
 
 
 def _command() -> list[str]:
-    """Return the command line of a worker: this Python with -P and its flags, absolute entries of sys.path only.
+    """Return the command line of a worker: this Python with -P, its flags, and absolute entries of sys.path.
 
     `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping relative
     entries of ours. `-I` and the like are handed on.
@@ -228,7 +228,7 @@ _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "n
 
 
 def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]") -> None:
-    """Put (worker, message) of a process into the inbox for each message, then (worker, None) when it has ended."""
+    """Put (worker, message) into the inbox for each message of a process, and (worker, None) when it has ended."""
     stream = worker.process.stdout
     while stream is not None and (message := read_message(stream)) is not None:
         inbox.put((worker, message))
@@ -236,7 +236,7 @@ def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]")
 
 
 def _send(worker: _Worker, message: bytes) -> None:
-    """Send a message to a process; errors of a dead process are ignored."""
+    """Write a message to a process; errors are ignored: its listener reports a dead process."""
     with suppress(OSError):
         if worker.process.stdin is not None:
             write_message(worker.process.stdin, message)
