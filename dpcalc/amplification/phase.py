@@ -16,6 +16,7 @@ from dpcalc.amplification.capped import average_over_cuts
 from dpcalc.amplification.contexts import Placement, contexts
 from dpcalc.amplification.counts import Bound, Member, hidden_group_bound, revealed_count_distributions
 from dpcalc.amplification.groups import Group
+from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import (
     averaged_unit_bound,
@@ -146,7 +147,8 @@ def averaged_choices(
 
     own = averaged(len(path.counts), adjacency)
     if choices[0].plain is not None:
-        return (own,)
+        joint = own.plain and joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
+        return (own, replace(own, bound=joint)) if joint and own.plain is own.bound else (own,)
     above = [averaged(level, Adjacency.REPLACE_ONE) for level in range(2, len(path.counts)) if len(choices) > 1]
     return (*choices, *(bound for bound in (own, *above) if isinstance(bound.bound, MatesAverage)))
 

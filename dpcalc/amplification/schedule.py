@@ -13,6 +13,7 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.contexts import Placement
 from dpcalc.amplification.counts import Average, Bound, CountPair
 from dpcalc.amplification.groups import Group
+from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.amplification.tree import Chain, Release, Repeat, Revealed, Single
 from dpcalc.errors import InputError
@@ -57,6 +58,8 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
         bound = merge_close_parts(bound, noise_multiplier=noise_multiplier)
     spend(_PROFILE_WORK * (len(bound.parts) if isinstance(bound, Average) else 1))
     match bound:
+        case JointStepBound():
+            return joint_profile(bound, glued_profile(bound, noise_multiplier=noise_multiplier))
         case StepBound():
             return glued_profile(bound, noise_multiplier=noise_multiplier)
         case CountPair():

@@ -4,8 +4,11 @@ Source: docs/theory.md, Theorem 2.6, Theorem 4.5, Theorem 6.1 and Theorem 2.7.
 """
 
 import math
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
@@ -166,6 +169,87 @@ def _loss(pair: MixturePair, y: float) -> float:
     above = max(e for e, p in zip(exponents, pair.weights_p, strict=True) if p)
     p_sum = sum(p * math.exp(min(e - above, 700.0)) for e, p in zip(exponents, pair.weights_p, strict=True))
     return math.log(p_sum) + above - math.log(q_sum) - top
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChordProfile(GluedProfile):
+    """A `GluedProfile` one half of which is lowered to chords, linear in e^epsilon, between values at some epsilons.
+
+    A profile is convex in e^epsilon, so that chords between upper bounds on it are upper bounds. They are the profile
+    of finitely many losses; beyond the last epsilon the half is that of its pair.
+
+    Attributes:
+        nodes: (epsilon, delta), epsilons ascending from 0, deltas convex in e^epsilon; the last delta is the pair's.
+        end: y below which the loss of the pair is above the last epsilon.
+        is_swapped: True if the half of `other` is lowered, False for that of `own`.
+
+    Source: docs/theory.md, Lemma 2.5 and Theorem 2.6.
+    """
+
+    nodes: tuple[tuple[float, float], ...]
+    end: float
+    is_swapped: bool = False
+
+    @classmethod
+    def of(cls, profile: GluedProfile, deltas: Mapping[float, float]) -> "ChordProfile":
+        """Return the profile with the half of `own` lowered to the lower convex hull of some values.
+
+        Args:
+            profile: the halves as they are.
+            deltas: upper bounds on delta by epsilon, at 0 and at others > 0; the largest epsilon has that of `own`.
+        """
+        hull: list[tuple[float, float]] = []
+        for x, y in sorted((math.expm1(epsilon), delta) for epsilon, delta in deltas.items()):
+            while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (
+                hull[-1][0] - hull[-2][0]
+            ):
+                hull.pop()
+            hull.append((x, y))
+        nodes = tuple((math.log1p(x), y) for x, y in hull)
+        end = half_line_end(profile.own, profile.shift / 2, nodes[-1][0])
+        return cls(own=profile.own, other=profile.other, shift=profile.shift, nodes=nodes, end=end)
+
+    @property
+    def swapped(self) -> "ChordProfile":
+        """The profile of the opposite direction."""
+        return replace(self, own=self.other, other=self.own, is_swapped=not self.is_swapped)
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The half that is not lowered, and of the other one what lies beyond the last epsilon."""
+        plain, last = super().segments, self.nodes[-1][0]
+        if self.is_swapped:
+            return plain[0], replace(plain[1], high=self.end, max_loss=-last)
+        return replace(plain[0], high=self.end), plain[1]
+
+    @cached_property
+    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(losses, log P masses) at the epsilons above 0; of Q, swapped."""
+        # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
+        lowered = self.other if self.is_swapped else self.own
+        slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
+        slopes.append(-lowered.swapped.mass_below(self.end))
+        changes = zip(self.nodes[1:], pairwise(slopes), strict=True)
+        used = [(x, after - before) for (x, _), (before, after) in changes if after > before]
+        if self.is_swapped:
+            return tuple(-x for x, _ in used[::-1]), tuple(math.log(mass) for _, mass in used[::-1])
+        return tuple(x for x, _ in used), tuple(math.log(mass) + x for x, mass in used)
+
+    @cached_property
+    def unassigned(self) -> float:
+        """P mass on neither half; below 0 if the halves have more than all mass."""
+        on_segments = (segment.pair.mass_below(segment.high) for segment in self.segments)
+        return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
+
+    def delta(self, epsilon: float) -> float:
+        """Return an upper bound on the profile, in [0, 1]: chords up to the last epsilon, else the pairs."""
+        if self.is_swapped and epsilon < 0:
+            return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
+        if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:
+            return super().delta(epsilon)
+        at = bisect_right(self.nodes, (epsilon, math.inf))
+        (x, a), (y, b) = self.nodes[at - 1 : at + 1]
+        return a + (b - a) * math.expm1(epsilon - x) / math.expm1(y - x)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from dpcalc.amplification.any_mechanism import (
 )
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
+from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
 from dpcalc.amplification.phase import averaged_choices, phase_bounds
 from dpcalc.amplification.schedule import PhaseBound, phase_release
 from dpcalc.amplification.tree import Chain, Release, ensemble_refusal, query_release, step_counts
@@ -146,10 +147,9 @@ def _place(hierarchy: Hierarchy, path: Path) -> str:
     if path.place:
         steps = list(zip(levels, path.place, strict=False))[: hierarchy.depth - 1]
         return ", ".join(f"{level.name} {index + 1}" for level, index in steps)
-    sizes = zip(levels, path.counts, strict=False)
     return ", ".join(
         f"{count} ({level.name}){' under one parent' if depth else ' in all'}"
-        for depth, (level, count) in enumerate(sizes)
+        for depth, (level, count) in enumerate(zip(levels, path.counts, strict=False))
         if not level.is_equal
     )
 
@@ -220,11 +220,10 @@ class Composition:
     @property
     def is_attained(self) -> bool:
         """True if lower bounds are of the same run as upper bounds, but for rounding."""
-        pairs = zip(self.plan.phases, self.attained.plan.phases, strict=True)
         return all(
             upper is lower
             or (upper.steps == lower.steps and math.isclose(upper.noise_multiplier or 0, lower.noise_multiplier or 0))
-            for upper, lower in pairs
+            for upper, lower in zip(self.plan.phases, self.attained.plan.phases, strict=True)
         )
 
     @cached_property
@@ -469,7 +468,8 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
         steps = [each for release in _noisy(phase, bound) if (each := step_counts(release))]
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
-        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0)
+        worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
+        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
 
     return min(choices, key=cost)
 

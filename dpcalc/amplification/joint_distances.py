@@ -1,0 +1,236 @@
+"""A sharper D||D' for a removed unit under a draw of a fixed size: its mates and a stand-in share one geometry.
+
+(K) takes the distance of each missed batch at its largest. Under a draw of a fixed size the removed unit takes the
+place of one of its mates. A mate that is opposite to the unit and a sum of mates that is opposite to the stand-in of an
+ancestor exclude each other, so that not all distances are at their largest at once. The bound is the largest value of
+an integral over three angles and lengths, found by branch and bound over cells in each of which the integral has a
+proved upper bound.
+
+Source: docs/theory.md, Theorem 6.10.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.amplification.bound import StepBound
+from dpcalc.arrays import Array
+from dpcalc.guarantee import Adjacency
+from dpcalc.losses.profile import ChordProfile, GluedProfile
+from dpcalc.sampling.paths import Path
+from dpcalc.sampling.schemes import Fixed
+from dpcalc.work import ELEMENT, cached_with_cost, spend
+
+MIN_GAIN = 0.05  # of epsilon, below which the bound is not worth its half second
+_MIN_NOISE = 0.25  # of the largest contribution: with less noise exponentials of the search overflow
+_EPSILONS = 20  # at which the profile is bounded; chords between 16 of them cost .2 % of epsilon more
+_SHARES = 0.9, 1e-6  # of (K) at epsilon 0, between which the search is made: beyond them it does not matter
+_MORE_EPSILONS, _FAR_SHARE = 60, 1e-12  # values of (K) itself beside them, up to this share
+_MATE_CELLS = 24  # of the angle between a mate and the missed batch
+_NODES = 36  # of the law of a likelihood ratio that is integrated
+_FIRST_CELLS = 6  # of the unit's angle, and of the missed batch's distance, to begin with
+_ROUNDS, _SPLIT = 3, 12  # rounds in each of which the cells with the largest values are cut into four
+_THREATS = 0.0, 0.6  # shares of what is missed that are charged to mates by their angle
+_ROUNDOFF = 1e-13  # of an integral of terms of about 1; its largest values are 1e-7 and more
+_LOGS = 5  # transcendental functions of an element
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointStepBound(StepBound):
+    """(K), and what is known of the places of the missed batches relative to each other.
+
+    Attributes:
+        mates: units of the protected level that are drawn from the frame without the unit, >= 1.
+        radius: most contributions of the unit and of a mate, >= 1: the length of their sums, in clip norms.
+        reach: most contributions, other than the mates', that a missed ancestor takes away and its stand-in brings.
+        missed_chance: v_j of that ancestor.
+    """
+
+    mates: int
+    radius: int
+    reach: int
+    missed_chance: Fraction
+
+
+def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
+    """Return (K) with the geometry of its distances; None where it is not known: see the conditions of the theorem.
+
+    Args:
+        bound: (K) of the path.
+        path: the path to the unit, all of its draws made anew in every step.
+        clip: clipping level, 0 to depth.
+        adjacency: relation between D and D'.
+
+    Source: docs/theory.md, Theorem 6.10.
+    """
+    unit, scheme = len(path.counts), path.schemes[-1]
+    if adjacency is not Adjacency.ADD_REMOVE or clip < unit or not isinstance(scheme, Fixed) or path.rate(unit) == 1:
+        return None
+    ancestor = max(range(unit - 1), key=lambda at: bound.missed[at], default=None)
+    if ancestor is None or not bound.missed[ancestor]:
+        return None
+    stand_in = path.siblings[ancestor] if isinstance(path.schemes[ancestor], Fixed) else 0
+    return JointStepBound(
+        **vars(bound),
+        mates=scheme.size,
+        radius=max(path.contributions[-1], path.siblings[-1]),
+        reach=path.contributions[ancestor] - path.contributions[unit - 2] + stand_in,
+        missed_chance=bound.missed[ancestor],
+    )
+
+
+@cached_with_cost(64)
+def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
+    """Return an upper bound on the profile that is nowhere above (K); (K) itself for next to no noise.
+
+    Args:
+        bound: the geometry.
+        plain: (K) under the noise at hand, D||D'.
+
+    Raises:
+        WorkExceededError: the allowance does not suffice.
+
+    Source: docs/theory.md, Theorem 6.10.
+    """
+    if plain.deviation < _MIN_NOISE * bound.radius:
+        return plain
+    at_0 = plain.delta(0.0)
+    first, last = (plain.epsilon(share * at_0) for share in _SHARES)
+    far = plain.epsilon(_FAR_SHARE * at_0)
+    search = _Search(bound, plain.deviation)
+    deltas = dict.fromkeys([0.0], at_0)
+    deltas |= {epsilon: plain.delta(epsilon) for epsilon in np.geomspace(first / 20, far, _MORE_EPSILONS).tolist()}
+    for epsilon in np.geomspace(first, last, _EPSILONS).tolist():
+        deltas[epsilon] = min(plain.delta(epsilon), search.largest(epsilon))
+    return ChordProfile.of(plain, deltas)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells of (angle of the unit, distance of the missed batch), one a row.
+
+    Attributes:
+        unit: least and largest angle between the unit and the direction of the missed batch, shape (cells, 2).
+        distance: least and largest distance of the missed batch, in units of the radius, shape (cells, 2).
+    """
+
+    unit: Array
+    distance: Array
+
+    def quarters(self) -> "_Cells":
+        """Return each cell cut in four."""
+        halves = [np.stack([ends[:, 0], ends.mean(axis=1), ends[:, 1]], axis=1) for ends in (self.unit, self.distance)]
+        unit, distance = ([each[:, :2], each[:, 1:]] for each in halves)
+        return _Cells(np.concatenate([*unit, *unit]), np.concatenate([distance[k // 2] for k in range(4)]))
+
+    def taken(self, rows: NDArray[np.intp]) -> "_Cells":
+        """Return some of the cells."""
+        return _Cells(self.unit[rows], self.distance[rows])
+
+
+class _Search:
+    """The supremum of Theorem 6.10 under one noise, by branch and bound. Lengths are in units of the radius.
+
+    A cell holds all unit vectors x, directions and distances of the missed batch of a range. In a cell each angle of
+    the mates, cut into cells as well, has an upper bound; the mean over the mates is the largest under the constraint
+    on their mean.
+    """
+
+    def __init__(self, bound: JointStepBound, deviation: float) -> None:
+        """Prepare what does not depend on epsilon."""
+        self.noise, self.mates = deviation / bound.radius, bound.mates
+        self.reach = bound.reach / bound.radius
+        self.inclusion = float(bound.inclusion)
+        self.near = float((bound.inclusion + bound.missed[-1]) / bound.inclusion)
+        self.far = float(bound.missed_chance / bound.inclusion)
+        ends = np.linspace(math.pi, 0.0, _MATE_CELLS + 1)  # cosines ascend
+        self.angles = np.stack([ends[1:], ends[:-1]], axis=1)
+        self.low, self.high = np.cos(ends[:-1]), np.cos(ends[1:])
+        self.points = np.linspace(-6.5 - 2 / self.noise, 6.0 + 2 / self.noise, _NODES)
+        self.pairs = np.triu_indices(_MATE_CELLS, 1)
+
+    def largest(self, epsilon: float) -> float:
+        """Return an upper bound on delta at an epsilon > 0."""
+        unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, self.reach + self.mates))
+        rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
+        cells = _Cells(
+            np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
+        )
+        values, kept = self._values(cells, math.expm1(epsilon)), 0.0
+        for _ in range(_ROUNDS):
+            order = np.argsort(-values)
+            kept = max(kept, float(values[order[_SPLIT:]].max(initial=0.0)))
+            values, cells = values[order[:_SPLIT]], cells.taken(order[:_SPLIT])
+            cells = cells.quarters()
+            values = np.minimum(self._values(cells, math.expm1(epsilon)), np.tile(values, 4))
+        return self.inclusion * (max(kept, float(values.max())) + _ROUNDOFF)
+
+    def _values(self, cells: _Cells, gap: float) -> Array:
+        """Return an upper bound for each cell, over the inclusion probability; `gap` is e^epsilon - 1 > 0."""
+        along, across, distance = self._worst_lengths(cells)
+        mean = np.minimum((self.reach - cells.distance[:, 0]) / self.mates, 1.0)  # largest mean cosine of the mates
+        ratios, weights = _ratio_law(distance, self.points)
+        best = np.full(mean.shape, np.inf)
+        for threat in _THREATS:
+            charge = 1 - threat + threat * (self.low + 1) / (mean[:, None] + 1 + 1e-12)
+            strikes = 1 + gap * charge[:, :, None] * (self.near + self.far * ratios)[:, None, :]
+            values = self._integrals((along, across, distance), strikes, weights)
+            best = np.minimum(best, self._largest_mean(values, mean))
+        return best
+
+    def _worst_lengths(self, cells: _Cells) -> tuple[Array, Array, Array]:
+        """Return the worst (length along, length across, distance) in deviations; the first two (cells, mate cells)."""
+        along = np.cos(cells.unit[:, 1:]) - self.high
+        ratio = cells.distance[:, :1] / cells.distance[:, 1:]
+        along = np.where(along > 0, along * ratio, along)
+        sums = [cells.unit[:, at, None] + self.angles[:, at] for at in (0, 1)]
+        length = 2 * np.sin(np.clip(math.pi / 2, sums[0] / 2, sums[1] / 2))
+        across = np.sqrt(np.maximum(length * length - along * along, 1e-10))
+        return along / self.noise, across / self.noise, cells.distance[:, 1] / self.noise
+
+    def _integrals(self, lengths: tuple[Array, Array, Array], strikes: Array, weights: Array) -> Array:
+        """Return upper bounds on E (X_p - strike)^+, shape (cells, mate cells), by Black and Scholes' formula."""
+        from scipy.special import ndtr  # noqa: PLC0415  the only use of SciPy on the way to epsilon
+
+        along, across, distance = lengths
+        step = self.points[1] - self.points[0]
+        spend(_LOGS * ELEMENT * strikes.size)
+        swell = np.maximum(along * (distance[:, None] - along), 0.0) * step * step / 8
+        log_forward = along[:, :, None] * self.points + (swell - along * along / 2)[:, :, None]
+        upper = (log_forward - np.log(strikes)) / across[:, :, None] + across[:, :, None] / 2
+        inside = np.exp(log_forward) * ndtr(upper) - strikes * ndtr(upper - across[:, :, None])
+        outside = ndtr(self.points[0] - along) + ndtr(along - self.points[-1])
+        result: Array = np.maximum((inside * weights[:, None, :]).sum(axis=2), 0.0) + outside
+        return result
+
+    def _largest_mean(self, values: Array, mean: Array) -> Array:
+        """Return the largest mean of values over distributions of the mates' cosine with at most this mean."""
+        # A linear programme with two constraints: one cell, or two cells on either side of the mean.
+        alone = np.where(self.low <= mean[:, None] + 1e-12, values, 0.0).max(axis=1)
+        first, second = self.pairs
+        share = (mean[:, None] - self.low[first]) / (self.low[second] - self.low[first])
+        both = (1 - share) * values[:, first] + share * values[:, second]
+        result: Array = np.maximum(alone, np.where((share >= 0) & (share <= 1), both, 0.0).max(axis=1))
+        return result
+
+
+def _ratio_law(distance: Array, points: Array) -> tuple[Array, Array]:
+    """Return (values, masses) of a distribution above that of X_q in convex order, each of shape (cells, points).
+
+    X_q = exp(distance y - distance^2 / 2) under y ~ N(0); the mass between two points is split between them so that the
+    mean stays; mass outside the points is left out.
+    """
+    from scipy.special import ndtr  # noqa: PLC0415  as above
+
+    d = distance[:, None]
+    mass = np.diff(ndtr(points))
+    values = np.exp(d * points - d * d / 2)
+    upper = (np.diff(ndtr(points - d), axis=1) - values[:, :-1] * mass) / np.diff(values, axis=1)
+    upper = np.clip(upper, 0.0, mass)
+    masses = np.zeros(values.shape)
+    masses[:, 1:] += upper
+    masses[:, :-1] += mass - upper
+    return values, masses
