@@ -42,6 +42,18 @@ def _epsilon(row, direction=""):
     return accountant_of(row.method)(counts, delta=row.plan.delta).epsilon
 
 
+def _largest_distances(row, direction=""):
+    """(K), whatever sharper bound there is."""
+    (bound,) = {each_unit.choices[0][0].plain for each_unit in composed(row.plan).units}
+    ahead = glued_profile(bound, noise_multiplier=row.plan.phases[0].noise_multiplier)
+    sides = {FORWARD: ahead, BACKWARD: ahead.swapped}
+    return max(
+        accountant_of(row.method)({side: row.plan.phases[0].steps}, delta=row.plan.delta).epsilon
+        for name, side in sides.items()
+        if direction in {"", name}
+    )
+
+
 def _order(row):
     counts = composed(row.plan).steps[FORWARD]
     return float(re.search(r"\d+", accountant_of(row.method)(counts, delta=row.plan.delta).note)[0])
@@ -130,6 +142,7 @@ def _revealed(row, level):
 
 QUANTITIES = {
     "epsilon": _epsilon,
+    "(K)": _largest_distances,
     "order": _order,
     "classical": _classical_rdp,
     "printed": _printed,
