@@ -1,6 +1,6 @@
 """Phases with correlated noise as phases of independent Gaussian steps that cost as much.
 
-Source: docs/theory.md, Theorem 16.2 and Theorem 16.8.
+Source: docs/theory.md, Theorem 16.2, Theorem 16.8 and Theorem 16.10.
 """
 
 from collections.abc import Iterator
@@ -9,10 +9,18 @@ from dataclasses import replace
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism
-from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Tree
+from dpcalc.mechanisms.matrix_factorization import Identity, Matrix, MatrixFactorization, Strategy, Tree
 from dpcalc.mechanisms.strategies import ALMOST
-from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import All, AnyOrder, CyclicPoisson, Poisson
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import (
+    All,
+    AnyOrder,
+    BallsInBins,
+    CyclicPoisson,
+    RandomAllocation,
+    Scheme,
+    Shuffle,
+)
 
 _LIMITS = ("max_participations", "min_separation")
 
@@ -39,24 +47,60 @@ def independent_steps(
             f"steps: expected at most {mechanism.strategy.max_steps:,}, the rows of the strategy, got {steps:,}; state "
             "a strategy with a row for every step"
         )
-    outer = hierarchy.levels[0]
-    noise = mechanism.joint_noise_multiplier
-    if isinstance(outer.scheme, CyclicPoisson):
-        groups = outer.scheme.groups
-        number = -(-steps // groups)
-        if attained and steps:
-            number, noise = mechanism.strategy.full_steps(steps, groups), noise * (1 + ALMOST)
-        drawn = replace(outer, scheme=Poisson(probability=outer.scheme.probability))
-        levels = (drawn, *hierarchy.levels[1:])
-    else:
-        number = min(steps, 1)
-        if steps:
+    level, strategy = hierarchy.level(max(1, hierarchy.allocated)), mechanism.strategy
+    noise, number = mechanism.joint_noise_multiplier, min(steps, 1)
+    drawn: Scheme = All()
+    match level.scheme:
+        case CyclicPoisson() as cyclic:
+            number, drawn = -(-steps // cyclic.groups), cyclic.group_draw(level.min_count, level.count)
+            if attained and steps:
+                number, noise = strategy.full_steps(steps, cyclic.groups), noise * (1 + ALMOST)
+        case BallsInBins() as drawn if not steps:
+            pass
+        case BallsInBins() as drawn if attained:
+            number = max(1, steps - strategy.bands(steps) + 1)
+            noise *= strategy.even_noise(steps, drawn.bins)[1]
+        case BallsInBins() as bins:
+            drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
+            if all(each.scheme in (All(), bins) for each in hierarchy.levels):
+                noise *= strategy.even_noise(steps, bins.bins)[0]
+        case _ if steps:
             sensitivity = mechanism.sensitivity(steps)
             # 1e-15 covers the rounding of the quotient, to the side that is asked for.
             noise *= (1 + 1e-15) / sensitivity.ratio_lower if attained else (1 - 1e-15) / sensitivity.ratio
-        levels = tuple(replace(level, scheme=All()) for level in hierarchy.levels)
+    levels = tuple(
+        replace(each, scheme=drawn if each is level else All() if isinstance(each.scheme, AnyOrder) else each.scheme)
+        for each in hierarchy.levels
+    )
     independent = Gaussian(noise_multiplier=noise, max_grad_norm=mechanism.max_grad_norm)
     return replace(hierarchy, levels=levels), independent, number
+
+
+def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
+    """Return (bins among which a unit's choice stays hidden, steps of a run with them) for a banded strategy.
+
+    Told are floor(bins / bands) bins whose steps are all at least `bands` apart, and that the unit's bin is among them.
+
+    Args:
+        scheme: as stated; held, or for one pass, or `bands` is 1.
+        steps: length of the run, >= 1.
+        bands: w with C_ij = 0 for i - j >= w, from 1 to the bins of a pass.
+
+    Source: docs/theory.md, Theorem 16.10.
+    """
+    hidden = scheme.bins // bands
+    passes, remaining = divmod(steps, scheme.bins)
+    return replace(scheme, bins=hidden), passes * hidden + min(hidden, -(-remaining // bands))
+
+
+def has_overlap(mechanism: Mechanism, steps: int) -> bool:
+    """Return True if noise is correlated over the steps of a run: its strategy is not diagonal.
+
+    Args:
+        mechanism: any.
+        steps: length of the run.
+    """
+    return isinstance(mechanism, MatrixFactorization) and mechanism.strategy.bands(max(1, steps)) != 1
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
@@ -89,16 +133,13 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
     for level in (level for level in spanning if level is not outer):
         problem = f"is `{level.scheme.name}` below level `{outer.name}`"
         yield _contradiction(f"sampling.{level.name}.scheme", problem, "state it for the outermost level")
-    if isinstance(outer.scheme, CyclicPoisson):
-        yield from _cyclic_faults(mechanism, outer.name, outer.scheme, steps)
+    deciding = outer if spanning else hierarchy.level(max(1, hierarchy.allocated))
+    if isinstance(deciding.scheme, CyclicPoisson | BallsInBins):
+        yield from _banded_faults(mechanism, deciding, deciding.scheme, steps)
         return
-    if not isinstance(outer.scheme, AnyOrder):
-        yield _contradiction(
-            f"sampling.{outer.name}.scheme",
-            f"is `{outer.scheme.name}`, for which no amplification of correlated noise is proved",
-            "say `any-order` and state max_participations and min_separation in `mechanism` (batches shuffled in every "
-            "pass: one participation a pass, min_separation 1), or `cyclic-poisson` if steps draw so",
-        )
+    if not isinstance(deciding.scheme, AnyOrder):
+        reason, hint = _without_bound(deciding.scheme, mechanism.strategy)
+        yield _contradiction(f"sampling.{deciding.name}.scheme", f"is `{deciding.scheme.name}`, {reason}", hint)
     for level in (level for level in inner if level.scheme != All() or level.redraw_every > 1):
         problem = "is drawn below `any-order`, and no amplification by it is proved"
         hint = "take it out: with the unit itself clipped it does not change epsilon"
@@ -108,23 +149,53 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
         yield KeyedInputError("mechanism", problem, "1 if nothing is known", code="DPC103")
 
 
-def _cyclic_faults(
-    mechanism: MatrixFactorization, level: str, scheme: CyclicPoisson, steps: int
+def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
+    """Return (why nothing is proved for correlated noise with a scheme, what to state instead)."""
+    limits = "`any-order` with max_participations and min_separation in `mechanism`"
+    if isinstance(strategy, Identity):
+        return "and `identity` is noise that is independent in every step", "state mechanism type gaussian for it"
+    match scheme:
+        case All():
+            return "under which every unit is in every step", f"say {limits}: all steps, and 1"
+        case Shuffle():
+            hint = f"say {limits}: one participation a pass, and min_separation 1 if every pass has its own order"
+            return "and no bound uses the order of a shuffle", hint
+        case RandomAllocation(times=1):
+            hint = "say `balls-in-bins` with `bins` the steps of the phase, which is the same and is covered"
+            return "which is covered under another name only", hint
+        case _:
+            hint = f"say {limits}, or `cyclic-poisson` or `balls-in-bins` if steps draw so"
+            return "under which one unit can be in steps whose noise overlaps: no amplification is proved", hint
+
+
+def _banded_faults(
+    mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield why nothing is proved under cyclic Poisson draws."""
+    """Yield why nothing is proved under schemes that keep the columns of one unit apart."""
+    own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
-        problem = "is for `any-order`: under cyclic-poisson draws the groups say when a unit takes part"
+        problem = f"is for `any-order`: under {scheme.name} draws the {own} say when a unit takes part"
         yield _contradiction(f"mechanism.{key}", problem, "take it out")
     if isinstance(mechanism.strategy, Tree):
-        problem = "is `tree`, which has no bands, and cyclic-poisson draws amplify for banded strategies only"
+        problem = f"is `tree`, which has no bands, and {scheme.name} draws amplify for banded strategies only"
         hint = "say `any-order`, with the limits in `mechanism`, or state a banded strategy"
         yield _contradiction("mechanism.strategy", problem, hint)
     bands = mechanism.strategy.bands(max(steps, 1))
-    if bands > scheme.groups:
-        problem = f"is {scheme.groups:,}, fewer than the {bands:,} bands of the strategy"
-        hint = "columns of one unit must not overlap: state at least as many groups, or fewer bands"
-        yield _contradiction(f"sampling.{level}.groups", problem, hint)
+    if isinstance(scheme, BallsInBins) and bands > 1 and steps > scheme.bins and not scheme.is_held:
+        problem = (
+            f"is `balls-in-bins` with a fresh choice in each pass: two choices can be closer than the {bands:,} bands"
+        )
+        hint = "say `assignment: held` if units keep their bin in all passes; else `any-order` with min_separation 1"
+        yield _contradiction(f"{place}.scheme", problem, hint)
+    number: int = getattr(scheme, own)
+    if bands > number:
+        problem = f"is {number:,}, fewer than the {bands:,} bands of the strategy"
+        hint = f"columns of one unit must not overlap: state at least as many {own}, or fewer bands"
+        yield _contradiction(f"{place}.{own}", problem, hint)
+    if isinstance(scheme, CyclicPoisson) and number * (scheme.max_group_size or level.count) < level.count:
+        problem = f"is {scheme.max_group_size:,}: {number:,} groups cannot hold all {level.count:,} units"
+        yield _contradiction(f"{place}.max_group_size", problem, "state the units of the largest group")
 
 
 def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:

@@ -11,7 +11,7 @@ from dpcalc.amplification.contexts import Placement, placements
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import CappedPoisson, CyclicPoisson, Fixed, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle, WithReplacement
 
 # Members whose placements are enumerated; above, union bounds hold for any placement. Under two levels the placements
 # of 12 members are the 77 partitions of 12; those of 120 would be 1.8e9.
@@ -34,8 +34,6 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
         capped = (level for level in phase.levels[:unit] if isinstance(level.scheme, CappedPoisson))
         for level in capped:
             return f"expected 1 where level {level.name} is drawn with `max_batch_size`, got {size}"
-        if isinstance(phase.levels[0].scheme, CyclicPoisson):
-            return f"expected 1 with scheme cyclic-poisson, whose groups may part the members, got {size}"
     for phase in phases if unit > 1 else ():
         if phase.episodes is not None:
             return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"

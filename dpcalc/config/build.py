@@ -83,7 +83,7 @@ def _refuse_group(plan: Plan, node: Node | None) -> None:
     size, phases = plan.group_size, [phase.hierarchy for phase in plan.phases]
     if size == 1 or node is None:
         return
-    why = group_refusal(size, phases, unit=plan.unit)
+    why = group_refusal(size, phases, unit=plan.unit) or (plan.parting and f"expected 1 {plan.parting}, got {size}")
     if why:
         message = f"`{node.path}`: {why}"
         raise ConfigError([error("DPC104", node.anchor, message, "nothing is proved for such a group; lower it")])
@@ -241,8 +241,12 @@ def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
             drawn = Poisson(probability=rate if rate is not None else Fraction(expected or 0, count))
             scheme = drawn if cap is None else CappedPoisson(probability=drawn.probability, max_batch_size=cap)
         case Draw(scheme="cyclic-poisson", rate=rate, expected=expected, groups=groups):
-            probability = rate if rate is not None else Fraction(expected or 0, count) * groups
-            scheme = CyclicPoisson(probability=probability, groups=groups)
+            scheme = CyclicPoisson(
+                probability=rate if rate is not None else Fraction(expected or 0, count) * groups,
+                groups=groups,
+                max_batch_size=draw.max_batch_size,
+                max_group_size=draw.max_group_size,
+            )
         case Draw(scheme="any-order"):
             scheme = AnyOrder()
         case Draw(scheme="balls-in-bins", bins=int(bins), assignment=assignment):

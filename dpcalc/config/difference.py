@@ -17,7 +17,16 @@ _INDEPENDENT_SECTIONS = frozenset(
     {"privacy", "sampling", "mechanism", "accounting", "budget"}
 )  # their keys stand for themselves
 _LABELS = frozenset({"version", "requires", "name"})
-_DRAW_KEYS = ("scheme", "max_batch_size", "redraw_every", "drop_last", "groups", "assignment", EPISODES)
+_DRAW_KEYS = (
+    "scheme",
+    "max_batch_size",
+    "redraw_every",
+    "drop_last",
+    "groups",
+    "max_group_size",
+    "assignment",
+    EPISODES,
+)
 _LIMITS = ("max_participations", "min_separation", "participation")
 _ASSUMPTION_KEYS = frozenset({"clip", "also", "odd_moments", "strategy", *_LIMITS, *_DRAW_KEYS}) - {EPISODES}
 _RANGE_KEYS = ("min", "max")  # of a count, which the long form lifts out of it

@@ -178,11 +178,18 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one f
             amount, remark = _rate_and_remark(level, poisson.probability)
             cap = f", max_batch_size: {poisson.max_batch_size}" if isinstance(poisson, CappedPoisson) else ""
             return f"{amount}{cap}", remark
-        case CyclicPoisson(probability=rate, groups=groups):
+        case CyclicPoisson(probability=rate) as cyclic:
             stated, remark = _rate_and_remark(replace(level, scheme=Poisson(probability=rate)), rate)
             if stated.startswith(", expected"):  # that of all groups: a step draws from one
                 stated, remark = f", rate: {scalars.probability_text(rate) or rate}", ""
-            return f"{stated}, groups: {groups}", remark and f"of all groups {remark}"
+            groups = "".join(f", {key}: {value}" for key, value in _group_keys(cyclic).items())
+            return f"{stated}{groups}", remark and f"of all groups {remark}"
+
+
+def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
+    """Return the stated keys of draws from groups, but for the rate."""
+    limits = {"max_batch_size": scheme.max_batch_size, "max_group_size": scheme.max_group_size}
+    return {"groups": scheme.groups} | {key: value for key, value in limits.items() if value is not None}
 
 
 def _allocation_keys(allocation: Allocation) -> str:
@@ -315,7 +322,7 @@ def _level_content(level: Level) -> dict[str, object]:
     dropped = {"drop_last": True} if isinstance(scheme, Shuffle) and scheme.drop_last else {}
     limited = {"at_most": True} if isinstance(scheme, Fixed) and scheme.at_most else {}
     capped = {"max_batch_size": scheme.max_batch_size} if isinstance(scheme, CappedPoisson) else {}
-    grouped = {"groups": scheme.groups} if isinstance(scheme, CyclicPoisson) else {}
+    grouped = _group_keys(scheme) if isinstance(scheme, CyclicPoisson) else {}
     assigned = {"assignment": "held"} if isinstance(scheme, BallsInBins) and scheme.is_held else {}
     drawn = {"scheme": scheme.name, "amount": amount, **limited, **capped, **period, **dropped, **grouped, **assigned}
     return {"name": level.name, "count": level.count, **fewest, **drawn}

@@ -141,8 +141,8 @@ class Draw:
     )
     max_batch_size: int | None = key(
         COUNT,
-        "Largest number of units that stay in a draw of scheme poisson: of more, as many are left out at random. Left "
-        "out, all stay.",
+        "Largest number of units that stay in a draw of scheme poisson or cyclic-poisson: of more, as many are left "
+        "out at random. Left out, all stay.",
         default=None,
     )
     redraw_every: int = key(
@@ -163,6 +163,12 @@ class Draw:
         "group i mod groups.",
         default=1,
         advice="say into how many groups the units are split",
+    )
+    max_group_size: int | None = key(
+        COUNT,
+        "For scheme cyclic-poisson with max_batch_size: most units that any of the groups holds; by default all there "
+        "are, which costs more than the true number.",
+        default=None,
     )
     bins: int | None = key(
         COUNT,

@@ -24,6 +24,7 @@ DRAW_KEYS = (
     "redraw_every",
     "drop_last",
     "groups",
+    "max_group_size",
     "bins",
     "assignment",
     "times",

@@ -31,6 +31,7 @@ _SYNONYMS = {
     "sampling.scheme": "sampler sampling_method method_of_sampling poisson_sampling with_replacement",
     "sampling.max_batch_size": "truncated_batch_size batch_size_cap max_cohort_size",
     "sampling.groups": "cycle_length num_groups",
+    "sampling.max_group_size": "largest_group_size",
     "sampling.redraw_every": "hold hold_for held_for redraw_interval resample_every",
     "sampling.episodes": "constructed_tasks episodic task_construction",
     "sampling.episodes.ways": "way n_way n_ways num_ways nway",

@@ -67,7 +67,6 @@ class Strategy(ABC):
     def bands(self, steps: int) -> int:
         """Return w with C_ij = 0 for i - j >= w; 0 for trees, which have no such matrix."""
 
-    @abstractmethod
     def full_steps(self, steps: int, groups: int) -> int:
         """Return a number of steps i, i + groups, ... whose columns of C all have the largest norm.
 
@@ -75,6 +74,20 @@ class Strategy(ABC):
             steps: length of the run, >= 1.
             groups: b, the groups that take turns, >= 1.
         """
+        return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
+
+    def even_noise(self, steps: int, period: int) -> tuple[float, float]:  # noqa: ARG002  columns of most are even
+        """Return factors >= 1 of the noise multiplier as if all columns were equal, for columns that do not overlap.
+
+        Args:
+            steps: length of the run, >= 1.
+            period: of the steps i, i + period, ... in which a unit takes part, >= 1.
+
+        Returns:
+            (with which such steps together cost at least as much, whatever i, rounded down; with which each of the
+            first steps - bands + 1 steps costs at most as much, rounded up).
+        """
+        return 1.0, 1.0
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
@@ -121,15 +134,6 @@ class Toeplitz(Strategy):
     def bands(self, steps: int) -> int:
         """Return the number of coefficients that a run of `steps` steps uses."""
         return len(self.first_coefficients(steps))
-
-    def full_steps(self, steps: int, groups: int) -> int:
-        """Return the number of steps of the first group whose columns do not end early.
-
-        Args:
-            steps: length of the run, >= 1.
-            groups: in turn, >= 1.
-        """
-        return (steps - self.bands(steps)) // groups + 1
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
         """Return (root mean squared, largest) deviation of the prefix sums."""
@@ -209,16 +213,6 @@ class PrefixSum(Strategy):
         """Return `steps`."""
         return steps
 
-    def full_steps(self, steps: int, groups: int) -> int:
-        """Return 1: only the first column is full.
-
-        Args:
-            steps: of no use.
-            groups: of no use.
-        """
-        del steps, groups
-        return 1
-
     def prefix_errors(self, steps: int) -> tuple[float, float]:
         """Return (root mean squared, largest) deviation of the prefix sums."""
         return float(np.sqrt(steps)), float(np.sqrt(steps))
@@ -251,16 +245,6 @@ class Tree(Strategy):
     def bands(self, steps: int) -> int:
         """Return 0: it is no lower triangular matrix."""
         del steps
-        return 0
-
-    def full_steps(self, steps: int, groups: int) -> int:
-        """Return 0: it has no bands.
-
-        Args:
-            steps: of no use.
-            groups: of no use.
-        """
-        del steps, groups
         return 0
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
@@ -326,6 +310,15 @@ class Matrix(Strategy):
         norms = np.einsum("ij,ij->j", self.entries, self.entries)
         is_full = norms[:steps] >= norms.max() * (1 - strategies.ALMOST)
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
+
+    def even_noise(self, steps: int, period: int) -> tuple[float, float]:
+        """Return factors of the noise multiplier by the means of squared column norms, and by the smallest of them.
+
+        Args:
+            steps: length of the run, >= 1.
+            period: of the steps in which a unit takes part, >= 1.
+        """
+        return strategies.matrix_even_noise(self.entries, steps, period)
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
         """Return (root mean squared, largest) deviation of the prefix sums."""

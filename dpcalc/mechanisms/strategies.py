@@ -255,6 +255,25 @@ def matrix_bands(matrix: Array) -> int:
     return int((rows - first).max()) + 1
 
 
+def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, float]:
+    """Return the factors of `Strategy.even_noise` for the first steps of a matrix, relative to its largest column.
+
+    Args:
+        matrix: n x n, finite.
+        steps: length of the run, from 1 to n.
+        period: of the steps in which a unit takes part, >= 1.
+
+    Source: docs/theory.md, Theorem 16.10.
+    """
+    largest = np.einsum("ij,ij->j", matrix, matrix).max()
+    part = matrix[:steps, :steps]
+    norms = np.einsum("ij,ij->j", part, part)
+    mean = max(float(norms[place::period].mean()) for place in range(min(period, steps)))
+    smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
+    margin = 1e-11  # above the round-off of sums of MAX_SIDE squares
+    return max(1.0, math.sqrt(largest / mean) * (1 - margin)), math.sqrt(largest / smallest) * (1 + margin)
+
+
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
     """Return the sensitivity of a lower triangular matrix with a diagonal that is nowhere 0.
 

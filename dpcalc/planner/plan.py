@@ -8,10 +8,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import (
-    CyclicPoisson,
-    RandomAllocation,
-)
+from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
@@ -187,13 +184,25 @@ class Plan:
         """
         if not any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases):
             return self
-        cyclic = any(isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson) for phase in self.phases)
-        if cyclic and self.group_size > 1:
+        if self.group_size > 1 and self.parting:
             raise UnsupportedError(
-                "group_size: expected 1 with scheme cyclic-poisson, whose groups may part the members, got "
-                f"{self.group_size}; protect one unit, or a level above"
+                f"group_size: expected 1 {self.parting}, got {self.group_size}; protect one unit, or a level above"
             )
         return replace(self, phases=tuple(phase.independent(attained=attained) for phase in self.phases))
+
+    @property
+    def parting(self) -> str:
+        """Why members of a group may be in steps whose columns of a strategy overlap, as "with scheme ..."; else ""."""
+        for phase in self.phases:
+            scheme = phase.hierarchy.allocation or phase.hierarchy.level(1).scheme
+            if isinstance(scheme, CyclicPoisson):
+                return "with scheme cyclic-poisson, whose groups may part the members"
+            if isinstance(scheme, BallsInBins) and phase.is_correlated:
+                from dpcalc.amplification.correlated import has_overlap  # noqa: PLC0415  it loads numpy
+
+                if has_overlap(phase.mechanism, phase.steps):
+                    return "with correlated noise and scheme balls-in-bins, whose bins may part the members"
+        return ""
 
     @property
     def is_gaussian(self) -> bool:

@@ -129,6 +129,8 @@ def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
 
 def largest_group(plan: Plan) -> int:
     """Return the largest number of units for which a bound on them together is proved, at least 1."""
+    if plan.parting:
+        return 1
     hierarchies = [phase.hierarchy for phase in plan.phases]
     largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
     if group_refusal(largest, hierarchies, unit=plan.unit):

@@ -126,9 +126,11 @@ def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
             return f"{size} of {_count_text(level)} ({level.name}){turn}, {way}{left_out}"
         case BallsInBins() | RandomAllocation() as allocation:
             return f"each of {_count_text(level)} ({level.name}) in {_allocation_text(allocation)}"
-        case CyclicPoisson(probability=rate, groups=groups):
-            drawn = f"each with probability {_number(rate)}"
-            return f"{_count_text(level)} ({level.name}) in {groups} groups, one of them a step, {drawn}, Poisson"
+        case CyclicPoisson(probability=rate, max_group_size=most) as cyclic:
+            groups = f"{cyclic.groups} groups{f' of at most {most}' if most is not None else ''}"
+            cap = f", cut at random to {cyclic.max_batch_size}" if cyclic.max_batch_size is not None else ""
+            drawn = f"each with probability {_number(rate)}, Poisson{cap}"
+            return f"{_count_text(level)} ({level.name}) in {groups}, one of them a step, {drawn}"
         case AnyOrder():
             return f"batches of {_count_text(level)} ({level.name}) in any order"
         case All():
@@ -209,9 +211,11 @@ def _participation_assumptions(plan: Plan) -> Iterator[str]:
     if any(isinstance(scheme, CyclicPoisson) for scheme in schemes):
         alone = ", for each unit by itself such as by a hash" if adds_or_removes else ""
         replaced = ", and a unit that takes the place of another is in its group"
+        limited = ", and none ever holds more units than `max_group_size`"
         yield (
             f"the groups of cyclic draws are fixed beforehand{alone}"
             f"{replaced if plan.adjacency is Adjacency.REPLACE_ONE else ''}"
+            f"{limited if any(getattr(scheme, 'max_group_size', None) for scheme in schemes) else ''}"
         )
 
 
@@ -274,9 +278,10 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         lines.insert(1, _EMPTY)
     if any(_may_lack_units(plan, phase) for phase in plan.phases):
         lines.insert(1, "where fewer units are left than a draw takes, it takes all that are left")
-    if any(isinstance(level.scheme, Fixed | CappedPoisson) for level in levels):
+    is_cut = any(getattr(level.scheme, "max_batch_size", None) is not None for level in levels)
+    if is_cut or any(isinstance(level.scheme, Fixed) for level in levels):
         lines.insert(1, "counts are those of the larger of the two data sets")
-    if any(isinstance(level.scheme, CappedPoisson) for level in levels):
+    if is_cut:
         lines.insert(1, _CAPPED)
     if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
         lines.insert(1, _EXACT_COUNTS)

@@ -24,7 +24,7 @@ from dpcalc.sampling.counts import (
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
-from dpcalc.sampling.paths import Path, Rows, level_rows
+from dpcalc.sampling.paths import Path, Rows, fewest_in_frame, level_rows
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 from dpcalc.sampling.sums import independent_sum
 
@@ -245,7 +245,10 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
     if members > 1:
         alike = np.flatnonzero(levels[unit - 1].parent == levels[unit - 1].parent[rows[-1]]).tolist()
     schemes = [level.scheme for level in hierarchy.levels]
-    fewest = [int(level.sums(np.ones_like(level.number)).min()) for level in levels]
+    fewest = [
+        fewest_in_frame(scheme, int(level.sums(np.ones_like(level.number)).min()))
+        for level, scheme in zip(levels, schemes, strict=True)
+    ]
     fewest_below = _fewest_below(levels, unit, (alike[0], alike[-1] + 1))
     last = max(unit, clip)
     return CoSampled(
@@ -307,15 +310,15 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
 
 def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
     """Return the path with the tree's counts; without a tree, counts raised to min_count; schemes by `drawn_from`."""
+    levels_of = hierarchy.levels[: len(path.counts)]
     if hierarchy.tree is None:
-        levels_of = hierarchy.levels[: len(path.counts)]
-        counts = tuple(max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True))
-        drawn = (drawn_from(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
-        return replace(path, counts=counts, max_counts=(), schemes=tuple(drawn))
-    counts = tuple(
-        int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
-    )
-    schemes = (drawn_from(level.scheme, count) for level, count in zip(hierarchy.levels, counts, strict=False))
+        sizes = [max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True)]
+    else:
+        sizes = [
+            int(level.number[level.parent == level.parent[row]].sum()) for level, row in zip(levels, rows, strict=False)
+        ]
+    counts = tuple(fewest_in_frame(level.scheme, size) for level, size in zip(levels_of, sizes, strict=True))
+    schemes = (drawn_from(level.scheme, count) for level, count in zip(levels_of, counts, strict=True))
     return replace(path, counts=counts, max_counts=(), schemes=tuple(schemes))
 
 

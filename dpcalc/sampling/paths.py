@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, CappedGroup, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,13 +230,12 @@ class PathTable:
             levels = hierarchy.levels[: self.unit]
             bounded = [self.is_merged or (level.min_count < level.count and not place) for level in levels]
             own_counts = tuple(
-                whole_batches(level.scheme, count) if is_bounded else count
+                fewest_in_frame(level.scheme, whole_batches(level.scheme, count) if is_bounded else count)
                 for level, count, is_bounded in zip(levels, counts, bounded, strict=True)
             )
-            capped = [isinstance(level.scheme, CappedPoisson) for level in levels]
             max_counts = tuple(
-                top if is_capped else count
-                for count, top, is_capped in zip(own_counts, largest_counts, capped, strict=True)
+                _most_in_frame(level.scheme, count, top)
+                for level, count, top in zip(levels, own_counts, largest_counts, strict=True)
             )
             path = Path(
                 place=place,
@@ -257,6 +256,23 @@ class PathTable:
         if self.unit == self.hierarchies[0].depth:
             return (*tree.place(self.unit - 1, row), 0)
         return tree.place(self.unit, row)
+
+
+def fewest_in_frame(scheme: Scheme, count: int) -> int:
+    """Return the fewest units of the frame out of which a unit is drawn: those of its group.
+
+    Args:
+        scheme: of the level.
+        count: units of the parent, all of which are the frame but for groups.
+    """
+    return min(count, scheme.min_count) if isinstance(scheme, CappedGroup) else count
+
+
+def _most_in_frame(scheme: Scheme, count: int, max_count: int) -> int:
+    """Return the most units of a frame: of a group, of a cut draw from `max_count` units, else `count`."""
+    if isinstance(scheme, CappedGroup):
+        return scheme.count
+    return max_count if isinstance(scheme, CappedPoisson) else count
 
 
 def whole_batches(scheme: Scheme, count: int) -> int:

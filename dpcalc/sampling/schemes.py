@@ -103,6 +103,23 @@ class CappedPoisson:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CappedGroup(CappedPoisson):
+    """A cut Poisson draw from one of the groups into which the children were split beforehand; no config states it.
+
+    Attributes:
+        min_count: fewest children that the group may hold, >= 1.
+        count: most of them, >= min_count.
+    """
+
+    min_count: int
+    count: int
+
+    def rate(self, count: int) -> Fraction:
+        """Return the probability that a child is drawn and stays, for the smallest group of `count` children."""
+        return super().rate(min(count, self.min_count))
+
+
+@dataclass(frozen=True, kw_only=True)
 class FixedAtRate(Fixed):
     """A draw of a fixed size from a frame that is itself random, so that a child's probability is not size / count.
 
@@ -234,18 +251,53 @@ class CyclicPoisson:
     Attributes:
         probability: exact, in [0, 1], that a step of its group draws a child.
         groups: number of groups, >= 1.
+        max_batch_size: most children that stay in a draw, of more a uniform subset, >= 1; None for all of them.
+        max_group_size: most children of a group, >= 1; None for as many as there are.
     """
 
     name: ClassVar[str] = "cyclic-poisson"
-    keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "groups")
+    keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "groups", "max_batch_size", "max_group_size")
     probability: Fraction
     groups: int
+    max_batch_size: int | None = None
+    max_group_size: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError if the probability is outside [0, 1] or there is no group."""
+        """Raise InputError if the probability is outside [0, 1] or a whole number is < 1."""
         Poisson(probability=self.probability)
-        if self.groups < 1:
-            raise InputError(f"groups: expected a whole number >= 1, got {self.groups}")
+        for name, value in (
+            ("groups", self.groups),
+            ("max_batch_size", self.max_batch_size),
+            ("max_group_size", self.max_group_size),
+        ):
+            if value is not None and value < 1:
+                raise InputError(f"{name}: expected a whole number >= 1, got {value}")
+
+    def group_sizes(self, min_count: int, count: int) -> tuple[int, int]:
+        """Return (fewest, most) children that a group with at least one of them can hold.
+
+        Args:
+            min_count: fewest children in all, >= 1.
+            count: most of them.
+        """
+        largest = min(count, self.max_group_size or count)
+        return max(1, min_count - (self.groups - 1) * largest), largest
+
+    def group_draw(self, min_count: int, count: int) -> Poisson | CappedGroup:
+        """Return the draw of one group.
+
+        Args:
+            min_count: fewest children of all groups, >= 1.
+            count: most of them.
+
+        Source: docs/theory.md, Theorem 16.8.
+        """
+        smallest, largest = self.group_sizes(min_count, count)
+        if self.max_batch_size is None or self.max_batch_size >= largest:
+            return Poisson(probability=self.probability)
+        return CappedGroup(
+            probability=self.probability, max_batch_size=self.max_batch_size, min_count=smallest, count=largest
+        )
 
     def rate(self, count: int) -> Fraction:
         """Return the share of the children that a step draws on average, `probability` / `groups`."""
@@ -253,8 +305,8 @@ class CyclicPoisson:
         return self.probability / self.groups
 
     def max_drawn(self, count: int) -> int:
-        """Return `count`: a group may hold all children."""
-        return count
+        """Return the most children that one step can draw: of a largest group all, or `max_batch_size`."""
+        return min(self.group_sizes(count, count)[1], self.max_batch_size or count)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ An estimate has no certificate, so that it must not decide whether a point is wi
 time only; docs/solving.md states it."""
 _MAX_CHUNK, _MIN_CHUNKS = 50, 200  # points of a task at most; tasks of a large grid at least, to show progress
 FIX_INPUT = 2  # exit code of a point that is no valid config
-_SIZES = ("size", "at_most", "max_batch_size", "count", "group_size", "batch_size", "examples")
+_SIZES = ("size", "at_most", "max_batch_size", "max_group_size", "count", "group_size", "batch_size", "examples")
 _WHOLE = frozenset((*_SIZES, "steps", "redraw_every", "tasks", "ways", "shots", "queries"))  # last names of whole keys
 Answers = Iterable[tuple[int, "tuple[Outcome, ...] | Exception"]]
 Pool = Callable[[Callable[["Chunk"], tuple["Outcome", ...]], Sequence["Chunk"]], Answers]

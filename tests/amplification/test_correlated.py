@@ -32,7 +32,18 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.statement import chain_epsilon, group_epsilon
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
-from dpcalc.sampling.schemes import All, AnyOrder, CyclicPoisson, Fixed, Poisson
+from dpcalc.sampling.schemes import (
+    SCHEMES,
+    All,
+    AnyOrder,
+    BallsInBins,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Shuffle,
+    WithReplacement,
+)
 
 ZERO, ADD, REPLACE = Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 FALLING = Toeplitz(coefficients=(1.0, 0.5, 0.25))
@@ -246,6 +257,40 @@ def test_what_nothing_is_proved_for_is_refused(mechanism, steps, scheme, text):
         guarantee(plan(phase(mechanism, steps, scheme)))
     assert str(error.value).startswith(text)
     assert "; " in str(error.value)
+
+
+COVERED = {
+    "cyclic-poisson": CyclicPoisson(probability=Fraction(1, 10), groups=3),
+    "balls-in-bins": BallsInBins(bins=6, is_held=True),
+    "any-order": AnyOrder(),
+}
+NOT_COVERED = {
+    "poisson": Poisson(probability=Fraction(1, 10)),
+    "fixed": Fixed(size=10),
+    "with-replacement": WithReplacement(size=10),
+    "shuffle": Shuffle(size=500),
+    "random-allocation": RandomAllocation(times=2, steps=12),
+    "all": All(),
+}
+
+
+def test_every_scheme_has_a_bound_or_a_reason():
+    assert COVERED.keys() | NOT_COVERED.keys() == SCHEMES.keys()
+    for name, scheme in COVERED.items():
+        mechanism = noise(FALLING, apart=3) if name == "any-order" else noise(FALLING)
+        assert 0 < guarantee(plan(phase(mechanism, 12, scheme))).epsilon < 10
+    reasons = set()
+    for name, scheme in (NOT_COVERED | {"balls-in-bins": BallsInBins(bins=6)}).items():
+        with pytest.raises(KeyedInputError, match=f"is `{name}`") as error:
+            guarantee(plan(phase(noise(FALLING), 12, scheme)))
+        assert error.value.key == "sampling.record.scheme"
+        assert error.value.hint.startswith("say ")
+        reasons.add(str(error.value).split("`", maxsplit=2)[2])
+    assert len(reasons) == 4
+    with pytest.raises(KeyedInputError, match=r"state mechanism type gaussian"):
+        guarantee(plan(phase(noise(Identity()), 12, Poisson(probability=Fraction(1, 10)))))
+    with pytest.raises(KeyedInputError, match=r"say `balls-in-bins` with `bins` the steps of the phase"):
+        guarantee(plan(phase(noise(FALLING), 12, RandomAllocation(times=1, steps=12))))
 
 
 def test_levels_that_do_not_go_with_batches_in_any_order():

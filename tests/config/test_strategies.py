@@ -240,8 +240,16 @@ def test_bad_strategies_and_limits(tmp_path, strategy, words):
 @pytest.mark.parametrize(
     ("sampling", "words"),
     [
-        ("scheme: poisson, rate: 0.1", "`sampling.scheme` is `poisson`, for which no amplification"),
-        ("scheme: shuffle, size: 10", "`sampling.scheme` is `shuffle`, for which no amplification"),
+        (
+            "scheme: poisson, rate: 0.1",
+            "`sampling.scheme` is `poisson`, under which one unit can be in steps whose noise",
+        ),
+        ("scheme: shuffle, size: 10", "`sampling.scheme` is `shuffle`, and no bound uses the order of a shuffle"),
+        ("scheme: all", "`sampling.scheme` is `all`, under which every unit is in every step"),
+        ("scheme: random-allocation, times: 1", "`sampling.scheme` is `random-allocation`, which is covered under"),
+        ("scheme: balls-in-bins, bins: 2", "`sampling.scheme` is `balls-in-bins` with a fresh choice in each pass"),
+        ("scheme: balls-in-bins, bins: 2, assignment: held", "`sampling.bins` is 2, fewer than the 3 bands"),
+        ("scheme: balls-in-bins, bins: 4, max_group_size: 2", "`max_group_size` does not go with scheme"),
         ("scheme: any-order, size: 3", "`size` does not go with scheme `any-order`"),
         ("scheme: cyclic-poisson, rate: 0.1", "`sampling.groups` is missing"),
         ("scheme: cyclic-poisson, groups: 3", "`sampling` needs `rate` or `expected`"),
