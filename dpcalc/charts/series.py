@@ -27,7 +27,7 @@ from dpcalc.planner.published import (
     strong_composition_row,
     theorem_3_row,
 )
-from dpcalc.planner.vary import is_refused, largest_group, noise_scaler, noise_setter, refusal, with_level
+from dpcalc.planner.vary import is_covered, is_refused, largest_group, noise_scaler, noise_setter, refusal, with_level
 from dpcalc.planner.words import differing_facts
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
@@ -239,6 +239,9 @@ def _over_rate(request: CurveRequest) -> Chart:
     if not request.grid and isinstance(level.scheme, Shuffle):
         plan_at = _rate_setter(request.first)
         grid = tuple(size for size in grid if not is_refused(plan_at(size)))
+    if not request.grid and request.first.phases[0].is_correlated:
+        plan_at = _rate_setter(request.first)
+        grid = tuple(value for value in grid if is_covered(plan_at(value)))
     return _epsilon_chart(request, name, grid, _rate_setter, LINEAR if request.grid else LOG)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,6 +22,7 @@ from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import advantage, true_positive_rates
+from dpcalc.planner.vary import is_covered
 from dpcalc.sampling.schemes import BallsInBins, RandomAllocation, Scheme
 
 Value = float | int | Fraction
@@ -332,10 +334,13 @@ def solve_allocation(
         return math.log(max(estimated(bins), 1e-300) / goal.limit), math.nan
 
     estimated = cache(lambda bins: goal.estimate(without_bins(longest - bins)).value)
-    near = falling_root(excess, math.log(scheme.bins), (0.0, math.log(longest)), tolerance=_NEAR_BINS)
-    start = longest - min(longest, math.ceil(math.exp(near)))
+    fewest = 1 + bisect_left(range(1, longest), 1, key=lambda bins: is_covered(without_bins(longest - bins)))
+    first = min(max(scheme.bins, fewest), longest)
+    ends = math.log(fewest), math.log(longest)
+    near = falling_root(excess, math.log(first), ends, tolerance=_NEAR_BINS) if fewest < longest else ends[1]
+    start = longest - min(longest, max(fewest, math.ceil(math.exp(near))))
     try:
-        fewer, fails_at = largest_whole(without_bins, (0, longest - 1), goal, "bins", start=start)
+        fewer, fails_at = largest_whole(without_bins, (0, longest - fewest), goal, "bins", start=start)
     except NoSolution as none:
         raise NoSolution("bins", goal, longest, none.best_reached) from none
     next_bins = None if fails_at is None else longest - fails_at

@@ -25,6 +25,7 @@ from dpcalc.planner.vary import (
     accepted_size,
     is_refused,
     largest_group,
+    longest_run,
     noise_scaler,
     noise_setter,
     replace_phase,
@@ -246,12 +247,12 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the largest number of steps of one phase that meets a goal."""
     plan = base.stated
     chosen = select_phase(plan, phase, "steps")
-    shortest = _shortest_run(chosen)
+    ends = (fewest := _shortest_run(chosen)), longest_run(plan, chosen, (fewest, _MAX_STEPS))
 
     def with_value(value: int) -> Composition:
         return base.changed(replace_phase(plan, chosen, replace(chosen, steps=value)))
 
-    value, fails_at = largest_whole(with_value, (shortest, _MAX_STEPS), goal, "steps")
+    value, fails_at = largest_whole(with_value, ends, goal, "steps")
     return _solution(with_value(value), (value, fails_at), ("steps", "steps"), goal)
 
 
@@ -307,7 +308,6 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
             f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
         )
     _refuse_assumed(level, "batch")
-
     groups = drawn.groups if isinstance(drawn, CyclicPoisson) else 1
     limit = level.max_drawn if isinstance(drawn, CappedPoisson) else level.count
 

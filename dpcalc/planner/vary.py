@@ -7,11 +7,11 @@ from fractions import Fraction
 from operator import index
 
 from dpcalc.amplification.groups import MAX_PLACED_MEMBERS, group_refusal, max_group_size
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import Shuffle
+from dpcalc.sampling.schemes import AnyOrder, Shuffle
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
@@ -144,6 +144,31 @@ def largest_group(plan: Plan) -> int:
             1, bisect_left(range(1, largest + 1), 1, key=lambda size: is_refused(replace(plan, group_size=size)))
         )
     return largest
+
+
+def is_covered(plan: Plan) -> bool:
+    """Return True if a bound is proved for the correlated noise of a plan under its sampling, or it has none."""
+    try:
+        plan.independent()
+    except KeyedInputError:
+        return False
+    return True
+
+
+def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
+    """Return the most steps of one phase, from `ends`, for which its noise and sampling are covered; else the fewest.
+
+    Args:
+        plan: a training run.
+        chosen: one of its phases.
+        ends: (fewest, most) steps.
+    """
+    if not chosen.is_correlated or isinstance(chosen.hierarchy.level(1).scheme, AnyOrder):
+        return ends[1]
+    longer = range(ends[0] + 1, ends[1] + 1)
+    return ends[0] + bisect_left(
+        longer, 1, key=lambda steps: not is_covered(replace_phase(plan, chosen, replace(chosen, steps=steps)))
+    )
 
 
 def is_refused(plan: Plan | Composition) -> bool:
