@@ -181,6 +181,17 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
     """Yield tests of draws from one group after the other, in whole cycles; the log does not tell the groups' sizes."""
     level, cycles = logged.level, logged.level.times // scheme.groups
     yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
+    if scheme.max_batch_size is not None:
+        # How often a batch is cut depends on the sizes of groups, which the log does not tell.
+        above = logged.draws.sizes[logged.draws.sizes > scheme.max_batch_size]
+        yield certain(
+            Kind.LARGEST,
+            "draws of more than max_batch_size",
+            observed=above.size,
+            expected=0,
+            sentence=f"{above.size:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`",
+        )
+        return
     if level.shown is None or not level.has_sizes or not cycles:
         return
     rate = float(scheme.probability) * level.shown

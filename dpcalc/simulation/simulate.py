@@ -11,6 +11,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.simulation.batches import batch_checks
 from dpcalc.simulation.checks import Check, Effort, RandomSource
 from dpcalc.simulation.losses import loss_checks
+from dpcalc.simulation.releases import no_release, release_checks
 from dpcalc.work import SECOND, allowance
 
 _CHOICE_WORK = 2.0 * SECOND  # for the unit that decides
@@ -53,14 +54,9 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
         InputError: a step draws more units than can be drawn.
         ConvergenceError: there is no certified delta to compare with.
     """
-    if any(phase.is_correlated for phase in plan.phases):
-        raise UnsupportedError(
-            "simulate: expected steps with noise of their own, got type matrix-factorization; its sampler and noise "
-            "are not drawn, and `dpcalc epsilon -v` says how its sensitivity was computed"
-        )
     source = RandomSource(rng=np.random.default_rng(effort.seed), effort=effort, on_progress=on_progress)
-    reason = _no_losses_reason(plan)
     composition = composed(plan)
+    reason, notes = _no_losses_reason(composition.plan), []
     protected = composition.likeliest
     if not reason:
         try:
@@ -68,19 +64,25 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
                 protected = composition.costliest()[0]
         except WorkExceededError:
             reason = _TOO_MUCH
-    phases = range(len(plan.phases))
-    parts = ((index, source.part(0, 2).part(index, len(phases))) for index in phases)
-    checks = [check for index, part in parts for check in batch_checks(plan, protected, index, part)]
+    checks: list[Check] = []
+    for index, phase in enumerate(plan.phases):
+        part = source.part(0, 2).part(index, len(plan.phases))
+        if phase.hierarchy.spans_steps:
+            scheme = phase.hierarchy.level(1).scheme.name
+            notes.append(f"no batches of {phase.name} are drawn: `{scheme}` does not say which units are in a step")
+        else:
+            checks += batch_checks(plan, protected, index, part)
+        if phase.is_correlated:
+            why = no_release(plan, phase)
+            checks += () if why else release_checks(plan, phase, part)
+            notes += [f"no release of {phase.name} is drawn: {why}"] if why else []
     if not reason:
         try:
             checks += loss_checks(composition, protected, source.part(1, 2))
         except UnsupportedError as error:
             reason = str(error)
-    return Simulation(
-        seed=effort.seed,
-        checks=tuple(checks),
-        notes=(f"no privacy loss is drawn: {reason}",) if reason else (),
-    )
+    notes += [f"no privacy loss is drawn: {reason}"] if reason else []
+    return Simulation(seed=effort.seed, checks=tuple(checks), notes=tuple(notes))
 
 
 def _no_losses_reason(plan: Plan) -> str:

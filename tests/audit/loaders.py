@@ -86,6 +86,12 @@ def cyclic_poisson(rng, *, groups, rate, units=UNITS):
         yield np.flatnonzero((group == step % groups) & (rng.random(units) < rate)).tolist()
 
 
+def cut(rng, batches, *, cap):
+    """Of larger batches a random part."""
+    for batch in batches:
+        yield batch if len(batch) <= cap else rng.choice(batch, cap, replace=False).tolist()
+
+
 def random_allocation(rng, *, times, steps, units=UNITS):
     log = [[] for _ in range(steps)]
     for unit in range(units):

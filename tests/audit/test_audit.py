@@ -55,6 +55,7 @@ def correlated(sampling, limits, *, steps=STEPS, units=UNITS, bands=4):
     return text.replace("add-remove", "zero-out")
 
 
+CUT_GROUPS = "{scheme: cyclic-poisson, groups: 7, rate: 0.1, max_batch_size: 10, max_group_size: 150}"
 FIXED_EPOCHS = ", min_separation: 60, participation: fixed-epochs"
 HONEST = {
     "any order": (correlated("any-order", ", min_separation: 60"), loaders.same_passes),
@@ -62,6 +63,14 @@ HONEST = {
     "cyclic poisson": (
         correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
         lambda rng: loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600),
+    ),
+    "cyclic poisson, cut": (
+        correlated(CUT_GROUPS, "", units=600),
+        lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=10),
+    ),
+    "bins with bands": (
+        correlated("{scheme: balls-in-bins, bins: 60, assignment: held}", ""),
+        lambda rng: loaders.balls_in_bins(rng, is_held=True),
     ),
     "poisson": (flat_config("poisson"), loaders.poisson),
     "fixed": (flat_config("fixed"), loaders.fixed),
@@ -350,6 +359,11 @@ CORRELATED = {
         correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
         lambda rng: loaders.poisson(rng, units=600, rate=0.1 / 7),
         "is drawn in steps of several of the 7 groups",
+    ),
+    "not cut": (
+        correlated(CUT_GROUPS, "", units=600),
+        lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=12),
+        "draws hold more than `max_batch_size: 10`",
     ),
     "another rate in groups": (
         correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),

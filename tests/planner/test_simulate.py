@@ -3,17 +3,30 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
+from dpcalc.amplification import correlated
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, PrefixSum, Toeplitz, Tree
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import (
+    All,
+    AnyOrder,
+    BallsInBins,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    Shuffle,
+    WithReplacement,
+)
 from dpcalc.sampling.trees import tree_of
 from dpcalc.simulation import batches
 from dpcalc.simulation.checks import Effort
+from dpcalc.simulation.releases import no_release
 from dpcalc.simulation.simulate import simulate_plan
 from tests.thinning import thinned
 
@@ -169,3 +182,68 @@ def test_shuffles_that_are_not_drawn():
     )
     with pytest.raises(UnsupportedError, match="one shuffle, of frames of one size"):
         simulated(plan(uneven, unit=2))
+
+
+# Correlated noise: the whole release of one data set.
+
+ONES = Toeplitz(coefficients=(1.0, 1.0, 1.0, 1.0))
+GROUPS = CyclicPoisson(probability=Fraction(1, 5), groups=4, max_batch_size=4, max_group_size=10)
+MATRIX = Matrix(
+    name="c.npy", digest="1", entries=np.tril(np.random.default_rng(3).normal(size=(12, 12))) + 2 * np.eye(12)
+)
+CORRELATED = {  # strategy, scheme, steps, limits
+    "any order": (ONES, AnyOrder(), 12, {"min_separation": 2}),
+    "prefix sums": (PrefixSum(), AnyOrder(), 12, {"min_separation": 4, "max_participations": 2}),
+    "tree": (Tree(restart_every=5), AnyOrder(), 12, {"min_separation": 3}),
+    "matrix": (MATRIX, AnyOrder(), 12, {"min_separation": 5}),
+    "bins": (ONES, BallsInBins(bins=8, is_held=True), 20, {}),
+    "groups": (ONES, GROUPS, 12, {}),
+}
+
+
+def correlated_plan(name):
+    strategy, scheme, steps, limits = CORRELATED[name]
+    noise = MatrixFactorization(strategy=strategy, noise_multiplier=1.5, **limits)
+    asked = plan(levels((40, scheme)), steps=steps, adjacency=Adjacency.ADD_REMOVE)
+    return replace(asked, phases=(replace(asked.phases[0], mechanism=noise),))
+
+
+@pytest.mark.parametrize("name", CORRELATED)
+def test_whole_releases_cost_no_more_than_the_bound(name):
+    result = simulated(correlated_plan(name), draws=300, runs=20_000)
+    assert result.agrees
+    releases = [check for check in result.checks if "of one data set" in check.quantity]
+    assert [check.quantity.rsplit(", ", maxsplit=1)[1] for check in releases] == ["D||D'", "D'||D"]
+    assert all(check.computed[0] == 0 for check in releases)
+    assert releases[0].observed > 0
+    # Batches are drawn where the scheme says which units are in a step.
+    assert any("batch size" in check.quantity for check in result.checks) is (name == "bins")
+    assert any("no batches" in note for note in result.notes) is (name != "bins")
+    if name in {"any order", "prefix sums"}:  # exact, and of this very data set
+        assert releases[0].interval[0] < releases[0].computed[1] < releases[0].interval[1]
+
+
+def test_a_bound_of_a_release_that_is_too_small_is_found(monkeypatch):
+    sensitivity = MatrixFactorization.sensitivity
+
+    def smaller(mechanism, steps):
+        right = sensitivity(mechanism, steps)
+        return replace(right, squared=right.squared / 2, squared_lower=right.squared_lower / 2)
+
+    monkeypatch.setattr(MatrixFactorization, "sensitivity", smaller)
+    monkeypatch.setattr(correlated, "_separated_bins", lambda scheme, steps, _: (scheme, steps))
+    monkeypatch.setattr(CyclicPoisson, "group_draw", lambda *_: Poisson(probability=Fraction(1, 5)))
+    for name in ("any order", "prefix sums", "tree", "bins"):
+        assert not simulated(correlated_plan(name), draws=300, runs=20_000).agrees
+
+
+def test_releases_that_are_not_drawn():
+    levels_below = levels((40, replace(GROUPS, max_batch_size=None)), (5, HALF))
+    noise = MatrixFactorization(strategy=ONES, noise_multiplier=1.5)
+    asked = plan(levels_below, steps=12, adjacency=Adjacency.ADD_REMOVE)
+    asked = replace(asked, phases=(replace(asked.phases[0], mechanism=noise),))
+    result = simulated(asked, draws=100, runs=400)
+    assert "no release of training is drawn: levels below the one that decides" in result.notes[1]
+    many = plan(levels((40, BallsInBins(bins=3000))), steps=3000, adjacency=Adjacency.ADD_REMOVE)
+    many = replace(many, phases=(replace(many.phases[0], mechanism=noise),))
+    assert no_release(many, many.phases[0]) == "its strategy has too many entries"
