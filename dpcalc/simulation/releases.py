@@ -1,7 +1,9 @@
 """Whole releases with correlated noise, drawn at random: C G + Z of an actual data set beside the bound on its delta.
 
 The strategy is written out, and the loss is that of the mixture over all steps in which the unit can take part. Nothing
-of the sensitivities and reductions of docs/theory.md, section 16, is used: a bound that is too small is contradicted.
+of the sensitivities and reductions of docs/theory.md is used: a bound that is too small is contradicted.
+
+Source: docs/theory.md, Definition 16.1.
 """
 
 import math

@@ -31,6 +31,7 @@ WITH_ACCOUNTING = (
     "dpcalc.planner.search",
     "dpcalc.planner.solve",
     "dpcalc.planner.statement",
+    "dpcalc.simulation.releases",
     "dpcalc.sweep.points",
 )
 CRASHING, STUCK, NOT_A_NUMBER, INFINITE, SLOW = 666, 901, 777, 999, 130
