@@ -79,10 +79,10 @@ def test_the_training_config_is_read_with_its_references(tmp_path):
     assert (plan.steps, plan.phases[0].mechanism.noise_multiplier) == (14_063, 1.1)
 
 
-def test_the_worked_example_is_the_sample_config():
-    (shown,) = blocks("README.md", "yaml")
-    sample = load(str(ROOT / "sample_configs" / "clinic_maml.yaml"))
-    assert load_text(shown, path="README.md").config_hash == sample.config_hash
+@pytest.mark.parametrize(("page", "name"), [("README.md", "clinic_maml"), ("docs/tutorial.md", "ward_notes")])
+def test_a_worked_example_is_the_sample_config(page, name):
+    (shown,) = blocks(page, "yaml")
+    assert load_text(shown, path=page).config_hash == load(str(ROOT / "sample_configs" / f"{name}.yaml")).config_hash
 
 
 def test_the_installation_is_the_one_that_ci_makes():
