@@ -7,7 +7,7 @@ from math import exp
 
 import numpy as np
 
-from dpcalc.accountants.rdp import Moments, log_peak
+from dpcalc.accountants.rdp import log_peak
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.capping import TailCap, cap_optimistic, cap_pessimistic
@@ -15,7 +15,7 @@ from dpcalc.losses.cells import Cells, Resolution, cells
 from dpcalc.losses.coarsen import Rounding, coarsen_optimistic, coarsen_pessimistic
 from dpcalc.losses.composition import Loss, compose_all, compose_copies
 from dpcalc.losses.discretize import discretize_optimistic, discretize_pessimistic
-from dpcalc.losses.moments import Curve, LogMoments, RevealedSubsample, RevealedSubsampleMoments
+from dpcalc.losses.moments import ComposedMoments, Curve, LogMoments, RevealedSubsample, RevealedSubsampleMoments
 from dpcalc.losses.pair import LossCurve
 from dpcalc.losses.pmf import LossPmf, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -78,7 +78,7 @@ def as_longdouble(loss: Loss) -> Loss:
 
 
 def composed_loss(
-    counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
+    counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
     """Return [(tilted loss of the run on one grid, log slack)], one a side; raise for RDP-only steps or lack of memory.
 
@@ -163,10 +163,10 @@ def _revealed_steps(
     if not isinstance(moments, RevealedSubsampleMoments):
         raise TypeError("composition: expected the moments of a revealed draw, got those of a step")
     at = np.array([settings.tilt])
-    inside = sum(count * float(log_moments.cumulants(at)[0][0]) for log_moments, count in moments.parts)
+    inside = float(moments.steps.cumulants(at)[0][0])
     log_norm = float(moments.cumulants(at)[0][0])
     drawn = min(1.0, max(curve.rate * exp(min(inside - log_norm, 700.0)), 1e-300))
-    parts = zip(curve.counts, moments.parts, strict=True)
+    parts = zip(curve.counts, moments.steps.parts, strict=True)
     steps = [(step, log_moments, count) for (step, count), (log_moments, _) in parts]
     composed = _compose_steps(steps, replace(settings, budget=settings.budget / drawn), sides)
     return [

@@ -14,11 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcalc.accountants.rdp import MomentBound, Moments, best_epsilon, composed_moments
+from dpcalc.accountants.rdp import MomentBound, best_epsilon
 from dpcalc.accountants.result import StepCounts
 from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
-from dpcalc.losses.moments import Curve, RevealedSubsample, segment_ends, total_infinity_mass
+from dpcalc.losses.moments import (
+    ComposedMoments,
+    Curve,
+    RevealedSubsample,
+    composed_moments,
+    segment_ends,
+    total_infinity_mass,
+)
 from dpcalc.losses.rdp_curve import RdpCurve
 
 _NEGLECTED = 1e-11  # share of delta that truncated tails may have: the estimate is good to 1e-9
@@ -195,7 +202,8 @@ def _contour_extent(
     value, slope = moments.cumulants(orders)
     spread = math.sqrt(max((slope[1] - slope[0]) / (orders[1] - orders[0]), 1e-300))
     above = float(((value[2:] - value[0] + _ALIASING) / (orders[2:] - order)).min()) - 0.5 * start.value
-    rare = moments.excess(order) > _RARE_KURTOSIS
+    variance, fourth = moments.tilted_moments(order)
+    rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
     return max(above, (_ALIASING - math.log(delta)) / order), (_REVIVALS if rare else 1) * 9 / spread
 
 
@@ -217,7 +225,7 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
 
 
 def _revival_frequency(
-    counts: dict[Curve, int], moments: Moments, order: float, covered: float, truncated_mass: float
+    counts: dict[Curve, int], moments: ComposedMoments, order: float, covered: float, truncated_mass: float
 ) -> float:
     """Return the frequency > `covered` up to which the integrand revives for losses near a lattice; else 0."""
     # Where the losses that make the sum are nearly equal, as large jumps are, their sum is nearly on a lattice, and the

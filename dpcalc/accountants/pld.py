@@ -37,11 +37,11 @@ from dpcalc.accountants.composed_loss import (
 )
 from dpcalc.accountants.gaussian import closed_form_epsilon, gaussian_delta, one_step_delta
 from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, find_rare_events, refine_epsilon
-from dpcalc.accountants.rdp import Moments, best_delta, best_epsilon, rdp, trimmed_epsilon
+from dpcalc.accountants.rdp import best_delta, best_epsilon, rdp, trimmed_epsilon
 from dpcalc.accountants.result import Accountant, AccountantResult, Ceiling, StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
-from dpcalc.losses.moments import Curve, largest_loss, segment_ends, total_infinity_mass
+from dpcalc.losses.moments import ComposedMoments, Curve, largest_loss, segment_ends, total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 
 # Widths are relative distances of the upper from the lower bound on epsilon.
@@ -136,7 +136,7 @@ def _epsilon_bounds_on_grid(
 
 
 def _composed_loss_that_fits(
-    counts: dict[Curve, int], moments: Moments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
+    counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
     """Return the composed losses, for a lower bound alone on up to 4 coarser grids until they fit memory."""
     for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
@@ -207,7 +207,7 @@ def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: B
 
 
 def _composed_for_delta(
-    counts: dict[Curve, int], moments: Moments, tilt: float, truncated_mass: float, side: BoundSide
+    counts: dict[Curve, int], moments: ComposedMoments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
     """Return the composed loss on a grid fine enough to read delta even if the tilt is next to 0."""
     # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses

@@ -20,12 +20,19 @@ from dpcalc.accountants.composed_loss import (
     composed_loss,
     epsilon_at_delta,
 )
-from dpcalc.accountants.rdp import Moments, best_delta
+from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.capping import TailCap, cap_pessimistic, capped
 from dpcalc.losses.composition import Loss
-from dpcalc.losses.moments import Curve, LogMoments, LossMoments, RevealedSubsampleMoments, total_infinity_mass
+from dpcalc.losses.moments import (
+    ComposedMoments,
+    Curve,
+    LogMoments,
+    RevealedSubsampleMoments,
+    total_infinity_mass,
+)
+from dpcalc.losses.quadrature import LossMoments
 
 # None of these affects validity: any cap gives a bound. They decide how tight it is and how many attempts it takes.
 _MARGINS = 2.0 ** np.arange(-60, 4.5, 0.5)  # distances above epsilon that are tried for the cap; epsilon may be 1e-8
@@ -50,7 +57,7 @@ class ExpectedLosses:
     loss: Array
 
     @classmethod
-    def of(cls, moments: Moments) -> "ExpectedLosses":
+    def of(cls, moments: ComposedMoments) -> "ExpectedLosses":
         """Return the expected losses at all quadrature nodes of the moments, sorted by loss."""
         parts = [(np.zeros(0), np.zeros(0)), *_expected_losses(moments.parts, 1.0)]
         number, loss = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
@@ -84,7 +91,7 @@ def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> It
     """Yield (expected number, loss) at all quadrature nodes of steps that happen with probability `rate`."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
-            yield from _expected_losses(moments.parts, rate * moments.rate * count)
+            yield from _expected_losses(moments.steps.parts, rate * moments.rate * count)
         elif isinstance(moments, LossMoments):
             yield rate * count * np.exp(moments.log_mass), moments.loss
 
@@ -126,7 +133,7 @@ class RareEvents:
 
 
 def find_rare_events(
-    counts: dict[Curve, int], moments: Moments, *, delta: float, truncated_mass: float, epsilon_upper: float
+    counts: dict[Curve, int], moments: ComposedMoments, *, delta: float, truncated_mass: float, epsilon_upper: float
 ) -> RareEvents | None:
     """Return RareEvents if delta's moment bound is 1000 times delta and capping lowers it tenfold; else None.
 

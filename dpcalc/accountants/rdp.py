@@ -13,14 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.accountants.result import AccountantResult
 from dpcalc.arrays import Array
 from dpcalc.losses.moments import (
+    ComposedMoments,
     Curve,
-    LogMoments,
-    log_moments,
+    composed_moments,
     min_component_probability,
     segment_ends,
     total_infinity_mass,
@@ -38,73 +37,6 @@ _LARGEST_PLAIN_ORDER = 1e4  # with nothing left out: at 1e7 nodes took 500 MB an
 _MAX_GROWTH_FACTOR = 1024.0  # between one largest order and the next
 _ORDERS, _ROUNDS = 8, 5  # orders tried at once, and how often the best interval between two of them is cut again
 _PROFILE_ORDERS = 48  # of a whole profile; any set of orders gives a bound
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Log moments of a composition, order by order.
-
-    Attributes:
-        parts: (moments of one step, how often it occurs).
-    """
-
-    parts: tuple[tuple[LogMoments, int], ...]
-
-    def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K(z), K'(z)) of the composed loss at real orders, each of the shape of `orders`."""
-        value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
-        for moments, count in self.parts:
-            step_value, step_slope = moments.cumulants(orders)
-            value, slope = value + count * step_value, slope + count * step_slope
-        return value, slope
-
-    def excess(self, order: float) -> float:
-        """Return the excess kurtosis of the composed loss tilted by e^{order L}."""
-        second = fourth = 0.0
-        for moments, copies in self.parts:
-            variance, excess = moments.tilted_moments(order)
-            second, fourth = second + copies * variance, fourth + copies * excess
-        return fourth / max(second**2, 1e-300)
-
-    @property
-    def size(self) -> int:
-        """Return the number of quadrature nodes of all steps."""
-        return sum(moments.size for moments, _ in self.parts)
-
-    def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Return K(z) of the composed loss at z = real + i k step, k = 0, ..., count - 1.
-
-        Args:
-            real: the order, > 0.
-            step: distance of the imaginary parts.
-            count: number of values.
-
-        Returns:
-            Shape (count,).
-        """
-        value = np.zeros(count, dtype=np.complex128)
-        for moments, copies in self.parts:
-            value += copies * moments.cumulants_on_line(real, step=step, count=count)
-        return value
-
-
-def composed_moments(
-    counts: dict[Curve, int], *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
-) -> Moments:
-    """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`.
-
-    Args:
-        counts: steps and how often each occurs.
-        max_order: largest order that they are accurate for.
-        truncated_mass: P mass that a step may leave out at each end of each segment.
-        frequency: largest imaginary part that they are accurate for.
-    """
-    return Moments(
-        tuple(
-            (log_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency), count)
-            for curve, count in counts.items()
-        )
-    )
 
 
 def log_peak(orders: Array) -> Array:
@@ -140,7 +72,7 @@ class MomentBound:
 
     value: float
     order: float
-    moments: Moments
+    moments: ComposedMoments
     max_order: float
 
 
@@ -249,7 +181,7 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
 
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
-) -> tuple[Array, Array, Moments, float]:
+) -> tuple[Array, Array, ComposedMoments, float]:
     """Return (8 orders, K there, moments, their largest order) around the order at which a rising derivative is 0."""
     # The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
@@ -384,14 +316,14 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     )
 
 
-def _classical_epsilon(moments: Moments, orders: Array, delta: float) -> Array:
+def _classical_epsilon(moments: ComposedMoments, orders: Array, delta: float) -> Array:
     """Return epsilon by the classical conversion at each order z = a - 1, shape of `orders`."""
     value, _ = moments.cumulants(orders)
     epsilon: Array = sum_rounded_up(value, -math.log(delta)) / orders
     return epsilon
 
 
-def _secant_order(moments: Moments, low: float, high: float, delta: float) -> float:
+def _secant_order(moments: ComposedMoments, low: float, high: float, delta: float) -> float:
     """Return the order in [low, high] at which the secant of the derivative's sign function is 0; else `low`."""
     ends = np.array([low, high])
     value, slope = moments.cumulants(ends)

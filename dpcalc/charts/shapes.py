@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcalc.accountants.rdp import composed_moments, sum_rounded_up
+from dpcalc.accountants.rdp import sum_rounded_up
 from dpcalc.charts.chart import LOG, Axis, Chart, Limit, Series
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
-from dpcalc.losses.moments import total_infinity_mass
+from dpcalc.losses.moments import composed_moments, total_infinity_mass
 from dpcalc.losses.rdp_curve import UNKNOWN
 from dpcalc.mechanisms.additive import DiscreteGaussian
 from dpcalc.mechanisms.black_box import ApproximateDp

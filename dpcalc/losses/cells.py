@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.coarsen import growth_by_rounding_up
-from dpcalc.losses.moments import reach
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
+from dpcalc.losses.quadrature import reach
 from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.work import ELEMENT, spend

@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 
 from dpcalc.accountants import ACCOUNTANTS
-from dpcalc.accountants.rdp import best_epsilon, composed_moments
+from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency, Kind, Row
-from dpcalc.losses.moments import Curve
+from dpcalc.losses.moments import Curve, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.estimates import gdp_row, inversion_row

@@ -16,7 +16,6 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.accountants.rdp import composed_moments
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
 from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
@@ -31,7 +30,7 @@ from dpcalc.amplification.schedule import (
 )
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.moments import Curve
+from dpcalc.losses.moments import Curve, composed_moments
 from dpcalc.losses.pair import LossCurve, MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcalc.accountants.plain import closed_form_cumulants, closed_form_rdp
-from dpcalc.accountants.rdp import best_epsilon, composed_moments, log_peak, sum_rounded_up
+from dpcalc.accountants.rdp import best_epsilon, log_peak, sum_rounded_up
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
-from dpcalc.losses.moments import Curve, total_infinity_mass
+from dpcalc.losses.moments import Curve, composed_moments, total_infinity_mass
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 
 Known = tuple[Array, Array]

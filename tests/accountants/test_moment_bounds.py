@@ -16,12 +16,12 @@ from dpcalc.accountants.rdp import (
     MOMENT_ROUNDING,
     best_delta,
     best_epsilon,
-    composed_moments,
     moments,
     rdp,
     rdp_classic,
     trimmed_epsilon,
 )
+from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.losses.profile import GluedProfile
 from tests.oracles.conditioning import exact_epsilon

@@ -12,8 +12,8 @@ from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import moments, rdp
 from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.profile import PublicMixture
+from dpcalc.losses.quadrature import loss_moments
 from tests.losses.chords import pair_of_chords
 from tests.thinning import thinned
 

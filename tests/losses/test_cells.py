@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.accountants.rdp import best_epsilon, composed_moments
+from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.losses.cells import Resolution, cells
+from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import MixturePair
 
 STEPS = [  # rate, noise, steps, delta

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dpcalc.losses.moments import LossMoments
+from dpcalc.losses.quadrature import LossMoments
 
 
 def test_many_nodes_and_orders_take_little_memory():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.pair import MixturePair
+from dpcalc.losses.quadrature import loss_moments
 
 
 def binomial_pair(number, *, deviation):

@@ -12,7 +12,7 @@ from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.amplification.any_mechanism import step_pair
 from dpcalc.amplification.counts import CountPair
 from dpcalc.errors import InputError, UnsupportedError
-from dpcalc.losses.moments import loss_moments
+from dpcalc.losses.quadrature import loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve, finite_points, fixed_size_lower, fixed_size_upper, poisson_upper
 from dpcalc.mechanisms.additive import laplace_pair, laplace_rdp
 from dpcalc.mechanisms.black_box import pure_dp_rdp

@@ -18,8 +18,8 @@ from dpcalc.amplification.schedule import glued_profile
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms, chained, composed, of_cells
-from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.profile import GluedProfile
+from dpcalc.losses.quadrature import loss_moments
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair, laplace_rdp
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp, pure_dp_rdp
 from tests.losses.chords import pair_of_chords

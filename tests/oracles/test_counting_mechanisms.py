@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpcalc.accountants.rdp import composed_moments
+from dpcalc.losses.moments import composed_moments
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse, Zcdp
 from dpcalc.planner.composition import FORWARD, composed
 from tests.oracles.brute_force import REPLACE_ONE

@@ -13,9 +13,9 @@ from dpcalc.accountants.gaussian import gaussian_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import _epsilon_bounds_on_grid, delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import rdp
-from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile
+from dpcalc.losses.quadrature import loss_moments
 from tests.oracles.exact_gaussian import exact_epsilon
 
 STEPS = (1, 2, 3, 10, 100, 10**4, 10**6, 10**8)

@@ -9,8 +9,8 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from dpcalc.accountants.rdp import composed_moments
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import composed_moments
 from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import theorem_3_row

@@ -13,8 +13,8 @@ import pytest
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 from dp_accounting.rdp import RdpAccountant
 
-from dpcalc.accountants.rdp import composed_moments
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import composed_moments
 from dpcalc.planner.composition import FORWARD, composed
 from tests.peers.settings import (
     NEIGHBORS,

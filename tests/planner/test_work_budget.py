@@ -26,9 +26,9 @@ from dpcalc.config.source import ConfigError
 from dpcalc.errors import DpcalcError, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS, Adjacency
 from dpcalc.losses.atoms import Atoms, chained
-from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import PublicMixture
+from dpcalc.losses.quadrature import loss_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner import composition as compositions
 from dpcalc.planner import evaluate as evaluation

@@ -11,9 +11,9 @@ from dpcalc.accountants.basic import equal_steps
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.gaussian import central_limit_mu
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.accountants.rdp import composed_moments
 from dpcalc.amplification.data_sets import data_set_pair
 from dpcalc.amplification.schedule import glued_profile
+from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.compare import tool_rows
 from dpcalc.planner.composition import BACKWARD, FORWARD, composed

@@ -1,0 +1,304 @@
+"""Log moments of one step by quadrature over its loss.
+
+The nodes cover all of P and of Q on every segment; mass outside the segments has loss 0. E[e^{zL}] - 1 is summed as
+E[(e^{zL} - 1) + z (e^{-L} - 1)]: the second term adds E_P[e^{-L}] - 1 = 0 and removes the leading term, so that K
+keeps its digits when one step leaks next to nothing.
+
+Source: docs/theory.md, Definition 3.4.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcalc.arrays import Array
+from dpcalc.errors import ConvergenceError, TooLargeError
+from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
+from dpcalc.numerics.special import gauss_legendre_panels
+from dpcalc.work import ELEMENT, spend
+
+_MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3
+_MANY_CENTERS = 256  # of a mixture; upper bounds have fewer, so that only the lower bound of a data set is given up
+_MAX_DENSITIES = 1 << 24  # of components at nodes, about 2 s
+_GAP = 4  # rough points without mass between ranges that are integrated separately
+_ROUND_OFF = 1e-15  # of a sum of masses: a smaller difference is no mass
+_SMALL = 0.5  # |x| below which e^x - 1 - x is summed as a series
+_MIN_MOMENT = 1e-300  # so that a moment has a logarithm
+_LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
+# Log of the Kullback-Leibler divergence of a step below which its moments matter at no number of steps.
+_LOG_MIN_DIVERGENCE = -230.0
+
+
+@dataclass(frozen=True)
+class _SortedNodes:
+    """Quadrature nodes in order of increasing |loss|, with sums that serve every order z; arrays of shape (n,).
+
+    Attributes:
+        log_mass: log of the P mass.
+        loss: privacy loss.
+        size: its absolute value.
+        mass: P mass.
+        back_from: sums of the P mass times e^-L - 1 from each node to the last, shape (n + 1,).
+        remainder: e^-L - 1 + L, for the nodes of which a series is summed.
+    """
+
+    log_mass: Array
+    loss: Array
+    size: Array
+    mass: Array
+    back_from: Array
+    remainder: Array
+
+    @classmethod
+    def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
+        """Return nodes with the sums that serve every order; the nodes must come by increasing |loss|.
+
+        Args: log of the P mass and privacy loss of each node, shape (n,) each.
+        """
+        size, mass = np.abs(loss), np.exp(log_mass)
+        back = _mass_times_expm1(-loss, mass, np.exp(log_mass - loss))
+        back_from = np.append(np.cumsum(back[::-1])[::-1], 0.0)
+        return cls(log_mass, loss, size, mass, back_from, _exp_remainder(-loss[: np.searchsorted(size, _SMALL)]))
+
+    def sums(self, z: float) -> tuple[float, float, float, float]:
+        """Return t >= 0 and, divided by e^t: E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)], all under P."""
+        raised = self.log_mass + z * self.loss
+        top = float(raised.max(initial=0.0))
+        tilted = np.exp(raised - top)
+        scale = math.exp(-top)
+        few, near = np.searchsorted(self.size, (_SMALL / max(z, 1.0), 1 / z))
+        near = max(few, near)
+        exponent = z * self.loss[:near]
+        grown = scale * (
+            float((self.mass[:few] * (_exp_remainder(exponent[:few]) + z * self.remainder[:few])).sum())
+            + float((self.mass[few:near] * np.expm1(exponent[few:])).sum())
+            + z * float(self.back_from[few])
+        ) + float((tilted[near:] - scale * self.mass[near:]).sum())
+        return top, float(tilted.sum()), float((tilted * self.loss).sum()), grown
+
+
+@dataclass(frozen=True)
+class LossMoments:
+    """Log moments of one step, as quadrature nodes of its loss, for orders 0 < z <= max_order.
+
+    Attributes:
+        log_mass: log of the P mass of each node, shape (n,).
+        loss: privacy loss at each node, shape (n,).
+        max_order: largest z for which the nodes reach far enough.
+        infinity_mass: P mass where Q has none, which no node has.
+        only_other: Q mass where P has none.
+    """
+
+    log_mass: Array
+    loss: Array
+    max_order: float
+    infinity_mass: float = 0.0
+    only_other: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of quadrature nodes."""
+        return int(self.loss.size)
+
+    def cumulants(self, orders: Array) -> tuple[Array, Array]:
+        """Return (K(z), K'(z)) at orders 0 < z <= max_order, good to about 1e-12 relative.
+
+        Args:
+            orders: z, shape (m,), 0 < z <= max_order.
+
+        Returns:
+            (K, K'), natural logarithm, shape (m,) each; accurate to about 1e-12 relative.
+        """
+        spend(1.5 * ELEMENT * (orders.size + 6) * (self.size + 200))
+        # By the size of the loss: for each order the nodes that need a series, or e^x - 1, are then the first ones.
+        by_size = np.argsort(np.abs(self.loss), kind="stable")
+        nodes = _SortedNodes.of(self.log_mass[by_size], self.loss[by_size])
+        sums = np.array([nodes.sums(float(z)) for z in orders]).reshape(-1, 4).T
+        top, total, weighted, grown = sums
+        excess = grown - np.exp(-top) * (self.infinity_mass + orders * (self.infinity_mass - self.only_other))
+        moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
+        rough = (top > 0) | (moment < _SMALL)
+        log_moment = np.where(rough, np.log(moment) + top, np.log1p(np.maximum(excess, -_SMALL)))
+        return log_moment, weighted / moment
+
+    def tilted_moments(self, order: float) -> tuple[float, float]:
+        """Return (variance, fourth cumulant) of the loss under the density tilted by e^{order L}."""
+        raised = self.log_mass + order * self.loss
+        weights = np.exp(raised - float(raised.max(initial=0.0)))
+        weights /= weights.sum()
+        gap = self.loss - float((weights * self.loss).sum())
+        variance = float((weights * gap**2).sum())
+        return variance, float((weights * gap**4).sum()) - 3 * variance**2
+
+    def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
+        """Return K(z) at z = real + i k step, k = 0, ..., count - 1, on any branch of the logarithm.
+
+        Args:
+            real: in (0, max_order].
+            step: distance of the orders, > 0.
+            count: number of orders, >= 1.
+
+        Returns:
+            K, shape (count,); the branch of the logarithm is arbitrary, only e^{nK} is used.
+        """
+        raised = self.log_mass + real * self.loss
+        top = float(raised.max(initial=0.0))
+        kept = np.maximum(raised, self.log_mass + np.maximum(-self.loss, 0.0)) > _LOG_NEGLIGIBLE + top
+        loss, log_mass, raised = self.loss[kept], self.log_mass[kept], raised[kept]
+        tilted, mass, other = (np.exp(x - top) for x in (raised, log_mass, log_mass - loss))
+        straight, back = (
+            float(_mass_times_expm1(real * loss, mass, tilted).sum()),
+            float(_mass_times_expm1(-loss, mass, other).sum()),
+        )
+        angle = step * loss
+        turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
+        turned = np.zeros(turn.shape, dtype=np.complex128)
+        sums = np.zeros(count, dtype=np.complex128)
+        spend(ELEMENT * count * (loss.size + 200))
+        for k in range(1, count):
+            turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
+            sums[k] = (turned * tilted).sum()
+        orders = real + 1j * step * np.arange(count)
+        moment = sums + straight + orders * back
+        missing = self.infinity_mass + orders * (self.infinity_mass - self.only_other)
+        return np.asarray(np.log(math.exp(-top) * (1 - missing) + moment) + top, dtype=np.complex128)
+
+
+def _mass_times_expm1(exponent: Array, mass: Array, raised: Array) -> Array:
+    """Return mass (e^exponent - 1) elementwise without cancellation, given raised = mass e^exponent."""
+    result: Array = np.where(np.abs(exponent) < 1, mass * np.expm1(np.clip(exponent, -1, 1)), raised - mass)
+    return result
+
+
+def _exp_remainder(x: Array) -> Array:
+    """Return e^x - 1 - x by its series, for |x| < 0.5; shape of `x`."""
+    total = 1 + x / 16
+    for k in range(15, 2, -1):
+        total *= x / k
+        total += 1
+    total *= x * x / 2
+    return total
+
+
+def loss_moments(
+    curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
+) -> LossMoments:
+    """Return the log P mass and loss of quadrature nodes and atoms, from which K(z) follows up to `max_order`.
+
+    Args:
+        curve: one step, one direction.
+        max_order: largest z the nodes must serve.
+        truncated_mass: P mass that may be left out at each end of each segment; 0 leaves out nothing that matters.
+        frequency: largest imaginary part of an order the nodes must serve.
+    """
+    pieces: Sequence[tuple[Array, Array]] = [
+        _segment_nodes(s, max_order, truncated_mass, frequency) for s in curve.segments
+    ]
+    losses, log_masses = (np.array(values) for values in curve.atoms)
+    log_mass = np.concatenate([*(m for m, _ in pieces), log_masses])
+    loss = np.concatenate([*(x for _, x in pieces), losses])
+    if not losses.size:
+        return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
+    covered = float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())  # of Q less of P
+    only_other = curve.infinity_mass - covered if curve.infinity_mass - covered > _ROUND_OFF else 0.0
+    return LossMoments(log_mass, loss, max_order, infinity_mass=curve.infinity_mass, only_other=only_other)
+
+
+def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
+    """Return (log P mass, loss) at a segment's quadrature nodes, negligible ones left out; raise TooLargeError."""
+    # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
+    # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
+    negligible = _LOG_NEGLIGIBLE
+    for again in range(2):
+        low, high = reach(segment, max_order, truncated_mass, negligible=negligible)
+        if low >= high:
+            return np.zeros(0), np.zeros(0)
+        rough = rough_points(segment.pair, low, high)
+        log_density, loss = segment.log_density_and_loss(rough)
+        if not again:
+            negligible += _log_divergence(rough, log_density, loss)
+    log_mass = log_density + math.log(segment.pair.deviation)
+    used = np.flatnonzero(
+        log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > _LOG_NEGLIGIBLE + negligible
+    )
+    if not used.size:
+        return np.zeros(0), np.zeros(0)
+    # With little noise, mass sits in a few places far apart: each run of points that matter has panels of its own.
+    runs = [rough[max(run[0] - 1, 0) : run[-1] + 2] for run in np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)]
+    parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
+    total = sum(float(part.sum()) for part in parts)
+    if total > _MAX_PANELS / 4:
+        parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
+    edges = [
+        _refine_for_frequency(segment, subdivided(run, part), frequency) for run, part in zip(runs, parts, strict=True)
+    ]
+    panels = [gauss_legendre_panels(part, order=8) for part in edges]
+    y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
+    if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
+        raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
+    log_density, loss = segment.log_density_and_loss(y)
+    log_mass = log_density + log_weight
+    keep = log_mass + np.maximum(max_order * loss, np.maximum(-loss, 0.0)) > negligible
+    return log_mass[keep], loss[keep]
+
+
+def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
+    """Return the log of a segment's KL divergence, estimated from sampled losses, at least -230 and at most 0."""
+    # Far losses only enter with 1: the smaller estimate is the safe one.
+    excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
+    divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
+    return min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
+
+
+def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
+    """Cut panels so that the phase frequency * L turns at most 4 radians in each; unchanged for 0; may raise."""
+    if not frequency:
+        return edges
+    _, loss = segment.log_density_and_loss(edges)
+    turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
+    below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
+    if below[-1] > _MAX_PANELS:
+        raise ConvergenceError(f"quadrature: expected at most {_MAX_PANELS} panels, needs more; use pld")
+    return np.interp(np.arange(below[-1] + 1), below, edges)
+
+
+def reach(
+    segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
+) -> tuple[float, float]:
+    """Return the ends (low, high) outside which e^{zL} P is negligible for 0 <= z <= max_order; low >= high: none.
+
+    Where the loss is positive, or the whole segment has no more mass, P mass up to `truncated_mass` is cut as well. The
+    tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is bounded;
+    beyond that its mass falls like the normal tail.
+
+    Args:
+        segment: a piece of the line with its loss.
+        max_order: largest z, > 0.
+        truncated_mass: P mass that may be cut at each end, >= 0.
+        negligible: log of the mass that is neglected, < 0.
+
+    Returns:
+        Ends on the line; low >= high if nothing is left.
+    """
+    pair, z = segment.pair, max_order
+    moved = min(z * pair.span, pair.deviation * math.sqrt(2 * z * max(0.0, segment.max_loss)))
+    slack = moved + pair.deviation * math.sqrt(-2 * negligible)
+    low, high = max(pair.centers[0] - slack, segment.low), pair.centers[-1] + slack
+    if truncated_mass >= segment.weight:
+        return high, high
+    if truncated_mass and segment.max_loss > 0:
+        mass = truncated_mass / segment.weight
+        low = max(low, _tail_cut(segment, pair.lower_quantile(mass), low))
+        high = min(high, _tail_cut(segment, -pair.mirrored.lower_quantile(mass), high))
+    return low, min(high, segment.high)
+
+
+def _tail_cut(segment: Segment, quantile: float, end: float) -> float:
+    """Return `quantile` if it is on the segment and has loss > 0, else `end`: where P's tail is cut."""
+    if quantile >= segment.high:
+        return end
+    _, loss = segment.log_density_and_loss(np.array([quantile]))
+    return quantile if loss[0] > 0 else end
