@@ -1,139 +1,23 @@
-"""Python interface of dpcalc: `load` or `plan` a training run, compute `epsilon`, `solve` for a setting."""
+"""Questions about a plan in Python: epsilon, delta, attackers, comparisons, curves, and settings that meet a target."""
 
-import json
-import os
-import re
-import warnings
-from collections.abc import Mapping
-from dataclasses import replace
-from fractions import Fraction
-from numbers import Integral, Rational
-from typing import Literal, Never
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Never
 
-from dpcalc.config.files import config_folder
-from dpcalc.config.flags import load_from_flags, missing_flags
-from dpcalc.config.load import Loaded, load_text
-from dpcalc.config.load import load as load_config
-from dpcalc.config.overrides import FLAGS, Overrides
-from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
-from dpcalc.config.source import ConfigError, Diagnostic, Severity
-from dpcalc.config.vocabulary import key_suggestion
 from dpcalc.errors import InputError
-from dpcalc.guarantee import Guarantee
+from dpcalc.guarantee import Guarantee, Result, Row, html_table, shown_number
 from dpcalc.planner.composition import composed
-from dpcalc.planner.evaluate import guarantee, with_lower_bound
-from dpcalc.planner.plan import Plan
+from dpcalc.planner.evaluate import DeltaResult, delta_of, guarantee, with_lower_bound
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import Solution, certified_measure
 from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
+from dpcalc.plans import Number, Source, exact_number, plan_of, refuse_unknown
 from dpcalc.report.solution import with_safe_decimal
 
-MAPPING = "<mapping>"  # the name in messages of a config that is no file
-NO_NOISE = "mechanism.noise_multiplier=0"
-Source = Plan | str | os.PathLike[str] | Mapping[str, object]
-Number = float | Fraction | str
-"""A float means the decimal that it prints as; a text is read by the rules of config files."""
-
-
-def load(
-    path: str | os.PathLike[str] | Mapping[str, object],
-    *,
-    key: str = "",
-    unit: str | None = None,
-    group_size: int | None = None,
-) -> Plan:
-    """Return the plan in a config file, read by the rules of the command line.
-
-    Args:
-        path: file name, "-" is standard input; or the content of a config, as a mapping of mappings.
-        key: dotted path of the section that is the config; "" for a `dpcalc:` section or else the whole file.
-        unit: name of the level whose units are protected; the config's own by default.
-        group_size: units that are protected together, >= 1; the config's own by default.
-
-    Returns:
-        The plan, frozen; `dataclasses.replace` returns a changed copy. Warnings of the config, such as a delta that
-        protects nobody, are issued as `UserWarning`.
-
-    Raises:
-        ConfigError: the file cannot be used; the text holds all errors, each with its line, column and way out.
-    """
-    return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size))
-
-
-def plan(  # noqa: PLR0913  one for each thing that can vary
-    *,
-    delta: Number,
-    noise_multiplier: Number | None = None,
-    steps: Number | None = None,
-    epochs: Number | None = None,
-    sample_rate: Number | None = None,
-    batch_size: Number | None = None,
-    dataset_size: Number | None = None,
-    scheme: str = "poisson",
-    adjacency: str = "add-remove",
-    group_size: int | None = None,
-    method: str = "auto",
-    **unknown: Never,
-) -> Plan:
-    """Return the plan of a run with one level of examples, from the numbers that the command line takes as options.
-
-    Args:
-        delta: in (0, 1).
-        noise_multiplier: noise standard deviation / clip norm of one step, >= 0. With 0 or None epsilon is infinite;
-            `solve` finds a value.
-        steps: number of noisy updates, a whole number; either this or `epochs`.
-        epochs: passes over the data, > 0, rounded up to whole steps.
-        sample_rate: probability in (0, 1] with which a Poisson step draws an example; exact, as a fraction too.
-        batch_size: examples drawn in a step; for Poisson sampling the expected number.
-        dataset_size: number of examples; required with `batch_size`.
-        scheme: "poisson", "fixed", "with-replacement", "shuffle" or "all".
-        adjacency: "add-remove", "replace-one" or "zero-out".
-        group_size: examples that are protected together, >= 1 (the default), at most `dataset_size`.
-        method: the accountant; "auto" is the tightest valid one.
-        unknown: none; the error for any other argument has the name that dpcalc uses.
-
-    Returns:
-        The plan, frozen; warnings are issued like those of `load`.
-
-    Raises:
-        TypeError: there is no argument of that name.
-        InputError: a number is missing.
-        ConfigError: numbers are out of range or contradict each other; the text holds all errors, each with its name.
-
-    Example:
-        >>> plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5).steps
-        1000
-        >>> plan(batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
-        14063
-    """
-    for name in unknown:
-        raise TypeError(_unknown_argument_message(name))
-    given = {
-        "--adjacency": adjacency,
-        "--method": method,
-        "--scheme": scheme,
-        "--group-size": group_size,
-        "--sample-rate": sample_rate,
-        "--batch-size": batch_size,
-        "--dataset-size": dataset_size,
-        "--steps": steps,
-        "--epochs": epochs,
-        "--noise-multiplier": noise_multiplier,
-        "--delta": delta,
-    }
-    flags = tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
-    overrides = Overrides(flags=flags, assumed=() if noise_multiplier is not None else (NO_NOISE,))
-    if missing := missing_flags(overrides):
-        raise InputError(_with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it"))
-    try:
-        loaded = load_from_flags(overrides)
-        noiseless = "DPC207" if noise_multiplier is None else ""  # it is yet to be found
-        return _plan_with_warnings(
-            replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != noiseless))
-        )
-    except ConfigError as cause:
-        raise ConfigError(map(_about_argument, cause.diagnostics)) from None
+if TYPE_CHECKING:
+    from dpcalc.charts.chart import Chart
+    from dpcalc.planner.risk import Risk
 
 
 def epsilon(  # noqa: PLR0913  one for each thing that can vary
@@ -144,6 +28,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     method: str | None = None,
     unit: str | None = None,
     group_size: int | None = None,
+    **unknown: Never,
 ) -> Guarantee:
     """Return the certified upper bound on epsilon of a plan, or of its first steps.
 
@@ -154,6 +39,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
         method: an accountant's name or "auto"; the plan's own by default.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
+        unknown: none, as for `plan`.
 
     Returns:
         The guarantee that `dpcalc epsilon` prints, unrounded. Its `epsilon` is an upper bound for every data set
@@ -170,13 +56,15 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
         the data; claim the epsilon of the longest run that was possible.
 
     Example:
+        >>> from dpcalc import plan
         >>> run = plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5)
         >>> epsilon(run, steps=0).epsilon
         0.0
         >>> epsilon(run, steps=500).epsilon < epsilon(run).epsilon
         True
     """
-    run = _plan_of(plan, unit=unit, group_size=group_size)
+    refuse_unknown(epsilon, unknown)
+    run = plan_of(plan, unit=unit, group_size=group_size)
     run = run if delta is None else replace(run, delta=delta)
     if steps is not None:
         return guarantee(first_steps(run, steps), method=method)
@@ -194,6 +82,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
     epochs: Number | None = None,
     unit: str | None = None,
     group_size: int | None = None,
+    **unknown: Never,
 ) -> Solution:
     """Return the cheapest value of one quantity with which a plan keeps to an epsilon.
 
@@ -207,6 +96,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
         epochs: passes over the data that the phase makes with any rate or batch; None keeps its steps.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
+        unknown: none, as for `plan`.
 
     Returns:
         The solution: `value` is the smallest noise or the largest number of steps, rate, batch or group, rounded to the
@@ -219,132 +109,184 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
         ConvergenceError: there is no certified answer.
 
     Example:
+        >>> from dpcalc import plan
         >>> run = plan(sample_rate=0.004, noise_multiplier=1.0, steps=14_000, delta=1e-5)
         >>> found = solve(run, "sigma", target_epsilon=2)
         >>> found.guarantee.epsilon <= 2 and found.value == found.plan.phases[0].noise_multiplier
         True
     """
-    run = _plan_of(plan, unit=unit, group_size=group_size)
+    refuse_unknown(solve, unknown)
+    run = plan_of(plan, unit=unit, group_size=group_size)
     if target_epsilon is None:
         if run.budget is None:
             raise InputError("target_epsilon: expected a number > 0, got none, and the plan has no budget; give one")
         target_epsilon = run.budget.epsilon
     goal = EpsilonGoal(limit=target_epsilon)
-    passes = None if epochs is None else _positive_fraction(epochs, "epochs")
+    passes = None if epochs is None else exact_number(epochs, "epochs")
     solution = solved(run, quantity, goal=goal, phase=phase, epochs=passes)
     solution = with_safe_decimal(solution, run, lambda changed: certified_measure(changed, goal))
     return replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
 
 
-def _plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
-    """Return the plan that a caller passes, or the one that `load` reads."""
-    if isinstance(source, Plan):
-        return _with_unit_and_group(source, unit, group_size)
-    if isinstance(source, str | os.PathLike | Mapping):
-        return _plan_with_warnings(_loaded(source, unit=unit, group_size=group_size), above=1)
-    raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
+def delta(
+    plan: Source, *, epsilon: float, unit: str | None = None, group_size: int | None = None, **unknown: Never
+) -> DeltaResult:
+    """Return certified bounds on delta of a plan at an epsilon.
+
+    Args:
+        plan: as for `epsilon`; its own delta is ignored.
+        epsilon: finite, >= 0.
+        unit: name of the level whose units are protected; the plan's own by default.
+        group_size: units that are protected together, >= 1; the plan's own by default.
+        unknown: none, as for `plan`.
+
+    Returns:
+        `delta`, an upper bound for every data set, and `delta_lower`, a certified lower bound or None.
+
+    Raises:
+        InputError: there is no such epsilon, level or group.
+        ConvergenceError: there is no certified answer.
+
+    Example:
+        >>> from dpcalc import plan
+        >>> run = plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5)
+        >>> delta(run, epsilon=epsilon(run).epsilon).delta < 1.001e-5
+        True
+    """
+    refuse_unknown(delta, unknown)
+    return delta_of(plan_of(plan, unit=unit, group_size=group_size), epsilon=epsilon)
 
 
-def _with_unit_and_group(plan: Plan, unit: str | None, group_size: int | None) -> Plan:
-    """Return a plan with another protected level or group size; raise InputError if it has no such level or group."""
-    if unit is not None:
-        names = [level.name for level in plan.phases[0].hierarchy.levels]
-        if unit not in names:
-            raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
-        plan = replace(plan, unit=names.index(unit) + 1)
-    if group_size is None:
-        return plan
-    if isinstance(group_size, bool) or not isinstance(group_size, Integral):
-        raise InputError(f"group_size: expected a whole number >= 1, got {group_size!r}")
-    level = plan.phases[0].hierarchy.level(plan.unit)
-    if level.is_assumed and group_size > level.count:
-        raise InputError(
-            f"dataset_size: expected it beside a group of {group_size}, got a rate alone; state it in `plan`"
-        )
-    return replace(plan, group_size=int(group_size))
-
-
-def _loaded(
-    path: str | os.PathLike[str] | Mapping[str, object],
-    key: str = "",
+def risk(
+    plan: Source,
     *,
+    prior: float = 0.5,
+    false_positive_rates: Sequence[float] = (0.001, 0.01, 0.1),
     unit: str | None = None,
     group_size: int | None = None,
-) -> Loaded:
-    """Return a config from a file or a mapping."""
-    given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
-    overrides = Overrides(
-        flags=tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
-    )
-    try:
-        if isinstance(path, Mapping):
-            text = json.dumps(path, default=_as_json)
-            return load_text(text, path=MAPPING, key=key, overrides=overrides, files=config_folder("-"))
-        return load_config(os.fspath(path), key=key, overrides=overrides)
-    except ConfigError as cause:
-        raise ConfigError(map(_about_argument, cause.diagnostics)) from None
+    **unknown: Never,
+) -> "Risk":
+    """Return bounds on the success of membership inference against a plan, as `dpcalc risk` prints them.
+
+    Args:
+        plan: as for `epsilon`.
+        prior: probability, in (0, 1), of the attacker before the run that the unit is in the data.
+        false_positive_rates: each in (0, 1).
+        unit: name of the level whose units are protected; the plan's own by default.
+        group_size: units that are protected together, >= 1; the plan's own by default.
+        unknown: none, as for `plan`.
+
+    Returns:
+        Upper bounds on the advantage, on the true positive rate at each false positive rate, and on the belief.
+
+    Raises:
+        InputError: a number is outside (0, 1), or the plan asks for an accountant other than pld.
+        ConvergenceError: there is no certified answer.
+    """
+    from dpcalc.planner.risk import risk as bounds  # noqa: PLC0415  seldom asked
+    from dpcalc.planner.search import require_pld_method  # noqa: PLC0415  with it
+
+    refuse_unknown(risk, unknown)
+    run = require_pld_method(plan_of(plan, unit=unit, group_size=group_size))
+    return bounds(run, prior=prior, false_positive_rates=tuple(sorted(set(false_positive_rates))))
 
 
-def _unknown_argument_message(name: str) -> str:
-    """Return the message for an argument that `plan` does not have, with the name that dpcalc uses."""
-    meant = key_suggestion("", name).key
-    ours = {"rate": "sample_rate", "examples": "dataset_size", "expected": "batch_size", "size": "batch_size"}
-    argument = ours.get(meant, meant)
-    known = argument in {_with_argument_names(flag) for flag in FLAGS} - {"unit"}  # there is one level
-    more = f"; dpcalc calls this {argument}" if known else "; a config says more, e.g. `load({...})`"
-    return f"plan() got an unexpected keyword argument {name!r}{more}"
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Result):
+    """Accountants and bounds side by side: a sequence of rows, valid ones first, each part ascending in epsilon.
+
+    Attributes:
+        rows: the rows.
+    """
+
+    rows: tuple[Row, ...]
+
+    def __iter__(self) -> Iterator[Row]:
+        """Return an iterator over the rows."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> Row:
+        """Return a row by its place, from 0."""
+        return self.rows[place]
+
+    def _repr_html_(self) -> str:
+        """Return the rows as a table for a notebook."""
+        names = ("method", "bound", "epsilon", "kind", "valid", "note")
+        texts = [
+            ("" if row.epsilon is None else shown_number("epsilon", row.epsilon), "yes" if row.valid else "no", row)
+            for row in self.rows
+        ]
+        return html_table(names, [(row.method, row.bound, up, row.kind, ok, row.note) for up, ok, row in texts])
 
 
-def _as_json(value: object) -> object:
-    """Return a value that JSON does not know as a config states it: fractions as quotients, other numbers as floats."""
-    if isinstance(value, Rational) and value.denominator == 1:
-        return int(value.numerator)
-    if isinstance(value, Rational):
-        return f"{value.numerator}/{value.denominator}"
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    try:
-        return float(value)  # type: ignore[arg-type]  # what is no number is refused
-    except (TypeError, ValueError):
-        raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
+def compare(plan: Source, *, unit: str | None = None, group_size: int | None = None, **unknown: Never) -> Comparison:
+    """Return every accountant and bound side by side, and what other tools print, as `dpcalc compare` does.
+
+    Args:
+        plan: as for `epsilon`.
+        unit: name of the level whose units are protected; the plan's own by default.
+        group_size: units that are protected together, >= 1; the plan's own by default.
+        unknown: none, as for `plan`.
+
+    Returns:
+        Rows with `method`, `epsilon`, `kind` and `valid`: only valid rows are guarantees.
+
+    Raises:
+        InputError: the plan is tuned, or no bound covers it.
+        ConvergenceError: there is no certified answer.
+    """
+    from dpcalc.planner.compare import compare as rows  # noqa: PLC0415  seldom asked
+
+    refuse_unknown(compare, unknown)
+    return Comparison(rows=rows(plan_of(plan, unit=unit, group_size=group_size)))
 
 
-def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
-    """Return the plan of a config, and issue its warnings at the caller's caller, or `above` frames further up."""
-    for finding in loaded.diagnostics:
-        if finding.severity is Severity.WARNING:
-            warnings.warn(_about_argument(finding).format(), stacklevel=3 + above)
-    return loaded.plan
+def curve(  # noqa: PLR0913  one for each thing that can vary
+    plan: Source,
+    kind: str,
+    *,
+    grid: Sequence[float] = (),
+    methods: Sequence[str] = (),
+    unit: str | None = None,
+    group_size: int | None = None,
+    **unknown: Never,
+) -> "Chart":
+    """Return a curve of a plan, as `dpcalc curve` draws it.
 
+    Args:
+        plan: as for `epsilon`.
+        kind: "steps", "epochs", "sigma", "rate", "group" (epsilon over these), "profile" (delta over epsilon),
+            "tradeoff" (true over false positive rate) or "rdp" (Renyi divergence over orders).
+        grid: values of the x axis; by default around the plan's own.
+        methods: accountants, a line for each; by default the plan's own.
+        unit: name of the level whose units are protected; the plan's own by default.
+        group_size: units that are protected together, >= 1; the plan's own by default.
+        unknown: none, as for `plan`.
 
-def _option_text(value: Number) -> str:
-    """Return a number as the text of an option; a fraction that is no finite decimal as a quotient."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, Rational):
-        return repr(float(value))
-    exact = Fraction(value)
-    return decimal_text(exact) or f"{exact.numerator}/{exact.denominator}"
+    Returns:
+        The chart: `series` with `xs`, `ys` and the `kind` of their numbers, `to_dict()`, and `picture("svg")`.
 
+    Raises:
+        InputError: there is no such curve, method or grid.
+        ConvergenceError: there is no certified answer.
 
-def _positive_fraction(value: Number, name: str) -> Fraction:
-    """Return an argument > 0 as an exact fraction; raise InputError for anything else."""
-    number = parse_number(_option_text(value)) or parse_quotient(_option_text(value))
-    if number is None or number <= 0:
-        raise InputError(f"{name}: expected a number > 0, got {value!r}")
-    return number
+    Example:
+        >>> from dpcalc import plan
+        >>> run = plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5)
+        >>> line = curve(run, "steps", grid=[100, 1000]).series[0]
+        >>> line.ys[0] < line.ys[1] == epsilon(run).epsilon
+        True
+    """
+    from dpcalc.charts.series import CURVES, curve_chart  # noqa: PLC0415  seldom asked
+    from dpcalc.charts.shapes import CurveRequest  # noqa: PLC0415  with it
 
-
-def _about_argument(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic about an option as one about the argument of the same name; any other unchanged."""
-    if diagnostic.path not in FLAGS:
-        return diagnostic
-    message, hint = _with_argument_names(diagnostic.message), _with_argument_names(diagnostic.hint)
-    return replace(
-        diagnostic, path=_with_argument_names(diagnostic.path), line=None, column=None, message=message, hint=hint
-    )
-
-
-def _with_argument_names(text: str) -> str:
-    """Return a text with the names of arguments in the place of options."""
-    return re.sub("--[a-z-]+", lambda at: at[0][2:].replace("-", "_") if at[0] in FLAGS else at[0], text)
+    refuse_unknown(curve, unknown)
+    if kind not in CURVES:
+        raise InputError(f"kind: expected one of {', '.join(CURVES)}, got {kind!r}")
+    run = plan_of(plan, unit=unit, group_size=group_size)
+    points = tuple(sorted({float(point) for point in grid}))
+    return curve_chart(kind, CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))

@@ -1,8 +1,11 @@
 """The vocabulary of results: adjacency, the kind of a number, the guarantee of a plan, a row of a comparison."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
+from fractions import Fraction
 
 
 class Adjacency(StrEnum):
@@ -17,6 +20,81 @@ class Adjacency(StrEnum):
     ADD_REMOVE = "add-remove"
     REPLACE_ONE = "replace-one"
     ZERO_OUT = "zero-out"
+
+
+# Results in Python: plain values for JSON, and a table for notebooks
+
+_LOWER_WORDS = ("lower", "missed", "fails_at")  # in names of fields that are lower bounds
+_SHOWN_DIGITS = 6  # of a number in a notebook, rounded to the safe side; `to_dict` has them all
+
+
+class Result:
+    """Base of the frozen dataclasses that the Python interface returns."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return all fields as a dict for JSON: numbers unrounded, infinity as None, fractions as floats."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]  # so are they
+
+    def _repr_html_(self) -> str:
+        """Return the fields as a table for a notebook; upper bounds rounded up, lower bounds down."""
+        return html_table(("", type(self).__name__), list(_named(self.to_dict(), "")))
+
+
+def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind
+    """Return a value as JSON has it."""
+    match value:
+        case Result():
+            return value.to_dict()
+        case float() | Fraction():
+            return float(value) if math.isfinite(value) else None
+        case StrEnum():
+            return str(value)
+        case tuple() | list():
+            return [_plain(each) for each in value]
+        case None | bool() | int() | str():
+            return value
+        case _ if is_dataclass(value):
+            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            return repr(value)
+
+
+def _named(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield (dotted name, text) of each value, of mappings and lists of mappings inside too; nothing for empty ones."""
+    for name, value in values.items():
+        inner = value if isinstance(value, list) else [value]
+        for place, each in enumerate(inner):
+            if isinstance(each, Mapping):
+                yield from _named(each, f"{prefix}{name}{f'[{place}]' if isinstance(value, list) else ''}.")
+            elif each not in (None, ""):
+                yield prefix + name, shown_number(name, each) if isinstance(each, float) else str(each)
+
+
+def shown_number(name: str, number: float) -> str:
+    """Return a number with at most six digits: rounded down where its name is that of a lower bound, else up.
+
+    Args:
+        name: of the value.
+        number: finite or infinite.
+    """
+    if not math.isfinite(number):
+        return str(number)
+    rounding = ROUND_FLOOR if any(word in name for word in _LOWER_WORDS) else ROUND_CEILING
+    return str(Context(prec=_SHOWN_DIGITS, rounding=rounding).create_decimal(repr(float(number))).normalize())
+
+
+def html_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Return a table for a notebook, every text escaped.
+
+    Args:
+        head: names of the columns.
+        rows: a text for each column.
+    """
+    from html import escape  # noqa: PLC0415  few processes need it
+
+    lines = [("th", head), *(("td", row) for row in rows)]
+    cells = ("".join(f"<{tag}>{escape(text)}</{tag}>" for text in row) for tag, row in lines)
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 # Guarantees: an epsilon, its kind, and the facts needed to read it
@@ -54,7 +132,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee:
+class Guarantee(Result):
     """An (epsilon, delta) statement about one plan, with the facts needed to read it.
 
     Attributes:
@@ -117,7 +195,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Result):
     """Epsilon of one plan by one accountant and one one-step bound: a line of `dpcalc compare`.
 
     Attributes:

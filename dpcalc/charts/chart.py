@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dpcalc.guarantee import Kind
+from dpcalc.guarantee import Kind, Result, html_table, shown_number
 
 LINEAR, LOG = "linear", "log"
 
@@ -61,7 +61,7 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chart:
+class Chart(Result):
     """Lines over one pair of axes.
 
     Attributes:
@@ -79,3 +79,26 @@ class Chart:
     y: Axis
     series: tuple[Series, ...]
     limits: tuple[Limit, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return the lines as a table for a notebook, a column for each."""
+        xs = sorted({x for line in self.series for x in line.xs})
+        ys = [(str(line.kind), dict(zip(line.xs, line.ys, strict=True))) for line in self.series]
+        rows = [
+            (f"{x:.6g}", *("" if (y := line.get(x)) is None else shown_number(kind, y) for kind, line in ys))
+            for x in xs
+        ]
+        return html_table((self.x.name, *(f"{line.name} ({line.kind})" for line in self.series)), rows)
+
+    def picture(self, file_format: str = "svg") -> bytes:
+        """Return the chart as the content of a picture file.
+
+        Args:
+            file_format: "svg", "png" or "pdf".
+
+        Raises:
+            InputError: matplotlib is not installed.
+        """
+        from dpcalc.charts.plot import chart_picture  # noqa: PLC0415  matplotlib is optional
+
+        return chart_picture(self, file_format)

@@ -27,7 +27,16 @@ from dpcalc.planner.published import (
     strong_composition_row,
     theorem_3_row,
 )
-from dpcalc.planner.vary import is_covered, is_refused, largest_group, noise_scaler, noise_setter, refusal, with_level
+from dpcalc.planner.vary import (
+    is_covered,
+    is_refused,
+    largest_group,
+    noise_scaler,
+    noise_setter,
+    refusal,
+    with_level,
+    with_total_steps,
+)
 from dpcalc.planner.words import differing_facts
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
@@ -175,21 +184,6 @@ def _over_length(
     """Return the chart of epsilon over steps or epochs, on linear axes: the first steps are of no interest."""
     chart = _epsilon_chart(request, name, grid, setter)
     return replace(chart, y=replace(chart.y, scale=LINEAR))
-
-
-def with_total_steps(plan: Plan, steps: int) -> Plan:
-    """Return a plan with its first `steps` steps; if it has fewer, the last phase is longer.
-
-    Args:
-        plan: the plan.
-        steps: number of steps, >= 0; phases beyond them have 0 steps.
-    """
-    left, phases = steps, []
-    for phase in plan.phases:
-        phase_steps = left if phase is plan.phases[-1] else min(left, phase.steps)
-        phases.append(replace(phase, steps=phase_steps))
-        left -= phase_steps
-    return replace(plan, phases=tuple(phases))
 
 
 def _over_epochs(request: CurveRequest) -> Chart:

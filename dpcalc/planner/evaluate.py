@@ -13,7 +13,7 @@ from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, rdp
 from dpcalc.accountants.result import Accountant, AccountantResult, StepCounts, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
-from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Row
+from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Result, Row
 from dpcalc.planner.advice import Note, advice, advice_work
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
@@ -306,7 +306,7 @@ def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeltaResult:
+class DeltaResult(Result):
     """Delta of a plan at a given epsilon.
 
     Attributes:

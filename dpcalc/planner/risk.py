@@ -26,6 +26,7 @@ from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_
 from dpcalc.accountants.result import StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
+from dpcalc.guarantee import Result
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.plan import Plan
@@ -276,7 +277,7 @@ class Detection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Risk:
+class Risk(Result):
     """Success of the best attacker; every number is an upper bound but `mu`, `misfit` and false negative rates.
 
     Attributes:

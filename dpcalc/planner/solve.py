@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
-from dpcalc.guarantee import Guarantee
+from dpcalc.guarantee import Guarantee, Result
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
@@ -61,7 +61,7 @@ _FEW_STEPS = 20  # of a pass that drops its last batch: from there on it leaves 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solution:
+class Solution(Result):
     """A value that meets the target, and its neighbour that does not.
 
     Attributes:

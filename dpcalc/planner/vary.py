@@ -72,6 +72,21 @@ def first_steps(plan: Plan, steps: int) -> Plan:
     return replace(plan, phases=tuple(phases))
 
 
+def with_total_steps(plan: Plan, steps: int) -> Plan:
+    """Return a plan with its first `steps` steps; if it has fewer, the last phase is longer.
+
+    Args:
+        plan: the plan.
+        steps: number of steps, >= 0; phases beyond them have 0 steps.
+    """
+    left, phases = steps, []
+    for phase in plan.phases:
+        phase_steps = left if phase is plan.phases[-1] else min(left, phase.steps)
+        phases.append(replace(phase, steps=phase_steps))
+        left -= phase_steps
+    return replace(plan, phases=tuple(phases))
+
+
 def noise_setter(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
     """Return a function from a noise multiplier to the plan with it in one phase.
 

@@ -51,17 +51,19 @@ def printed(real):
 def test_importing_loads_nothing():
     code = (
         "import sys, dpcalc; assert dpcalc.__version__; assert {'load', 'plan', 'epsilon', 'solve'} <= {*dir(dpcalc)}; "
-        "print([name for name in ('numpy', 'pydantic', 'yaml', 'dpcalc.api') if name in sys.modules]); "
-        "from dpcalc import load; print('dpcalc.api' in sys.modules)"
+        "print([name for name in ('numpy', 'pydantic', 'yaml', 'dpcalc.plans') if name in sys.modules]); "
+        "from dpcalc import load; print('dpcalc.plans' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "True"]
 
 
 def test_nothing_else_is_there():
-    assert {*dpcalc.__all__} == {"__version__", "load", "plan", "epsilon", "solve"}
-    with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'delta'"):
-        _ = dpcalc.delta
+    names = {"load", "plan", "epsilon", "solve", "delta", "risk", "compare", "curve", "Accountant"}
+    assert {*dpcalc.__all__} == {"__version__", *names}
+    assert all(callable(getattr(dpcalc, name)) for name in names)
+    with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'ledger'"):
+        _ = dpcalc.ledger
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,13 @@ def test_what_is_no_plan(given):
         ("num_epochs", "dpcalc calls this epochs"),
         ("accountant", "dpcalc calls this method"),
         ("noise_multipler", "unexpected keyword argument 'noise_multipler'"),
-        ("unit", "a config says more"),
+        ("noise_mult", "dpcalc calls this noise_multiplier"),
+        ("l2_norm_clip", "leave it out"),
+        ("max_grad_norm", "leave it out"),
+        ("num_microbatches", "clip='microbatch'"),
+        ("data_loader", "len.loader"),
+        ("target_epsilon", "solve.plan, 'sigma', target_epsilon="),
+        ("redraw_every", "a config says more"),
     ],
 )
 def test_an_argument_of_another_name(name, told):

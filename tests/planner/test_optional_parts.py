@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpcalc.api import epsilon, plan
+from dpcalc.api import epsilon
 from dpcalc.charts.series import epsilon_by
 from dpcalc.errors import ConvergenceError, OutOfTimeError, TooLargeError, UnsupportedError
 from dpcalc.planner import compare as comparing
@@ -16,6 +16,7 @@ from dpcalc.planner.composition import BOUND
 from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.optional_parts import DefectWarning, optional
+from dpcalc.plans import plan
 from tests.thinning import thinned
 
 RUN = plan(sample_rate=0.01, noise_multiplier=2.0, steps=100, delta=1e-5)

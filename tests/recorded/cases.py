@@ -176,7 +176,7 @@ def other_jobs() -> list[Job]:
             lines=(
                 "import sample_configs/imports/opacus_accountant.json --delta 1e-5 --json",
                 "import sample_configs/imports/dp_event.txt --delta 1e-5 --json",
-                "import sample_configs/imports/train.py --json",
+                "import sample_configs/imports/opacus_call.py --json",
             ),
         ),
         Job(

@@ -32,7 +32,9 @@ CHECKED = (  # packages, and modules of the top level, that keep the rules
     "scan",
     "simulation",
     "imports",
+    "plans",
     "sweep",
+    "training",
     "work",
 )
 

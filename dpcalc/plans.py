@@ -1,0 +1,356 @@
+"""Plans in Python: from files, mappings or numbers, with arguments of other tools recognised in errors."""
+
+import inspect
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from numbers import Integral, Rational
+from typing import Any, Never
+
+from dpcalc.config.files import config_folder
+from dpcalc.config.flags import load_from_flags, missing_flags
+from dpcalc.config.load import Loaded, load_text
+from dpcalc.config.load import load as load_config
+from dpcalc.config.overrides import FLAGS, Overrides
+from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
+from dpcalc.config.source import ConfigError, Diagnostic, Severity
+from dpcalc.config.vocabulary import key_suggestion
+from dpcalc.errors import InputError
+from dpcalc.planner.plan import Plan
+
+MAPPING = "<mapping>"  # the name in messages of a config that is no file
+NO_NOISE = "mechanism.noise_multiplier=0"
+_OUR_ARGUMENTS = {
+    "rate": "sample_rate",
+    "examples": "dataset_size",
+    "expected": "batch_size",
+    "size": "batch_size",
+    "epsilon": "target_epsilon",
+}
+_MICROBATCHES = "clipped microbatches are a level: `levels={'microbatch': ..., 'example': ...}, clip='microbatch'`"
+_ELSEWHERE = {
+    "num_microbatches": _MICROBATCHES,
+    "microbatches": _MICROBATCHES,
+    "used_microbatching": _MICROBATCHES,
+    "data_loader": "say what it draws: sample_rate=Fraction(1, len(loader)) under Opacus",
+}
+"""Way out for arguments of other tools that no argument of ours stands for."""
+Source = Plan | str | os.PathLike[str] | Mapping[str, object]
+Number = float | Fraction | str
+"""A float means the decimal that it prints as; a text is read by the rules of config files."""
+
+
+def load(
+    path: str | os.PathLike[str] | Mapping[str, object],
+    *,
+    key: str = "",
+    unit: str | None = None,
+    group_size: int | None = None,
+) -> Plan:
+    """Return the plan in a config file, read by the rules of the command line.
+
+    Args:
+        path: file name, "-" is standard input; or the content of a config, as a mapping of mappings.
+        key: dotted path of the section that is the config; "" for a `dpcalc:` section or else the whole file.
+        unit: name of the level whose units are protected; the config's own by default.
+        group_size: units that are protected together, >= 1; the config's own by default.
+
+    Returns:
+        The plan, frozen; `dataclasses.replace` returns a changed copy. Warnings of the config, such as a delta that
+        protects nobody, are issued as `UserWarning`.
+
+    Raises:
+        ConfigError: the file cannot be used; the text holds all errors, each with its line, column and way out.
+    """
+    return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size))
+
+
+def plan(  # noqa: PLR0913  one for each thing that can vary
+    *,
+    delta: Number,
+    levels: Mapping[str, object] | None = None,
+    sampling: Mapping[str, object] | None = None,
+    unit: str | None = None,
+    clip: str | None = None,
+    noise_multiplier: Number | None = None,
+    steps: Number | None = None,
+    epochs: Number | None = None,
+    sample_rate: Number | None = None,
+    batch_size: Number | None = None,
+    dataset_size: Number | None = None,
+    scheme: str = "poisson",
+    adjacency: str = "add-remove",
+    group_size: int | None = None,
+    method: str = "auto",
+    **unknown: Never,
+) -> Plan:
+    """Return the plan of a run from numbers, those that the command line takes as options.
+
+    Args:
+        delta: in (0, 1).
+        levels: of nested data, outermost first, the count of each: `{"user": 1000, "example": 20}`, or `{"min": 5,
+            "max": 64}` in the place of a count. By default one level of examples, of `dataset_size`.
+        sampling: with `levels`, how a step draws from each: `{"user": {"scheme": "poisson", "rate": 0.01}}`.
+        unit: with `levels`, the protected one.
+        clip: with `levels`, the one whose vectors are clipped; by default the last.
+        noise_multiplier: noise standard deviation / clip norm of one step, >= 0. With 0 or None epsilon is infinite;
+            `solve` finds a value.
+        steps: number of noisy updates, a whole number; either this or `epochs`.
+        epochs: passes over the data, > 0, rounded up to whole steps.
+        sample_rate: probability in (0, 1] with which a Poisson step draws an example; exact, as a fraction too.
+        batch_size: examples drawn in a step; for Poisson sampling the expected number.
+        dataset_size: number of examples; required with `batch_size`.
+        scheme: "poisson", "fixed", "with-replacement", "shuffle" or "all".
+        adjacency: "add-remove", "replace-one" or "zero-out".
+        group_size: examples that are protected together, >= 1 (the default), at most `dataset_size`.
+        method: the accountant; "auto" is the tightest valid one.
+        unknown: none; the error for any other argument has the name that dpcalc uses.
+
+    Returns:
+        The plan, frozen; warnings are issued like those of `load`.
+
+    Raises:
+        TypeError: there is no argument of that name.
+        InputError: a number is missing.
+        ConfigError: numbers are out of range or contradict each other; the text holds all errors, each with its name.
+
+    Example:
+        >>> plan(sample_rate=0.01, noise_multiplier=1.0, steps=1000, delta=1e-5).steps
+        1000
+        >>> plan(batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
+        14063
+    """
+    refuse_unknown(plan, unknown)
+    if levels is not None or sampling is not None:
+        level_numbers = {"sample_rate": sample_rate, "batch_size": batch_size, "dataset_size": dataset_size}
+        if misplaced := [name for name, value in level_numbers.items() if value is not None]:
+            raise InputError(f"plan: expected {misplaced[0]} in `levels` or `sampling`, got it beside them; move it")
+        mechanism = {"noise_multiplier": noise_multiplier or 0, "clip": clip}
+        privacy = {"unit": unit, "adjacency": adjacency, "delta": delta, "group_size": group_size}
+        nested = {
+            "version": 1,
+            "data": {"levels": [_level(name, count) for name, count in (levels or {}).items()]},
+            "sampling": sampling or {},
+            "mechanism": mechanism,
+            "training": {"steps": steps, "epochs": epochs},
+            "privacy": privacy,
+            "accounting": {"method": method},
+        }
+        return _plan_to_solve(_loaded(_stated(nested)), noise_multiplier)
+    if unit is not None or clip is not None:
+        raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
+    given = {
+        "--adjacency": adjacency,
+        "--method": method,
+        "--scheme": scheme,
+        "--group-size": group_size,
+        "--sample-rate": sample_rate,
+        "--batch-size": batch_size,
+        "--dataset-size": dataset_size,
+        "--steps": steps,
+        "--epochs": epochs,
+        "--noise-multiplier": noise_multiplier,
+        "--delta": delta,
+    }
+    flags = tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
+    overrides = Overrides(flags=flags, assumed=() if noise_multiplier is not None else (NO_NOISE,))
+    if missing := missing_flags(overrides):
+        raise InputError(_with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it"))
+    try:
+        return _plan_to_solve(load_from_flags(overrides), noise_multiplier)
+    except ConfigError as cause:
+        raise ConfigError(map(_about_argument, cause.diagnostics)) from None
+
+
+def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
+    """Return the plan that a caller passes, or the one that `load` reads.
+
+    Args:
+        source: a plan, or what `load` takes.
+        unit: name of the level whose units are protected, None for its own.
+        group_size: units that are protected together, None for its own.
+
+    Raises:
+        InputError: it is no plan, or has no such level or group.
+    """
+    if isinstance(source, Plan):
+        return _with_unit_and_group(source, unit, group_size)
+    if isinstance(source, str | os.PathLike | Mapping):
+        return _plan_with_warnings(_loaded(source, unit=unit, group_size=group_size), above=1)
+    raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
+
+
+def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
+    """Return the plan of numbers by the names of the arguments of `plan`.
+
+    Args:
+        caller: what the user called, for messages.
+        numbers: arguments of `plan`.
+
+    Raises:
+        TypeError: there is no argument of that name, or delta is missing.
+        InputError: as `plan` raises it.
+    """
+    known = inspect.signature(plan).parameters.keys() - {"unknown"}
+    refuse_unknown(plan, {name: value for name, value in numbers.items() if name not in known}, own=caller)
+    if "delta" not in numbers:
+        raise TypeError(f"{caller}() missing 1 required keyword-only argument: 'delta'")
+    return plan(**numbers)
+
+
+def _level(name: str, count: object) -> dict[str, object]:
+    """Return a level as a config states it."""
+    return {"name": name, "count": count}
+
+
+def _stated(section: Mapping[str, object]) -> dict[str, object]:
+    """Return a section without what is None, and sections inside likewise."""
+    return {
+        key: _stated(value) if isinstance(value, Mapping) else value
+        for key, value in section.items()
+        if value is not None
+    }
+
+
+def _with_unit_and_group(plan: Plan, unit: str | None, group_size: int | None) -> Plan:
+    """Return a plan with another protected level or group size; raise InputError if it has no such level or group."""
+    if unit is not None:
+        names = [level.name for level in plan.phases[0].hierarchy.levels]
+        if unit not in names:
+            raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
+        plan = replace(plan, unit=names.index(unit) + 1)
+    if group_size is None:
+        return plan
+    if isinstance(group_size, bool) or not isinstance(group_size, Integral):
+        raise InputError(f"group_size: expected a whole number >= 1, got {group_size!r}")
+    level = plan.phases[0].hierarchy.level(plan.unit)
+    if level.is_assumed and group_size > level.count:
+        raise InputError(
+            f"dataset_size: expected it beside a group of {group_size}, got a rate alone; state it in `plan`"
+        )
+    return replace(plan, group_size=int(group_size))
+
+
+def _loaded(
+    path: str | os.PathLike[str] | Mapping[str, object],
+    key: str = "",
+    *,
+    unit: str | None = None,
+    group_size: int | None = None,
+) -> Loaded:
+    """Return a config from a file or a mapping."""
+    given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
+    overrides = Overrides(
+        flags=tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
+    )
+    try:
+        if isinstance(path, Mapping):
+            text = json.dumps(path, default=_as_json)
+            return load_text(text, path=MAPPING, key=key, overrides=overrides, files=config_folder("-"))
+        return load_config(os.fspath(path), key=key, overrides=overrides)
+    except ConfigError as cause:
+        raise ConfigError(map(_about_argument, cause.diagnostics)) from None
+
+
+def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object], *, own: str = "") -> None:
+    """Raise TypeError for the first of some unknown arguments, with the name that dpcalc uses.
+
+    Args:
+        function: whose arguments are known.
+        unknown: arguments by name.
+        own: the name of what the caller called; by default that of the function.
+
+    Raises:
+        TypeError: there is an unknown argument.
+    """
+    names = inspect.signature(function).parameters.keys() - {"unknown"}
+    for name in unknown:
+        meant = key_suggestion("", name).key
+        argument = _OUR_ARGUMENTS.get(meant, meant)
+        if name in _ELSEWHERE:
+            more = _ELSEWHERE[name]
+        elif meant == "max_grad_norm":
+            more = "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it"
+        elif argument in names:
+            more = f"dpcalc calls this {argument}"
+        elif argument == "target_epsilon":
+            more = f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
+        elif argument in inspect.signature(plan).parameters:
+            more = f"give {argument} to `plan`"
+        else:
+            more = "a config says more, e.g. `load({...})`"
+        raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
+
+
+def _as_json(value: object) -> object:
+    """Return a value that JSON does not know as a config states it: fractions as quotients, other numbers as floats."""
+    if isinstance(value, Rational) and value.denominator == 1:
+        return int(value.numerator)
+    if isinstance(value, Rational):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    try:
+        return float(value)  # type: ignore[arg-type]  # what is no number is refused
+    except (TypeError, ValueError):
+        raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
+
+
+def _plan_to_solve(loaded: Loaded, noise_multiplier: Number | None) -> Plan:
+    """Return the plan of a config, with its warnings, but for the one on noise that is yet to be found."""
+    noiseless = "DPC207" if noise_multiplier is None else ""
+    findings = tuple(finding for finding in loaded.diagnostics if finding.code != noiseless)
+    return _plan_with_warnings(replace(loaded, diagnostics=findings), above=1)
+
+
+def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
+    """Return the plan of a config, and issue its warnings at the caller's caller, or `above` frames further up."""
+    for finding in loaded.diagnostics:
+        if finding.severity is Severity.WARNING:
+            warnings.warn(_about_argument(finding).format(), stacklevel=3 + above)
+    return loaded.plan
+
+
+def _option_text(value: Number) -> str:
+    """Return a number as the text of an option; a fraction that is no finite decimal as a quotient."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Rational):
+        return repr(float(value))
+    exact = Fraction(value)
+    return decimal_text(exact) or f"{exact.numerator}/{exact.denominator}"
+
+
+def exact_number(value: Number, name: str) -> Fraction:
+    """Return an argument > 0 as an exact fraction.
+
+    Args:
+        value: a number, or its text.
+        name: of the argument.
+
+    Raises:
+        InputError: it is no such number.
+    """
+    number = parse_number(_option_text(value)) or parse_quotient(_option_text(value))
+    if number is None or number <= 0:
+        raise InputError(f"{name}: expected a number > 0, got {value!r}")
+    return number
+
+
+def _about_argument(diagnostic: Diagnostic) -> Diagnostic:
+    """Return a diagnostic about an option as one about the argument of the same name; any other unchanged."""
+    if diagnostic.path not in FLAGS:
+        return diagnostic
+    message, hint = _with_argument_names(diagnostic.message), _with_argument_names(diagnostic.hint)
+    return replace(
+        diagnostic, path=_with_argument_names(diagnostic.path), line=None, column=None, message=message, hint=hint
+    )
+
+
+def _with_argument_names(text: str) -> str:
+    """Return a text with the names of arguments in the place of options."""
+    return re.sub("--[a-z-]+", lambda at: at[0][2:].replace("-", "_") if at[0] in FLAGS else at[0], text)

@@ -1,0 +1,403 @@
+"""Privacy accounting inside a training loop: `Accountant`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from dpcalc.config.normal import fingerprint
+from dpcalc.errors import InputError
+from dpcalc.guarantee import Guarantee
+from dpcalc.planner.composition import Composition, composed
+from dpcalc.planner.evaluate import guarantee, with_lower_bound
+from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.planner.vary import with_total_steps
+from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names
+from dpcalc.report.rounding import as_given, rounded_up
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, WithReplacement
+
+STATE_FORMAT = "dpcalc.accountant/1"
+_MAX_STEPS = 10**12  # an end of the search for the steps left, of a run that costs next to nothing
+_INTERVALS = 512  # certified step counts of a run of known length, at least; more of them take time, fewer are coarse
+_GROWTH = 32  # a certified step count is at most this part of the count above it: epsilon grows by 1.6 % at most
+_FIRST = 16  # certified step counts of a run of unknown length are so far apart at the start
+_MEMORYLESS = (All, Poisson, CappedPoisson, Fixed, WithReplacement)
+
+
+class _Setting(NamedTuple):
+    """Settings of a step: index of the phase of the plan, and what differs from it (None for what does not)."""
+
+    place: int
+    noise_multiplier: float | None
+    rate: Fraction | None
+
+
+class Accountant:
+    """Epsilon of a training run so far, and the steps that are left to a budget.
+
+    Certified at every time:
+        `epsilon` is an upper bound for every data set on the cost of the steps so far. Between two certified counts it
+        is the bound of the next one, which the steps so far cost at most, since they are the beginning of that run:
+        up to some 1.6 % above the exact bound, or 1/512 of the run at its start. It is exact at the end of each phase
+        and where the budget ends. `guarantee()` is exact at any time.
+        `steps_left` and `should_stop` are exact: one step more would have a certified bound above the budget.
+
+    Assumes, as `dpcalc.epsilon` does, that noise, rates and the length do not depend on the data: they are fixed
+    beforehand, or follow from the values of this class. A run that ends when a validation score pleases costs what the
+    longest possible run costs. Noise that is chosen after seeing outputs is not covered.
+
+    Example:
+        >>> accountant = Accountant(sample_rate=0.01, noise_multiplier=1.0, delta=1e-5, target_epsilon=1)
+        >>> while not accountant.should_stop:
+        ...     accountant.step(count=100 if accountant.steps_left >= 100 else 1)
+        >>> accountant.steps, accountant.epsilon <= 1
+        (254, True)
+    """
+
+    def __init__(
+        self,
+        config: Source | None = None,
+        *,
+        target_epsilon: float | None = None,
+        unit: str | None = None,
+        group_size: int | None = None,
+        **numbers: Any,  # noqa: ANN401  those of `plan`
+    ) -> None:
+        """Start before the first step.
+
+        Args:
+            config: a plan, the path of a config, or its content as a mapping.
+            target_epsilon: the budget, > 0; by default that of the config.
+            unit: name of the level whose units are protected; the config's own by default.
+            group_size: units that are protected together, >= 1; the config's own by default.
+            numbers: without a config the arguments of `dpcalc.plan`; `steps` or `epochs` may be left out.
+
+        Raises:
+            InputError: there is neither a config nor numbers, there are both, or one of them is wrong.
+        """
+        if config is not None and numbers:
+            raise InputError(f"config: expected a config or numbers, got both: {', '.join(numbers)}; change the config")
+        if config is None:
+            self._has_length = not numbers.keys().isdisjoint({"steps", "epochs"})
+            length = {} if self._has_length else {"steps": 1}
+            run = plan_with_names("Accountant", {**numbers, **length, "unit": unit, "group_size": group_size})
+        else:
+            self._has_length = True
+            run = plan_of(config, unit=unit, group_size=group_size)
+        if target_epsilon is not None:
+            rise = None if run.budget is None else run.budget.max_increase_pct
+            run = replace(run, budget=Budget(epsilon=_positive(target_epsilon), max_increase_pct=rise))
+        self._plan = run
+        self._history: list[tuple[_Setting, int]] = []
+        self._steps = 0
+        self._phases: dict[_Setting, Phase] = {}
+        self._composition: Composition = composed(run)
+        self._certified: tuple[int, float] = (0, 0.0)
+        self._last_step: int | None = None
+
+    def __repr__(self) -> str:
+        """Return the steps so far and the plan in one line."""
+        return f"Accountant({self._steps} steps of {self._plan!r})"
+
+    def __len__(self) -> int:
+        """Return the number of steps so far."""
+        return self._steps
+
+    @property
+    def steps(self) -> int:
+        """Number of noisy updates so far."""
+        return self._steps
+
+    @property
+    def delta(self) -> float:
+        """Delta of the guarantee."""
+        return self._plan.delta
+
+    @property
+    def budget(self) -> float | None:
+        """Largest allowed epsilon; None if none was stated."""
+        return None if self._plan.budget is None else self._plan.budget.epsilon
+
+    def step(self, *, noise_multiplier: float | None = None, rate: Number | None = None, count: int = 1) -> None:
+        """Record noisy updates; some microseconds.
+
+        Args:
+            noise_multiplier: noise standard deviation / clip norm of these steps; by default that of the plan, whose
+                last phase goes on for ever.
+            rate: probability with which they draw a unit, for plans with one Poisson draw; by default that of the plan.
+            count: their number, >= 0.
+
+        Raises:
+            InputError: a number is wrong, the plan has no such setting, or its steps are used up and it cannot go on.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise InputError(f"count: expected a whole number >= 0, got {count!r}")
+        noise = None if noise_multiplier is None else float(noise_multiplier)
+        chance = None if rate is None else exact_number(rate, "rate")
+        while count:
+            place, left = self._place(self._steps)
+            taken = min(count, left)
+            self._add(_Setting(place, noise, chance), taken)
+            count -= taken
+
+    def _place(self, steps: int) -> tuple[int, int]:
+        """Return (index of the phase of the step after `steps`, how many steps of it are left); the last goes on."""
+        for place, phase in enumerate(self._plan.phases[:-1]):
+            if steps < phase.steps:
+                return place, phase.steps - steps
+            steps -= phase.steps
+        last = self._plan.phases[-1]
+        if not _goes_on(last):
+            if steps >= last.steps:
+                raise InputError(
+                    f"step: expected at most {self._plan.steps} steps, since the cost of {last.name} depends on their "
+                    "number, got more; state a longer run in the config"
+                )
+            return len(self._plan.phases) - 1, last.steps - steps
+        return len(self._plan.phases) - 1, _MAX_STEPS
+
+    def _add(self, setting: _Setting, count: int) -> None:
+        """Record steps of one setting; forget what is known of other continuations."""
+        if self._history and self._history[-1][0] == setting:
+            self._history[-1] = (setting, self._history[-1][1] + count)
+        else:
+            self._phase(setting)  # refused before it is recorded
+            self._history.append((setting, count))
+            self._certified = (0, 0.0)
+        if setting.noise_multiplier is not None or setting.rate is not None:
+            self._last_step = None
+        self._steps += count
+
+    def _phase(self, setting: _Setting) -> Phase:
+        """Return the phase of a setting, without its number of steps; InputError if the plan has no such setting."""
+        if setting not in self._phases:
+            phase = self._plan.phases[setting.place]
+            if setting.noise_multiplier is not None:
+                if not 0 <= setting.noise_multiplier < math.inf:
+                    raise InputError(f"noise_multiplier: expected a finite number >= 0, got {setting.noise_multiplier}")
+                _require_memoryless(phase, "noise_multiplier")
+                phase = phase.with_noise(setting.noise_multiplier)
+            if setting.rate is not None:
+                phase = _with_rate(phase, setting.rate)
+            self._phases[setting] = phase
+        return self._phases[setting]
+
+    def _so_far(self, more: int = 0) -> Plan:
+        """Return the plan of the steps so far, the last setting with `more` of them; equal steps are put together.
+
+        Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
+        """
+        counts: dict[tuple[int, _Setting], int] = {}
+        for at, (setting, count) in enumerate(self._history):
+            key = (0 if _is_memoryless(self._phase(setting)) else at, setting)
+            counts[key] = counts.get(key, 0) + count + (more if at == len(self._history) - 1 else 0)
+        phases = tuple(replace(self._phase(setting), steps=count) for (_, setting), count in counts.items())
+        return replace(self._plan, phases=phases or (replace(self._plan.phases[0], steps=0),))
+
+    def _bound(self, run: Plan) -> float:
+        """Return the certified upper bound on epsilon of a run, with what is known of one with the same draws."""
+        self._composition = self._composition.changed(run)
+        return guarantee(self._composition).epsilon
+
+    @property
+    def epsilon(self) -> float:
+        """Certified upper bound on epsilon so far, natural logarithm; `inf` without noise, 0 before the first step.
+
+        Of the class's certified step counts the next one decides; a composition (some 20 ms) is needed only where the
+        steps have passed one, or the settings have changed.
+
+        Raises:
+            ConvergenceError: there is no certified answer.
+        """
+        if not self._history:
+            return 0.0
+        count = self._history[-1][1]
+        if count > self._certified[0]:
+            self._certify(count)
+            if self.budget is not None and self._certified[1] > self.budget and self._last_step is None:
+                _ = self.steps_left  # the steps so far may still be within it
+                self._certify(count)
+        return self._certified[1]
+
+    def _certify(self, count: int) -> None:
+        """Certify the next count of steps of the last setting, which has `count` of them."""
+        ahead = self._next_count(count)
+        self._certified = (ahead, self._bound(self._so_far(ahead - count)))
+
+    def _next_count(self, count: int) -> int:
+        """Return the next certified count of steps of the last setting, at most to the end of its phase or budget."""
+        if self._history[-1][0][1:] != (None, None):
+            return count  # settings that may change with the next step
+        known = self._plan.steps // _INTERVALS if self._has_length else _FIRST
+        spacing = max(1, known, count // _GROWTH)
+        ahead = -(-count // spacing) * spacing
+        place = self._history[-1][0].place
+        ends = [self._plan.steps if self._has_length else _MAX_STEPS, self._last_step or _MAX_STEPS]
+        if place < len(self._plan.phases) - 1:
+            ends.append(sum(phase.steps for phase in self._plan.phases[: place + 1]))
+        others = self._steps - count
+        return min([ahead, *(end - others for end in ends if end - others >= count)])
+
+    def guarantee(self) -> Guarantee:
+        """Return the guarantee of the steps so far, exact and with a lower bound: what `dpcalc.epsilon` returns.
+
+        Raises:
+            ConvergenceError: there is no certified answer.
+        """
+        composition = self._composition = self._composition.changed(self._so_far())
+        upper = guarantee(composition)
+        return with_lower_bound(composition, upper) if upper.finite else upper
+
+    @property
+    def steps_left(self) -> int:
+        """Number of further steps with the plan's settings whose certified epsilon stays within the budget.
+
+        Found once by some ten compositions, then counted down; anew after steps with other settings. The length of the
+        plan is no limit, unless its cost depends on it.
+
+        Raises:
+            InputError: there is no budget.
+            ConvergenceError: there is no certified answer.
+        """
+        if self.budget is None:
+            raise InputError("target_epsilon: expected a budget, got none; give one, or state `budget.epsilon`")
+        if self._last_step is None:
+            self._last_step = self._steps + self._fitting_steps(self.budget)
+            self._certified = (0, 0.0)  # its count may lie beyond the last step
+        return max(0, self._last_step - self._steps)
+
+    @property
+    def should_stop(self) -> bool:
+        """True if one step more would exceed the budget; InputError and ConvergenceError as for `steps_left`."""
+        return self.steps_left == 0
+
+    def _fitting_steps(self, budget: float) -> int:
+        """Return the largest number of further steps of the plan that keep to a budget; 0 if none does."""
+        limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
+        fits, fails = 0, limit + 1
+        known: tuple[int, float] | None = None
+        ahead = min(limit, max(1, self._plan.steps - self._steps))
+        # Epsilon grows about as a power of the steps: a secant in logarithms comes within some steps of the end.
+        while fails - fits > 1:
+            epsilon = self._bound(self._ahead(ahead))
+            total = self._steps + ahead
+            if epsilon <= budget:
+                fits = ahead
+            else:
+                fails = ahead
+            guess = 0.0
+            if 0 < epsilon < math.inf:
+                power = 0.5
+                if known is not None and known[0] != total and known[1] != epsilon:
+                    power = math.log(epsilon / known[1]) / math.log(total / known[0])
+                guess = total * (budget / epsilon) ** (1 / max(power, 0.1)) - self._steps
+                known = (total, epsilon)
+            ahead = _between(guess, fits, fails)
+        return fits
+
+    def _ahead(self, more: int) -> Plan:
+        """Return the plan of the steps so far and `more` steps of the plan."""
+        before = tuple(phase for phase in self._so_far().phases if phase.steps)
+        done = with_total_steps(self._plan, self._steps).phases
+        whole = with_total_steps(self._plan, self._steps + more).phases
+        if all(setting[1:] == (None, None) for setting, _ in self._history):
+            return replace(self._plan, phases=tuple(phase for phase in whole if phase.steps))
+        rest = tuple(replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
+        return replace(self._plan, phases=(*before, *(phase for phase in rest if phase.steps)))
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the steps so far as plain values, which JSON and checkpoints keep exactly."""
+        history = [
+            [setting.place, setting.noise_multiplier, None if setting.rate is None else str(setting.rate), count]
+            for setting, count in self._history
+        ]
+        return {"format": STATE_FORMAT, "config": fingerprint(self._plan), "plan": repr(self._plan), "history": history}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up the steps of `state_dict` of an accountant with the same plan and budget.
+
+        Args:
+            state: what `state_dict` returned.
+
+        Raises:
+            InputError: it is no such state, or that of another plan; nothing is changed.
+        """
+        if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
+            raise InputError(f"state: expected what `state_dict` returns, format {STATE_FORMAT}, got something else")
+        if state.get("config") != fingerprint(self._plan):
+            raise InputError(
+                f"state: expected one of {self._plan!r}, got one of {state.get('plan')!s:.300}; its steps belong to "
+                "another config: load it with that one"
+            )
+        taken_up = Accountant(self._plan)
+        try:
+            for place, noise, rate, count in state["history"]:
+                setting = _Setting(int(place), noise, None if rate is None else Fraction(rate))
+                if not isinstance(count, int) or isinstance(count, bool) or count < 1 or place < 0:
+                    raise ValueError  # noqa: TRY301  one message for all of them
+                taken_up._add(setting, count)
+        except (KeyError, TypeError, IndexError, ZeroDivisionError, ValueError) as error:
+            raise InputError(f"state: expected a history as `state_dict` writes it, got another one: {error}") from None
+        self._history, self._steps, self._phases = taken_up._history, taken_up._steps, taken_up._phases
+        self._certified, self._last_step = (0, 0.0), None
+
+    def summary(self) -> str:
+        """Return steps, certified epsilon and what is left of the budget in one line, rounded to the safe side."""
+        text = f"{self._steps:,} steps: epsilon <= {rounded_up(self.epsilon)} at delta = {as_given(self.delta)}"
+        if self.budget is None:
+            return text
+        return f"{text}; {self.steps_left:,} steps left to the budget of {as_given(self.budget)}"
+
+    def _repr_html_(self) -> str:
+        """Return the summary for a notebook."""
+        return f"<p>{self.summary().replace('<', '&lt;')}</p>"
+
+
+def _positive(value: float) -> float:
+    """Return a budget; InputError unless it is a finite number > 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise InputError(f"target_epsilon: expected a finite number > 0, got {value!r}")
+    return float(value)
+
+
+def _between(guess: float, fits: int, fails: int) -> int:
+    """Return a whole number strictly between two, near a guess; halfway by factors where the guess is outside."""
+    if fits < guess < fails:
+        return min(max(int(guess), fits + 1), fails - 1)
+    return max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
+
+
+def _goes_on(phase: Phase) -> bool:
+    """Return whether a phase may have more steps than the plan says: not where its cost depends on their number."""
+    hierarchy = phase.hierarchy
+    return not (phase.is_correlated or hierarchy.spans_steps or isinstance(hierarchy.allocation, RandomAllocation))
+
+
+def _is_memoryless(phase: Phase) -> bool:
+    """Return whether the steps of a phase may be put together with later ones: each draws afresh."""
+    return not phase.is_correlated and all(
+        isinstance(level.scheme, _MEMORYLESS) and level.redraw_every == 1 for level in phase.hierarchy.levels
+    )
+
+
+def _require_memoryless(phase: Phase, name: str) -> None:
+    """Raise InputError for settings that change within draws or passes that last several steps."""
+    if not _is_memoryless(phase):
+        raise InputError(
+            f"{name}: expected steps that draw afresh, to change it for some of them, got {phase.name}, "
+            "whose draws last several steps; state phases in the config"
+        )
+
+
+def _with_rate(phase: Phase, rate: Fraction) -> Phase:
+    """Return a phase with another rate of its only Poisson draw; InputError if it has none, or for no probability."""
+    _require_memoryless(phase, "rate")
+    if not 0 < rate <= 1:
+        raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")
+    drawn = [at for at, level in enumerate(phase.hierarchy.levels) if not isinstance(level.scheme, All)]
+    if len(drawn) != 1 or not isinstance(phase.hierarchy.levels[drawn[0]].scheme, Poisson):
+        raise InputError(f"rate: expected a plan with one Poisson draw, got {phase.name} with another sampling")
+    levels = list(phase.hierarchy.levels)
+    levels[drawn[0]] = replace(levels[drawn[0]], scheme=Poisson(probability=rate))
+    return replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels)))

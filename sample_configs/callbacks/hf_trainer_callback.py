@@ -1,0 +1,30 @@
+"""Stop a Hugging Face run at its privacy budget: Trainer(..., callbacks=[PrivacyBudget("dpcalc.yaml")])."""
+
+import json
+from pathlib import Path
+
+from transformers import TrainerCallback
+
+from dpcalc import Accountant
+
+
+class PrivacyBudget(TrainerCallback):
+    def __init__(self, config):
+        self.accountant = Accountant(config)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.global_step:
+            self.accountant.load_state_dict(json.loads(self.file(args, state).read_text()))
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.accountant.step()
+        control.should_training_stop = control.should_training_stop or self.accountant.should_stop
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        logs["epsilon"] = self.accountant.epsilon
+
+    def on_save(self, args, state, control, **kwargs):
+        self.file(args, state).write_text(json.dumps(self.accountant.state_dict()))
+
+    def file(self, args, state):
+        return Path(args.output_dir, f"checkpoint-{state.global_step}", "accountant.json")
