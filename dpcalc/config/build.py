@@ -208,7 +208,7 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
 
 
 def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, steps: int | None = None) -> Level:
-    """Return a level of the plan with its counts and its draw, all units without one; InputError if it draws too many.
+    """Return a level with its counts and draw, all units if None; InputError if it draws more than there are.
 
     Args:
         name: of the level.
@@ -226,7 +226,7 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
 
 
 def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return the sampling scheme of a draw; `expected` is divided by `count`, the most units under one parent."""
+    """Return the scheme of a draw from `count` units, which divides `expected`; it may choose among `steps`."""
     scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):

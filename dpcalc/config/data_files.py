@@ -46,7 +46,7 @@ def file_name(node: Section, kind: str) -> Scalar:
 
 @contextmanager
 def errors_at(name: Scalar) -> Iterator[None]:
-    """Context manager that turns a Refusal of a file into a ConfigError at the place that names the file.
+    """Context manager that turns a Refusal of a file into a ConfigError at the place of its name.
 
     Args:
         name: the scalar that is the file's name.
@@ -91,7 +91,7 @@ class _Cell:
 
 
 def rdp_points(node: Node, files: Files) -> Points:
-    """Return the (order, epsilon) pairs of `mechanism.curve`, from the config or the CSV file that it names.
+    """Return the (order, epsilon) pairs of a `curve`, given inline or as a CSV file; raise ConfigError for wrong ones.
 
     Args:
         node: the value of `curve`.
@@ -227,7 +227,7 @@ _TREE_SHAPE = "a list of counts nested by level such as [[4, 2, 3], [4, 5]], or 
 
 
 def data_tree(node: Node, names: tuple[str, ...], files: Files) -> Tree:
-    """Return the sizes of all units that `data.tree` states, as nested lists or as the name of a JSON file.
+    """Return the sizes of all units of a `tree`, given inline or as a JSON file; raise ConfigError for wrong ones.
 
     Args:
         node: the value of `data.tree`.
@@ -331,7 +331,7 @@ _VOTES_SUFFIXES = (".npy", ".csv", ".tsv")
 
 
 def votes_name(node: Node, files: Files) -> str:
-    """Return the name of the file with the votes of teachers, as written; the file is located and not read.
+    """Return the name of the votes file as written; it is located, not read; ConfigError if that is not allowed.
 
     Args:
         node: the value of `mechanism.votes`.
@@ -377,7 +377,7 @@ class MechanismFiles:
     _read: dict[int, object] = field(default_factory=dict)
 
     def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Return the content of `curve` and `strategy`, and the file name in `votes`, by key, where they are stated.
+        """Return {key: content} of a stated `curve`, `strategy`, `votes` (file name); ConfigError if one is wrong.
 
         Args:
             keys: the keys that the mechanism's type takes; others are not read.

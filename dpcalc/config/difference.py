@@ -84,7 +84,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the paths of `data`, curves and strategies that differ only in the files that they name.
+    """Yield the paths of data, curves and strategies that differ in the plans though nothing `reported` says so.
 
     Args:
         old: a config.
@@ -130,7 +130,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old part, new part, new parent) of the smallest parts that differ and make sense by themselves."""
+    """Yield (path, old part or None, new part or None, new parent) of the smallest parts that differ by themselves."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
         are_independent = _has_independent_keys(keys) and (EPISODES in old.entries) == (EPISODES in new.entries)
@@ -147,7 +147,7 @@ def _pairs(
 
 
 def _are_equal(old: Node | None, new: Node | None) -> bool:
-    """Return True if two parts have the same values, in whatever notation: `1e4` equals 10_000."""
+    """Return True if two parts have the same values, also in other notation (1e4, 10_000); False if one is None."""
     if isinstance(old, Scalar) and isinstance(new, Scalar):
         return scalars.value(old) == scalars.value(new)
     return old is not None and new is not None and _one_line(old) == _one_line(new)

@@ -35,7 +35,7 @@ class DiscoveredConfigs:
 
     @property
     def only(self) -> str:
-        """Path of the only config.
+        """Path of the only config; InputError if there are several.
 
         Raises:
             InputError: there are several.
@@ -57,7 +57,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return the configs of a command that names none; None if neither the environment nor a folder names any.
+    """Return the configs for a command that names none; None if there are none, InputError for ambiguous ones.
 
     Args:
         current: the current directory, absolute.
@@ -123,7 +123,7 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return the names and patterns in `tool.dpcalc.configs` of a `pyproject.toml`, [] if it states none.
+    """Return the entries of `tool.dpcalc.configs` in a `pyproject.toml`, [] if not stated; ConfigError if wrong.
 
     Args:
         data: content of the file.
@@ -160,7 +160,7 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
 
 
 def matching_files(folder: Path, pattern: str) -> list[str]:
-    """Return the files that a pattern matches, sorted, relative to the directory; InputError above MAX_CONFIGS.
+    """Return the files that a pattern matches, relative, sorted; [] if it is absolute, InputError if too many.
 
     Args:
         folder: the directory, absolute.
@@ -240,7 +240,7 @@ def is_pattern(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Return (directory before the first part with a wildcard, parts from there on), () for no wildcard.
+    """Return (directory before the first wildcard, parts from there on or ()); ValueError for over MAX_PARTS.
 
     Args:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
@@ -277,7 +277,7 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield the files below a directory that the parts of a pattern match, in no particular order.
+    """Yield the files below a directory that pattern parts match, unsorted; InputError for too many links.
 
     Symbolic links to directories are followed for `*`, never for `**`. A directory that may not be read holds nothing.
 

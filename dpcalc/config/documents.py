@@ -10,7 +10,7 @@ from dpcalc.config.files import Refusal
 from dpcalc.config.messages import wrong_type_error
 from dpcalc.config.overrides import parse_path
 from dpcalc.config.source import ConfigError, Mark, Source, error, source_of
-from dpcalc.config.tree import Items, Node, Scalar, Section, child, entry, join, step_text, with_path
+from dpcalc.config.tree import Items, Node, Scalar, Section, entry, join, node_at, step_text, with_path
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
 
 MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
@@ -172,7 +172,7 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return the part of a file that is the config: what `--key` names, a `dpcalc:` section, or the whole file.
+    """Return the config in a file: what `--key` names, a `dpcalc:` section, or all of it; ConfigError if no mapping.
 
     Args:
         tree: the whole file.
@@ -190,7 +190,7 @@ def config_part(tree: Node, key: str) -> ConfigPart:
         source = source_of(key, KEY)
         keys, marks = parse_path(source.text, source)
         for step, mark in zip(keys, marks, strict=True):
-            below = child(node, step)
+            below = node_at(node, step)
             if below is None:
                 message = f"there is no {step_text(step)} in {f'`{node.path}`' if node.path else 'the file'}"
                 raise ConfigError([error("DPC103", mark, message, "--key names a section of the file")])

@@ -238,7 +238,7 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Change a file in place so that it states another plan; return "path:line: key: value" for each number.
+    """Make a file state another plan; return "path:line: key: value" per number; InputError if it cannot be done.
 
     Args:
         rewrite: the file and the plan.
@@ -264,7 +264,7 @@ def write(rewrite: Rewrite) -> tuple[str, ...]:
 
 
 def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
-    """Return (text changed so that it states another plan, "path:line: key: value" for each number written).
+    """Return (text that states another plan, "path:line: key: value" per number); InputError if it cannot be done.
 
     Args:
         text: the content of a file.

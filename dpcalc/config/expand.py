@@ -15,7 +15,6 @@ from dpcalc.config.tree import (
     Node,
     Scalar,
     Section,
-    child,
     entry,
     join,
     node_at,
@@ -311,7 +310,7 @@ def _is_used(item: Assignment, used_nodes: set[int]) -> bool:
 
 
 def _state_same_thing(item: Assignment, other: Assignment) -> bool:
-    """Return True if two settings state the length of a phase, or the amount of a draw, in two ways."""
+    """Return True if two settings state the length of one phase, or the amount of one draw, in two ways."""
     for group in _EXCLUSIVE_KEYS:
         if not {item.keys[-1], other.keys[-1]} <= group:
             continue
@@ -400,7 +399,7 @@ def _with_stated_type(assumed: Section, root: Section) -> Section:
 
 
 def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return the file with one setting made, `data.examples` as the only level's count; else its error."""
+    """Return the file with one setting made, `data.examples` as the only level's count; its error if it cannot be."""
     keys, marks = item.keys, item.marks
     levels = entry(entry(root, "data"), "levels")
     if keys == ("data", "examples") and isinstance(levels, Items):
@@ -450,7 +449,7 @@ def _unindexed_key(node: Node | None, keys: Sequence[str | int]) -> str:
     for key in keys:
         if isinstance(node, Items) and isinstance(key, str):
             return key
-        node = child(node, key)
+        node = node_at(node, key)
     return ""
 
 

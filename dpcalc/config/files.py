@@ -58,12 +58,21 @@ class Files(Protocol):
             Refusal: it cannot be read, or is larger than `limit`.
         """
 
-    def source(self, place: str) -> Source:
-        """Return the text of a located file; Refusal above MAX_BYTES or if it is no UTF-8 text.
 
-        Raises:
-            Refusal: it cannot be read, is too large, or is no UTF-8 text.
-        """
+def text_of(files: Files, place: str) -> Source:
+    """Return the text of a located file; Refusal above MAX_BYTES or if it is no UTF-8 text.
+
+    Args:
+        files: the reader that located it.
+        place: canonical name of the file.
+
+    Raises:
+        Refusal: it cannot be read, is too large, or is no UTF-8 text.
+    """
+    try:
+        return decode(files.content(place, limit=MAX_BYTES), place)
+    except ConfigError as cause:
+        raise _refusal(cause) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +126,6 @@ class Folder:
         """
         try:
             return read_bytes(place, limit=limit)
-        except ConfigError as cause:
-            raise _refusal(cause) from None
-
-    def source(self, place: str) -> Source:
-        """Return the text of a located file; Refusal above MAX_BYTES or if it is no UTF-8 text.
-
-        Raises:
-            Refusal: it cannot be read, is too large, or is no UTF-8 text.
-        """
-        try:
-            return decode(self.content(place, limit=MAX_BYTES), place)
         except ConfigError as cause:
             raise _refusal(cause) from None
 

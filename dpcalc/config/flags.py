@@ -88,7 +88,7 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Return the plan that options alone describe, Poisson sampling of one level by default, with a note on each guess.
+    """Return the plan that options alone describe, with a note on each default; ConfigError for wrong options.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.

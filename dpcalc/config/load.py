@@ -143,7 +143,7 @@ def _flow(node: Node) -> str:
 
 
 def version_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield errors for a missing or malformed `version` and a malformed `requires`.
+    """Yield errors for a missing or malformed `version` (unless misspelt) and a malformed `requires`.
 
     Args:
         root: the config.
@@ -268,7 +268,7 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
-    """Return the config of a file once for each level, the outermost first, with that level protected.
+    """Return the config of a file once for each level, with that level protected; ConfigError if it is wrong.
 
     Args:
         path: file name, "-" for standard input.
@@ -445,7 +445,7 @@ def _plan_trees(root: Section) -> Iterator[Node]:
 
 
 def _not_at_places_of(errors: Iterable[Diagnostic], reference_errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the errors that stand at no place of a reference error, which explains them.
+    """Yield the errors at places without a reference error: the others only follow from that.
 
     Args:
         errors: errors that may follow from a missing value.

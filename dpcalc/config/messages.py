@@ -18,7 +18,7 @@ DRAW_FORM = "a mapping such as {scheme: poisson, rate: 0.01}"
 
 
 def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
-    """Return the error (DPC103) for a required key that a section lacks; its declaration gives the advice if "".
+    """Return the error (DPC103) for a key that a section lacks; without `advice` that of the key's declaration.
 
     Args:
         section: the mapping that lacks the key.

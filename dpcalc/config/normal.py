@@ -42,7 +42,7 @@ _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
 
 def normal_form(plan: Plan) -> str:
-    """Return a config file that states a plan, every default written out; loading it gives the same plan and hash.
+    """Return a config that states a plan, defaults written out; InputError if its tree or a rate is too long.
 
     Args:
         plan: the plan.
@@ -200,7 +200,7 @@ def _allocation_keys(allocation: Allocation) -> str:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", rate: ..." or ", expected: ...", whichever is a finite decimal, else a quotient; the other as remark).
+    """Return (", rate: ..." or ", expected: ...", the other as remark), as a finite decimal or a quotient.
 
     Raises:
         InputError: the rate is no decimal and its quotient is too long.

@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 from dpcalc.config import scalars
 from dpcalc.config.documents import Document, read_document
-from dpcalc.config.files import SUFFIXES, Files, Refusal
+from dpcalc.config.files import SUFFIXES, Files, Refusal, text_of
 from dpcalc.config.source import MAX_SHOWN_LENGTH, Diagnostic, Mark, error, shortened
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, child, entry, join, split_path, step_text, walk
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, join, node_at, split_path, step_text, walk
 from dpcalc.config.vocabulary import nearest
 
 MAX_CHAIN = 8  # references from a value to its end
@@ -109,7 +109,7 @@ class References:
         """Return another file as a tree; Refusal if it is one of more than MAX_FILES, or cannot be read."""
         if len(self._documents) > MAX_FILES:
             raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", "collect the values in fewer files")
-        return read_document(self._files.source(place), PurePosixPath(place).suffix.lower())
+        return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())
 
     def _scalar_at(self, place: str, path: str) -> Scalar:
         """Return the scalar at a dotted path of a file read before; Refusal if there is none, or no value in it.
@@ -225,7 +225,7 @@ def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest:
         key = int(key[:6])
     if isinstance(node, Section) and key in node.repeated:
         raise Refusal("DPC110", f"{step_text(key)} stands there more than once", "delete all but one")
-    below = child(node, key)
+    below = node_at(node, key)
     if below is not None:
         return below, f"{current}[{key}]" if isinstance(key, int) else join(current, key)
     near = nearest(str(key), tuple(node.entries)) if suggest and isinstance(node, Section) else ""

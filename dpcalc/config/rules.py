@@ -17,7 +17,7 @@ from dpcalc.config.vocabulary import nearest
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.sampling.hierarchy import TASK, Episodes, Level, draw_faults, episode_faults, name_faults
+from dpcalc.sampling.hierarchy import TASK, Episodes, Level, draw_faults, episode_faults, name_faults, size_faults
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
@@ -30,7 +30,7 @@ def has_episodes(run: RunSections) -> bool:
 
 
 def episode_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield what contradicts constructed tasks: a level called `task`, clipping at the outer level, epochs.
+    """Yield what contradicts constructed tasks, if there are any: a level `task`, outer clipping, epochs.
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
@@ -153,15 +153,8 @@ def size_errors(config: Sections) -> Iterator[Diagnostic]:
         sampling = run.node("sampling")
         for number, (name, (fewest, largest)) in enumerate(zip(names, count_ranges, strict=True), start=1):
             draw = entry(sampling, name)
-            scheme = entry(draw, "scheme")
-            if not isinstance(scheme, Scalar) or scheme.text != WithReplacement.name:
-                is_fixed = isinstance(scheme, Scalar) and scheme.text == Fixed.name
-                advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if is_fixed else ""
-                parent = config.tree.smallest_parent(number) if config.tree else ""
-                yield from _draw_size_errors(entry(draw, "size"), (name, fewest, largest), parent, advice)
-            # The rate of a Poisson draw refers to the largest parent, see build._scheme.
-            group = largest / (scalars.number_of(entry(draw, "groups")) or Fraction(1))  # a step draws from one
-            yield from _draw_size_errors(entry(draw, "expected"), (name, group, group))
+            parent = config.tree.smallest_parent(number) if config.tree else ""
+            yield from _draw_size_errors(draw, name, (fewest, largest), parent)
             yield from _expected_errors(entry(draw, "expected"), name, fewest, largest)
         yield from _epoch_errors(run, names, count_ranges, config.tree)
 
@@ -229,26 +222,31 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 
 
 def _draw_size_errors(
-    amount: Node | None, level: tuple[str, Fraction | int, Fraction | int], parent: str = "", advice: str = ""
+    draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield DPC106 if `amount`, a size or expected number as written, is more than the smallest parent holds.
+    """Yield DPC106 for a `size` or `expected` of a draw, as written, that is more than the smallest parent holds.
 
     Args:
-        amount: the size or expected number as written, or None.
-        level: (name, fewest units under one parent, most units under one parent).
-        parent: dotted path of the smallest parent in `data.tree`, "" without a tree.
-        advice: what else to do, appended to the hint.
+        draw: the draw in the file, or None.
+        name: of its level.
+        count_range: (fewest, most) units under one parent.
+        smallest_parent: dotted path of the smallest parent in `data.tree`, "" without a tree.
     """
-    name, fewest, largest = level
-    number = scalars.number_of(amount)
-    if amount is None or number is None or number <= fewest:
-        return
-    if parent and fewest < largest:
-        limit = f"the {fewest} of `{parent}`"
-    else:
-        limit = f"the {'count' if fewest == largest else 'smallest count'} {fewest} of level `{name}`"
-    message = f"`{amount.path}` is {scalars.describe(amount)}, more than {limit}"
-    yield error("DPC106", amount.anchor, message, f"check both numbers; `scheme: all` draws everything{advice}")
+    fewest, largest = count_range
+    scheme = entry(draw, "scheme")
+    kind = scheme.text if isinstance(scheme, Scalar) else ""
+    size, expected = entry(draw, "size"), entry(draw, "expected")
+    number = scalars.number_of(size)
+    if size is not None and number is not None and kind != WithReplacement.name:
+        advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if kind == Fixed.name else ""
+        for fault in size_faults(name, number, fewest, largest, smallest_parent=smallest_parent):
+            yield error(fault.code, size.anchor, f"`{size.path}` {fault.problem}", f"{fault.hint}{advice}")
+    number = scalars.number_of(expected)
+    if expected is not None and number is not None:
+        # The rate of a Poisson draw refers to the largest parent, see build._scheme; a step draws from one group.
+        group = largest / (scalars.number_of(entry(draw, "groups")) or Fraction(1))
+        for fault in size_faults(name, number, group, group):
+            yield error(fault.code, expected.anchor, f"`{expected.path}` {fault.problem}", fault.hint)
 
 
 def _expected_errors(expected: Node | None, name: str, fewest: int, largest: int) -> Iterator[Diagnostic]:
@@ -473,7 +471,7 @@ def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") -> Diagnostic:
-    """Return the error (DPC108) for a value that must name a level and does not, with the nearest name.
+    """Return the error (DPC108) for a value that names no level; the hint is the nearest name, or all and `also`.
 
     Args:
         node: the value.

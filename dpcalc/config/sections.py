@@ -51,7 +51,7 @@ M = TypeVar("M")
 
 @contextmanager
 def collected(errors: list[Diagnostic]) -> Iterator[None]:
-    """Context manager that ends at a ConfigError and adds its errors to a list instead of raising it."""
+    """Context manager that adds the errors of a ConfigError to a list, and goes on after the block."""
     try:
         yield
     except ConfigError as cause:
@@ -408,7 +408,7 @@ class _SectionReader:
         return None
 
     def _read_sampling(self, run: Run) -> dict[str, Draw] | None:
-        """Return the draws by level; None with errors added if missing or wrong, None for constructed tasks."""
+        """Return the draws by level; None for constructed tasks, or if it is missing or wrong (errors are added)."""
         node = run.sections.entries.get("sampling")
         names = self._names
         if node is None:

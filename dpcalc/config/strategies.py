@@ -23,7 +23,7 @@ _FILE_HINT = "a lower triangular matrix, a row for every step, as *.npy (written
 
 
 def strategy(node: Node, files: Files) -> "Strategy":
-    """Return the strategy that `mechanism.strategy` states: a word, a mapping of one form, or a matrix in a file.
+    """Return the strategy that a config states by a word, numbers or a matrix file; raise ConfigError if wrong.
 
     Args:
         node: the value of `mechanism.strategy`.
@@ -137,7 +137,7 @@ def _entries(name: str, files: Files) -> "Array":
 
 
 def _npy_entries(content: bytes) -> "Array":
-    """Return the matrix in the bytes of a .npy file; its header is untrusted, and nothing is unpickled.
+    """Return the square matrix in untrusted .npy bytes, nothing unpickled; Refusal if damaged or not of numbers.
 
     Raises:
         Refusal: it holds Python objects, other types than real numbers, no square, or other bytes than it says.
@@ -178,7 +178,7 @@ def _side(shape: tuple[object, ...]) -> int:
 
 
 def _csv_entries(content: bytes) -> "Array":
-    """Return the matrix in the bytes of a CSV file without a header; empty cells above the diagonal are 0.
+    """Return the square matrix in CSV bytes, empty cells above the diagonal as 0; raise Refusal for any other.
 
     Raises:
         Refusal: it is no UTF-8 text, a cell is no number, or it is not square.

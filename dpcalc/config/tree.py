@@ -200,22 +200,13 @@ def step_text(key: str | int) -> str:
     return f"[{key}]" if isinstance(key, int) else f"`{key}`"
 
 
-def child(node: Node | None, key: str | int) -> Node | None:
-    """Return the value one step below a node, None if there is none.
-
-    Args:
-        node: a tree, or None.
-        key: key of a mapping, or 0-based index of a list.
-    """
-    if isinstance(key, int):
-        return node.items[key] if isinstance(node, Items) and key < len(node.items) else None
-    return node.entries.get(key) if isinstance(node, Section) else None
-
-
 def node_at(node: Node | None, *keys: str | int) -> Node | None:
     """Return the value at a path of keys and 0-based indices, None if there is none."""
     for key in keys:
-        node = child(node, key)
+        if isinstance(key, str):
+            node = entry(node, key)
+        else:
+            node = node.items[key] if isinstance(node, Items) and key < len(node.items) else None
     return node
 
 
@@ -250,7 +241,7 @@ def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
     """
     if not keys:
         return value
-    below = child(root, keys[0])
+    below = node_at(root, keys[0])
     if len(keys) > 1 and below is None:
         return root
     changed = value if len(keys) == 1 else replace_at(below or root, keys[1:], value)

@@ -126,7 +126,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the Case of a config with its base; without a base there it has the problem DPC406, a note or warning."""
+    """Return the Case of a config with its base, or with DPC406 if the base lacks it; InputError for stdin."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     of = find(Path(path).absolute().parent)

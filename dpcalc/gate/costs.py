@@ -200,7 +200,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(question: Question) -> Answer:
-    """Compute the answer to one request in this process: a guarantee, one with lower bound, or a value that fits.
+    """Compute a request in this process: a guarantee, one with lower bound, or a value that fits; or raise.
 
     Raises:
         InputError: the plan has no such quantity.

@@ -200,7 +200,7 @@ def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
 
 
 def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC408 where the config, or a value of it, is read from another place than in the base.
+    """Yield DPC408 if the config, or a value, is read from another place than in the base; not for two files.
 
     The training code may still read the old place.
     """

@@ -86,7 +86,7 @@ class LedgerEntry:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with the upper bound of every run alone and of all together, the latter with its lower bound.
+    """Return a ledger with the bound of every run alone and of all together, this one with its lower bound.
 
     Args:
         path: the ledger.
@@ -102,7 +102,7 @@ def account(path: str) -> Account:
 
 
 def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, or create it, unless that exceeds the budget; return (ledger, True if written).
+    """Append a run to a ledger, new or not, unless over budget; return (ledger, True if written); or InputError.
 
     Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
 
@@ -260,7 +260,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger begins with that of revision `base`, or is new in it; False if changed or gone.
+    """Return True if a ledger begins with that of revision `base`, or is new; False if changed or gone.
 
     Raises:
         InputError: the revision has something else than a file under this name.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpcalc.config.discovery import is_pattern, matches, split_pattern
 from dpcalc.config.files import Refusal, git_root, refuse_unusual_name
-from dpcalc.config.source import MAX_BYTES, ConfigError, Source, decode, visible
+from dpcalc.config.source import visible
 from dpcalc.errors import InputError
 
 _GIT_SECONDS = 60.0  # for one call of git; a large repository takes a few
@@ -207,22 +207,6 @@ class Snapshot:
         if data is None:
             raise Refusal("DPC110", f"no such file in {visible(self.revision.name)}", "")
         return data
-
-    def source(self, place: str) -> Source:
-        """Return the text of a file of the revision; raise Refusal if there is none, or it is no UTF-8 text.
-
-        Args:
-            place: path from the repository's top.
-
-        Raises:
-            Refusal: there is no such file, or it is no text.
-        """
-        data = self.content(place, limit=MAX_BYTES)
-        try:
-            return decode(data, place)
-        except ConfigError as cause:
-            first = cause.diagnostics[0]
-            raise Refusal(first.code, first.message, first.hint) from None
 
 
 def find_revision(name: str, folder: Path) -> Revision:

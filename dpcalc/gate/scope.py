@@ -53,7 +53,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return the configs to judge: those found now and, after a search or pattern, those found at the base revision.
+    """Return the configs to judge: those found now and, after a search or pattern, those found at the base.
 
     Args:
         paths: the configs that are found now.
@@ -166,7 +166,7 @@ def _patterns(of: Revision, folder: str) -> list[str]:
 
 
 def _matches_in_working_tree(of: Revision, rule: _Rule) -> Iterator[str]:
-    """Yield the present files that a name or pattern of the base matches, as paths from the top."""
+    """Yield the present files, as paths from the top, that a name or pattern of the base matches; none if invalid."""
     folder = of.root / rule.folder
     try:
         names = matching_files(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]

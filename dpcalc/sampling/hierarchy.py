@@ -114,10 +114,8 @@ class Level:
         if self.redraw_every < 1:
             raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
         if isinstance(self.scheme, (Fixed, Shuffle)) and not _can_draw(self.scheme, self.min_count):
-            raise InputError(
-                f"level {self.name}: expected a size of at most the count {self.min_count}, got {self.scheme.size}; "
-                "a draw without replacement cannot hold more than there are"
-            )
+            for fault in size_faults(self.name, self.scheme.size, self.min_count, self.count):
+                raise fault
         scheme = drawn_from(self.scheme, self.count)
         if scheme == All() or not isinstance(self.scheme, Fixed) or self.scheme.size <= self.min_count:
             object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
@@ -169,6 +167,27 @@ def drawn_from(scheme: Scheme, count: int) -> Scheme:
     if whole and scheme.max_drawn(count) == count:
         return All()
     return replace(scheme, at_most=False) if isinstance(scheme, Fixed) else scheme
+
+
+def size_faults(
+    level: str, size: int | Fraction, min_count: int | Fraction, count: int | Fraction, *, smallest_parent: str = ""
+) -> Iterator[KeyedInputError]:
+    """Yield an error at "LEVEL.size" if a draw without replacement takes more units than the smallest parent holds.
+
+    Args:
+        level: name of the level.
+        size: units drawn from one parent.
+        min_count: fewest units under one parent.
+        count: most units under one parent.
+        smallest_parent: its dotted path, which the message names if parents differ in size; "" if it is not known.
+    """
+    if size <= min_count:
+        return
+    limit = f"the {'count' if min_count == count else 'smallest count'} {min_count} of level `{level}`"
+    if smallest_parent and min_count < count:
+        limit = f"the {min_count} of `{smallest_parent}`"
+    hint = "check both numbers; `scheme: all` draws everything"
+    yield KeyedInputError(f"{level}.size", f"is {size}, more than {limit}", hint)
 
 
 def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:

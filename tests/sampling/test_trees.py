@@ -105,7 +105,7 @@ def test_what_does_not_go_together():
         Hierarchy(levels=levels, tree=tree)
     with pytest.raises(InputError, match="least count"):
         Level(name="a", count=3, min_count=4, scheme=All())
-    with pytest.raises(InputError, match="at most the count 2"):
+    with pytest.raises(InputError, match="more than the smallest count 2"):
         Level(name="a", count=9, min_count=2, scheme=Fixed(size=3))
     with pytest.raises(InputError, match="records in all"):
         Hierarchy(levels=tuple(Level(name=name, count=10**9, scheme=All()) for name in NAMES))
