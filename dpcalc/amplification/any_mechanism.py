@@ -9,6 +9,7 @@ Source: docs/theory.md, Theorem 8.1; Balle, Barthe, Gaboardi 2018 (1807.01647v2)
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -16,7 +17,7 @@ from functools import partial, reduce
 import numpy as np
 
 from dpcalc.amplification.allocation import hidden_or_revealed, repeated_loss
-from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.bound import StepBound, with_largest_lengths
 from dpcalc.amplification.counts import (
     Average,
     Bound,
@@ -27,6 +28,7 @@ from dpcalc.amplification.counts import (
 )
 from dpcalc.amplification.divergences import chained_divergences, step_divergences, unamplified_divergences
 from dpcalc.amplification.groups import Group
+from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.amplification.phase import bound_with_redraws, native_bound
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, repeat_under_draws, shortened_pass_error
 from dpcalc.amplification.tree import Chain, Release, Repeat, Single
@@ -41,7 +43,7 @@ from dpcalc.numerics.special import log_fraction, log_sum_exp
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle
-from dpcalc.work import ELEMENT, SECOND, cached_with_cost, spend
+from dpcalc.work import ELEMENT, SECOND, cached_with_cost, own_allowance, spend
 
 Pairs = Callable[[int], Atoms]
 """From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
@@ -191,6 +193,8 @@ def _log_mixture(counts: list[tuple[Fraction, Atoms]], none: float, logs: list[A
 
 _LARGEST, _ROUNDED = 700.0, 1e-12  # largest exponent of a float; relative margin for the error of a few operations
 _UNITS_OF_A_PAIR = 0.004 * SECOND  # of work: some thousand losses of Laplace noise, in both directions
+_WORK_OF_FEW_PARTS = 0.5 * SECOND  # where an average costs too much: for one part of each kind
+_MAX_CENTERS = 100  # of an average over the mates, each of which is a pair of thousands of losses
 _MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; more are composed of halves
 
 
@@ -342,11 +346,15 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step loss (D||D'): `_amplified_step_loss`, or without amplification if costly."""
+    """Return an upper bound on a step loss (D||D'): `_amplified_step_loss`, if costly that of fewer, larger parts."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
-        changes = unamplified(bound).max_shift
+        few = _with_few_parts(bound)
+    if few != bound:
+        with own_allowance(_WORK_OF_FEW_PARTS), suppress(WorkExceededError):
+            return _amplified_step_loss(mechanism, few)
+    changes = unamplified(bound).max_shift
     if isinstance(mechanism, RdpOnly):
         return unamplified_divergences(mechanism, changes)
     if isinstance(mechanism, AdditiveNoise):
@@ -354,6 +362,24 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     if isinstance(mechanism, PairOnly):
         return _unamplified_atoms(mechanism, changes)
     raise TypeError(f"{mechanism.name}: expected a mechanism whose losses or divergences are known")
+
+
+def _with_few_parts(bound: Bound) -> Bound:
+    """Return an upper bound with one part for each set of probabilities, its lengths the largest; the bound if none."""
+    largest = bound.largest if isinstance(bound, MatesAverage) else bound
+    if not isinstance(largest, Average):
+        return largest
+    kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
+    counted: list[tuple[Fraction, StepBound | CountPair]] = []
+    for chance, part in largest.parts:
+        if isinstance(part, StepBound):
+            kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
+        else:
+            counted.append((chance, part))
+    for members in kinds.values():
+        chance = sum((share for share, _ in members), start=Fraction(0))
+        counted.append((chance, with_largest_lengths([part for _, part in members])))
+    return Average(parts=tuple(counted))
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
@@ -371,6 +397,10 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
     """Return an upper bound on a step's loss (D||D'): an RdpCurve if only divergences are known, else atoms."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
+    if isinstance(bound, MatesAverage) and isinstance(mechanism, AdditiveNoise):
+        # Which parts are merged decides how tight the bound is, not that it holds: Gaussian noise stands in for this.
+        noise = mechanism.noise_multiplier
+        bound = merge_close_parts(bound, noise_multiplier=noise, max_centers=_MAX_CENTERS)
     return step_pair(bound, partial(_pair_after_changes, mechanism))
 
 

@@ -11,7 +11,7 @@ and with every rate.
 Source: docs/theory.md, Theorem 4.3 (proof), Theorem 4.4 (table of distances) and Theorem 4.6 (monotonicity).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -75,6 +75,23 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
     p[0] = p.get(0, Fraction(0)) + bound.inclusion
     q[bound.shift] = q.get(bound.shift, Fraction(0)) + bound.inclusion
     return p, q
+
+
+def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
+    """Return the StepBound with the largest lengths of several with equal probabilities: an upper bound on each.
+
+    Args:
+        bounds: not empty, of one inclusion and the same probabilities of what is missed.
+
+    Source: docs/theory.md, Theorem 4.6.
+    """
+    return StepBound(
+        inclusion=bounds[0].inclusion,
+        shift=max(bound.shift for bound in bounds),
+        missed=bounds[0].missed,
+        distances=tuple(map(max, zip(*(bound.distances for bound in bounds), strict=True))),
+        distances_swapped=tuple(map(max, zip(*(bound.distances_swapped for bound in bounds), strict=True))),
+    )
 
 
 def one_step_bound(hierarchy: Hierarchy, *, unit: int, clip: int, adjacency: Adjacency) -> StepBound:

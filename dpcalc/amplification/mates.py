@@ -285,18 +285,19 @@ def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int
 _TOLERANCE = 2e-4  # of the average profile that merging may add for each part that is kept: 3e-4 of epsilon in all
 _NEGLIGIBLE = 1e-15  # of the profile at 0, below which it is not resolved
 _MERGED_ABOVE = 12  # parts; fewer are kept as they are
-_MAX_CENTERS = 450  # of all parts together: composing takes 5 ms for each
+MAX_CENTERS = 450  # of all parts together: composing takes 5 ms for each
 _OF_A_PART = 4  # centers for which the work on a part itself counts
 _EPSILONS = 10  # at which profiles are compared, up to the largest loss that matters
 _HALVINGS = 40  # of the interval that holds the end of the half-line: it only decides what is merged
 
 
-def merge_close_parts(average: MatesAverage, *, noise_multiplier: float) -> Average:
+def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
     """Return an average of fewer parts that is nowhere below, and hardly above it under this noise.
 
     Args:
         average: its parts are all of the kind of (K).
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
+        max_centers: of all parts together, about.
 
     Source: docs/theory.md, Theorem 4.6.
     """
@@ -310,7 +311,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float) -> Aver
     allowed = _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
     while True:
         merged = _merged(chances, profiles / allowed, lengths, kinds)
-        if len(merged) == 1 or sum(_OF_A_PART + len(bounds[at].missed) for at in merged) <= _MAX_CENTERS:
+        if len(merged) == 1 or sum(_OF_A_PART + len(bounds[at].missed) for at in merged) <= max_centers:
             break
         allowed *= 1.5
     return Average(

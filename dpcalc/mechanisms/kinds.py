@@ -106,8 +106,13 @@ class BlackBox(Mechanism):
 
 
 class AdditiveNoise(BlackBox):
-    """Noise on a sum, other than Gaussian: a dominating pair for sums any number of clip norms apart."""
+    """Noise on a sum, other than Gaussian: a dominating pair for sums any number of clip norms apart.
 
+    Attributes:
+        noise_multiplier: scale of the noise over the clip norm, > 0.
+    """
+
+    noise_multiplier: float
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
 
     @abstractmethod

@@ -41,7 +41,7 @@ from dpcalc.work import SECOND, own_allowance
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
-_MAX_AVERAGED = 4  # different units averaged over their mates, which takes up to a second each; Gaussian noise only
+_MAX_AVERAGED = 4  # different units averaged over their mates, which takes up to a second each; noise on sums only
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 0.8 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
@@ -114,7 +114,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
         for (hierarchy, clip), place in first.items():
             path = paths[place]
             bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
-            if plan.is_gaussian and group.size == 1 and len(ways) <= _MAX_AVERAGED:
+            if plan.adds_noise and group.size == 1 and len(ways) <= _MAX_AVERAGED:
                 bounds[place] = averaged_choices(bounds[place], hierarchy, path, clip=clip, adjacency=plan.adjacency)
         return ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
@@ -369,7 +369,7 @@ def composed(plan: Plan | Composition) -> Composition:
 def _has_same_units(plan: Plan, other: Plan) -> bool:
     """Return True if two plans have equal bounds: equal draws, clips, unit, group, adjacency and kind of noise."""
     same_question = (plan.unit, plan.adjacency, plan.group_size) == (other.unit, other.adjacency, other.group_size)
-    return same_question and plan.is_gaussian == other.is_gaussian and _draws(plan) == _draws(other)
+    return same_question and plan.adds_noise == other.adds_noise and _draws(plan) == _draws(other)
 
 
 # One phase under one of its bounds.

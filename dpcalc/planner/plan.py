@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
+from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, RdpOnly
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
 from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation
 
@@ -208,6 +208,11 @@ class Plan:
     def is_gaussian(self) -> bool:
         """True if all noise is Gaussian, as most published results assume."""
         return all(isinstance(phase.mechanism, Gaussian) for phase in self.phases)
+
+    @property
+    def adds_noise(self) -> bool:
+        """True if every step adds noise to a sum, so that distances between batches are known."""
+        return all(isinstance(phase.mechanism, Gaussian | AdditiveNoise) for phase in self.phases)
 
     @property
     def knows_losses(self) -> bool:

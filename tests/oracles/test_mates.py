@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,13 +12,13 @@ from scipy.stats import binom
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification import mates
+from dpcalc.amplification import any_mechanism, mates
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average
+from dpcalc.amplification.counts import Average, unamplified
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import Laplace
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import lower_end
 from dpcalc.planner.composition import composed
@@ -34,6 +35,7 @@ from tests.oracles.adversary import excess, truth_of
 from tests.oracles.brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
 from tests.oracles.mates import hierarchy_of, largest_ratio, own_bound, random_question, role_patterns
+from tests.oracles.other_noise import discrete_gaussian_cells, discrete_laplace_cells, hockey_sticks, laplace_cells
 from tests.oracles.unequal import UnequalExperiment
 from tests.thinning import thinned
 
@@ -318,6 +320,84 @@ def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
 def _pairs_of_candidates(plan):
     run = composed(plan)
     return [pair for counts, _ in lower_end._candidates(plan, run.units[0], "") for pair in counts]
+
+
+CELLS = {
+    Laplace: partial(laplace_cells, steps=1),
+    DiscreteLaplace: discrete_laplace_cells,
+    DiscreteGaussian: discrete_gaussian_cells,
+}
+
+
+def ratio_under_noise(kind, rng, *, most_outcomes, most_patterns):
+    """(largest truth / bound of an average under noise on sums, bound / that of the largest numbers)."""
+    while True:
+        tree, draws, hierarchy, path, unit, clip, relation, scale = random_question(rng, most_outcomes)
+        bound = averaged_unit_bound(hierarchy, path, clip=clip, adjacency=Adjacency(relation))
+        if isinstance(bound, mates.MatesAverage) and path.inclusion(len(unit)):
+            break
+    atoms, largest = (any_mechanism._step_loss(kind(noise_multiplier=scale), b) for b in (bound, bound.largest))
+    eta = float(path.inclusion(len(unit)))
+    epsilons = np.array([0.0, *(math.log1p(eta * math.expm1(e / scale)) for e in (0.1, 0.4, 0.8, 1.5))])
+    allowed, plain = (np.array([[a.delta(e) for e in epsilons] for a in (b, b.swapped)]) for b in (atoms, largest))
+    experiment = UnequalExperiment(tree, draws, unit, clip, relation)
+    patterns = list(role_patterns(experiment))
+    rng.shuffle(patterns)
+    worst = 0.0
+    for values in patterns[:most_patterns]:
+        p, q = experiment.mixtures(values)
+        rows = CELLS[kind](np.concatenate([p.means, q.means]), scale)
+        laws = p.weights @ rows[: len(p.means)], q.weights @ rows[len(p.means) :]
+        truth = hockey_sticks(*laws, epsilons)
+        worst = max(worst, float(((truth - 1e-13) / np.maximum(allowed, 1e-13)).max()))
+    return worst, float((np.maximum(allowed, 1e-13) / np.maximum(plain, 1e-13)).min())
+
+
+@pytest.mark.parametrize("kind", CELLS, ids=lambda kind: kind.name)
+def test_no_data_set_exceeds_the_average_under_other_noise(kind):
+    rng = np.random.default_rng(12)
+    results = [ratio_under_noise(kind, rng, most_outcomes=300, most_patterns=12) for _ in range(6)]
+    assert max(ratio for ratio, _ in results) <= NEVER
+    assert min(gain for _, gain in results) < 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CELLS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("block", range(5))
+def test_no_data_set_exceeds_the_average_under_other_noise_at_length(kind, block):
+    rng = np.random.default_rng([block, 13])
+    results = [ratio_under_noise(kind, rng, most_outcomes=1000, most_patterns=27) for _ in range(60)]
+    assert max(ratio for ratio, _ in results) <= NEVER
+    assert max(ratio for ratio, _ in results) > 0.99
+
+
+@pytest.mark.parametrize("kind", CELLS, ids=lambda kind: kind.name)
+def test_other_noise_is_averaged_too(kind):
+    """Poisson below a fixed draw: epsilon falls to 2/3 and less of that with the largest numbers."""
+    hierarchy = levels((200, Fixed(size=4)), (20, Poisson(probability=Fraction(1, 4))))
+    phase = Phase(name="all", hierarchy=hierarchy, mechanism=kind(noise_multiplier=10.0), clip=2, steps=500)
+    plan = Plan(phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+    (each_unit,) = composed(plan).units
+    bound = each_unit.bounds[0]
+    assert isinstance(bound, mates.MatesAverage)
+    loss = any_mechanism._step_loss(phase.mechanism, bound.largest)
+    largest = max(epsilon_bounds({side: 500}, delta=1e-5, sides=(UPPER,))[0] for side in (loss, loss.swapped))
+    assert guarantee(plan).epsilon < 2 / 3 * largest
+
+
+def test_costly_averages_keep_one_part_of_each_kind():
+    """And not the cost of a step that surely draws the unit."""
+    hierarchy = levels((200, Fixed(size=4)), (60, Poisson(probability=FIFTH)), (60, Poisson(probability=FIFTH)))
+    bound = bound_of(hierarchy, unit=2, clip=3)
+    laplace = Laplace(noise_multiplier=300.0)
+    few = any_mechanism._with_few_parts(bound)
+    assert len(few.parts) < len(bound.largest.parts)
+    with allowance(0.01 * SECOND):
+        costly = any_mechanism._step_loss(laplace, bound)
+    exact = any_mechanism._step_loss(laplace, few)
+    for epsilon in (0.0, 0.001, 0.1):
+        assert costly.delta(epsilon) == exact.delta(epsilon)
+    assert costly.delta(0.001) < laplace.pair(unamplified(bound).max_shift).delta(0.001) / 20
 
 
 def test_noise_that_is_not_gaussian_keeps_its_amplification():
