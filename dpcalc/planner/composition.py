@@ -220,12 +220,10 @@ class Composition:
     @property
     def is_attained(self) -> bool:
         """True if lower bounds are of the same run as upper bounds, but for rounding."""
-        phases, attained = self.plan.phases, self.attained.plan.phases
-        noises = [
-            (upper.noise_multiplier or 0, x.noise_multiplier or 0) for upper, x in zip(phases, attained, strict=True)
-        ]
-        alike = tuple(replace(x, mechanism=upper.mechanism) for upper, x in zip(phases, attained, strict=True))
-        return phases == alike and all(math.isclose(*pair) for pair in noises)
+        pairs = [*zip(self.plan.phases, self.attained.plan.phases, strict=True)]
+        return all(upper == replace(lower, mechanism=upper.mechanism) for upper, lower in pairs) and all(
+            math.isclose(upper.noise_multiplier or 0, lower.noise_multiplier or 0) for upper, lower in pairs
+        )
 
     @cached_property
     def units(self) -> tuple[ProtectedUnit, ...]:
