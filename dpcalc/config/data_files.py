@@ -21,19 +21,20 @@ from dpcalc.sampling.trees import Fault, Tree, faults, indexed, unchecked_tree
 MAX_FAULTS = 10  # shown of one data file
 
 
-def file_name(node: Section, kind: str) -> Scalar:
+def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
     """Return the name in `{file: name}`; raise ConfigError if it is missing or no text, or another key is beside it.
 
     Args:
         node: the mapping in the place of the data.
         kind: of the file in messages, "JSON".
+        others: keys that may be beside it.
 
     Raises:
         ConfigError: DPC101 for another key than `file`, DPC102 for a name that is no text, DPC103 without a name.
     """
     name = node.entries.get("file")
     for key, value in node.entries.items():
-        if key != "file" and not key.startswith(USER_KEY):
+        if key not in ("file", *others) and not key.startswith(USER_KEY):
             message = f"unknown key `{key}` in `{node.path}`"
             hint = "it takes `file`, or is a list"
             raise ConfigError([error("DPC101", value.key or value.anchor, message, hint)])

@@ -45,8 +45,8 @@ def strategy(node: Node, files: Files) -> "Strategy":
                 return _banded(node.entries["banded"])
             case ["tree"]:
                 return Tree(restart_every=_single_count(node.entries["tree"], "restart_every"))
-            case ["file"]:
-                return _matrix(file_name(node, "NumPy or CSV"), files)
+            case ["file"] | ["file", "sha256"] | ["sha256", "file"]:
+                return _matrix(node, files)
     raise ConfigError([wrong_type_error(node, STRATEGIES)])
 
 
@@ -109,14 +109,20 @@ def _single_count(node: Node, key: str) -> int:
 # Matrices in files.
 
 
-def _matrix(name: Scalar, files: Files) -> "Strategy":
-    """Return the strategy that is a matrix in a file; raise ConfigError at the file's name if it is no such matrix."""
+def _matrix(node: Section, files: Files) -> "Strategy":
+    """Return the strategy that is a matrix in a file; raise ConfigError if it is no such matrix, or another one."""
     from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
 
+    name, stated = file_name(node, "NumPy or CSV", others=("sha256",)), node.entries.get("sha256")
     with errors_at(name):
         entries = _entries(name.text, files)
         _refuse_wrong_entries(entries)
     digest = hashlib.sha256(f"{len(entries)}\n".encode() + entries.tobytes()).hexdigest()
+    if stated is not None and (not isinstance(stated, Scalar) or stated.text.lower() != digest):
+        message = f"`{stated.path}` is not that of the matrix in `{name.text}`, which is {digest}"
+        raise ConfigError(
+            [error("DPC110", stated.anchor, message, "restore the file, or state this sum if it is meant")]
+        )
     return Matrix(name=name.text, digest=digest, entries=entries)
 
 

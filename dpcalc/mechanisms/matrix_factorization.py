@@ -47,6 +47,11 @@ class Strategy(ABC):
         return self.text
 
     @property
+    def short_text(self) -> str:
+        """The text, cut to 60 characters."""
+        return self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}..."
+
+    @property
     def is_rising(self) -> bool:
         """True if mu is proved not to fall with the number of steps (docs/theory.md, Theorem 16.9)."""
         return True
@@ -258,7 +263,8 @@ class Matrix(Strategy):
 
     Attributes:
         name: of the file, as the config has it.
-        digest: SHA-256 of the entries.
+        digest: SHA-256 of the number of rows, a newline and the entries, row by row in the order of bytes of float64;
+            64 hexadecimal digits.
         entries: n x n, finite, the diagonal nowhere 0.
     """
 
@@ -273,14 +279,19 @@ class Matrix(Strategy):
 
     @property
     def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it."""
+        """Value of `mechanism.strategy` as a config states it, with the digest."""
         is_plain = re.fullmatch(r"[\w./-]+", self.name)
-        return f"{{file: {self.name if is_plain else json.dumps(self.name)}}}"
+        return f"{{file: {self.name if is_plain else json.dumps(self.name)}, sha256: {self.digest}}}"
 
     @property
     def identity(self) -> str:
         """Text with the digest instead of the name."""
         return f"sha256 {self.digest}"
+
+    @property
+    def short_text(self) -> str:
+        """Name of the file and the first digits of the digest."""
+        return f"{self.text.partition(', sha256')[0][:_SHOWN]}, sha256: {self.digest[:16]}...}}"
 
     @property
     def is_rising(self) -> bool:
@@ -363,7 +374,7 @@ _STRATEGY: Schema = {
         _mapping_schema("toeplitz", _COEFFICIENTS),
         _mapping_schema("banded", _mapping_schema("bands", COUNT.as_json_schema())),
         _mapping_schema("tree", _mapping_schema("restart_every", COUNT.as_json_schema())),
-        DATA_FILE,
+        DATA_FILE | {"properties": {"file": {"type": "string"}, "sha256": {"type": ["string", "number"]}}},
     ]
 }
 
@@ -479,5 +490,5 @@ class MatrixFactorization(Mechanism):
         relative = "of each node" if isinstance(self.strategy, Tree) else "relative to the largest column norm"
         others = ", ".join(f"{noise:g}" for noise in self.also)
         joint = f" (with sums at {others} on the same sample: together {self.joint_noise_multiplier:.6g})"
-        text = self.strategy.text if len(self.strategy.text) <= _SHOWN else f"{self.strategy.text[:_SHOWN]}..."
-        return f"{text}, noise multiplier {self.noise_multiplier:g} ({relative}){joint if others else ''}"
+        noise = f"noise multiplier {self.noise_multiplier:g} ({relative})"
+        return f"{self.strategy.short_text}, {noise}{joint if others else ''}"

@@ -271,7 +271,7 @@ def _shortest_run(phase: Phase) -> int:
     if not phase.mechanism.strategy.is_rising and (limited or phase.mechanism.strategy.max_steps < _MAX_STEPS):
         raise UnsupportedError(
             f"steps: expected a strategy whose cost is proved to rise with them in {phase.name}, got "
-            f"{phase.mechanism.strategy.text[:40]}; solve for noise, or compare runs by `dpcalc epsilon`"
+            f"{phase.mechanism.strategy.short_text}; solve for noise, or compare runs by `dpcalc epsilon`"
         )
     limits = phase.mechanism.limits
     return ((limits.max_times or 1) - 1) * limits.separation + 1

@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from dpcalc.cli.app import run as run_command
@@ -26,6 +27,14 @@ budget: {epsilon: 1.5}
 PHASES = FLAT.replace("clinic", "phases").replace(
     "training: {steps: 5}", "phases: [{name: a, training: {steps: 50}}, {name: b, training: {steps: 9}}]"
 )
+FILE = """\
+version: 1
+data: {examples: 1_000}
+sampling: {scheme: any-order}
+mechanism: {type: matrix-factorization, strategy: {file: c.npy}, noise_multiplier: 11, max_participations: 1}
+training: {steps: 5}
+privacy: {adjacency: zero-out, delta: 1e-5}
+"""
 LEDGER = "all.yaml"
 
 
@@ -169,3 +178,17 @@ def test_help(capsys, monkeypatch, words):
     out = capsys.readouterr().out
     assert f"Example: dpcalc {words[0]} {' '.join(words[1:])}" in out
     assert "\x1b" not in out
+
+
+def test_an_entry_pins_the_entries_of_its_strategy(tmp_path, real):
+    """A matrix that is exchanged later would change what a recorded run cost."""
+    (tmp_path / "file.yaml").write_text(FILE, encoding="utf-8")
+    np.save(tmp_path / "c.npy", np.tril(np.ones((5, 5))))
+    assert real("ledger", "add", LEDGER, "file.yaml", "--name", "first", "--budget", "5").code == 0
+    assert ", sha256: " in (tmp_path / LEDGER).read_text(encoding="utf-8")
+    assert real("ledger", "check", LEDGER).code == 0
+    np.save(tmp_path / "c.npy", np.eye(5))
+    changed = real("ledger", "check", LEDGER)
+    assert changed.code == 2
+    assert "strategy.sha256` is not that of the matrix in `c.npy`" in changed.out + changed.err
+    assert real("epsilon", "file.yaml").code == 0

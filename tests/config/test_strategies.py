@@ -1,5 +1,6 @@
 """`mechanism.strategy` and what goes with it: every form, every error at its place, hostile files."""
 
+import hashlib
 import io
 import pickle
 from fractions import Fraction
@@ -15,6 +16,7 @@ from dpcalc.config.normal import normal_form
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
 from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot, Identity, Matrix, PrefixSum, Toeplitz, Tree
+from dpcalc.planner.words import mechanism_text
 from dpcalc.sampling.schemes import AnyOrder, CyclicPoisson
 
 TEXT = """version: 1
@@ -90,6 +92,19 @@ def test_files_of_every_kind_mean_the_same(tmp_path, write, entries):
     assert (strategy.entries == LOWER).all()
     np.save(tmp_path / "d.npy", LOWER)
     assert strategy == loaded(tmp_path, f"strategy: {{file: d.npy}}, {ONCE}").plan.phases[0].mechanism.strategy
+
+
+def test_a_stated_sum_is_that_of_the_entries(tmp_path):
+    np.save(tmp_path / "c.npy", LOWER)
+    digest = hashlib.sha256(b"4\n" + LOWER.astype("<f8").tobytes()).hexdigest()
+    one = loaded(tmp_path, f"strategy: {{file: c.npy, sha256: {digest}}}, {ONCE}")
+    assert one.config_hash == loaded(tmp_path, f"strategy: {{file: c.npy}}, {ONCE}").config_hash
+    assert f"{{file: c.npy, sha256: {digest}}}" in normal_form(one.plan)
+    assert f"{{file: c.npy, sha256: {digest[:16]}...}}" in mechanism_text(one.plan.phases[0])
+    np.save(tmp_path / "c.npy", 2 * LOWER)
+    words = "`mechanism.strategy.sha256` is not that of the matrix in `c.npy`, which is "
+    refused(tmp_path, f"strategy: {{file: c.npy, sha256: {digest}}}, {ONCE}", words)
+    refused(tmp_path, f"strategy: {{sha256: [1], file: c.npy}}, {ONCE}", words)
 
 
 def test_the_content_of_a_file_is_hashed_and_its_name_is_not(tmp_path):

@@ -246,7 +246,8 @@ def test_columns_of_different_norms_cost_what_the_costliest_bin_holds():
     # Bins 0 and 1 hold a column of norm 1 and one of .2: as two of root mean square sqrt(.52).
     plain = plain_of(run, BallsInBins(bins=4, is_held=True), 8)
     quieter = replace(plain.phases[0], mechanism=Gaussian(noise_multiplier=2 / math.sqrt(0.52)))
-    assert guarantee(run).epsilon == pytest.approx(guarantee(replace(plain, phases=(quieter,))).epsilon, rel=1e-9)
+    expected = guarantee(replace(plain, phases=(quieter,))).epsilon
+    assert guarantee(run).epsilon == pytest.approx(expected, rel=1e-8)  # noise is rounded by 1e-11, on another grid
 
 
 def test_fresh_choices_under_bands_cost_more_than_composed_passes():
