@@ -106,6 +106,11 @@ TIGHT_WITHIN = 1e-3
 Three digits are printed, so that closer bounds print alike. Certified bounds of one pair of data sets are 1e-5 to 3e-4
 apart; at ten times the value a lower bound that is 1 % lower would be called tight. docs/numbers.md states it."""
 
+MAX_REGRET = 0.01
+"""Regret below which mu-GDP sums a run up (2503.10945): a hundredth of an error rate that a run may hide more than mu.
+
+At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/planner/test_gdp.py)."""
+
 ROUGH_COUNTS = (
     "how often a batch holds what is protected is bounded roughly: its exact probabilities need more work than one "
     "answer may take"

@@ -325,3 +325,41 @@ def divergence_error(pmf: LossPmf) -> float:
     peak = math.exp(float(log_peak(np.array([t]))[0]))
     norm = math.sqrt(1 / (2 * t * (2 * t + 1) * (t + 1) * pmf.spacing) + 2 * peak**2)
     return min(pmf.lost * peak + pmf.noise * norm, 1e100)
+
+
+class UpperProfile:
+    """Upper bounds on delta at any epsilons >= 0, read from one composed loss by sums that are made once."""
+
+    def __init__(self, composed: ComposedLoss, *, around: float, added: float) -> None:
+        """Sum the masses of the positive losses.
+
+        Args:
+            composed: (tilted loss, log slack), rounded to the UPPER side.
+            around: an epsilon >= 0; exponentials are relative to it, so that within 300 of it none is cut.
+            added: mass that the composed loss leaves out, >= 0.
+        """
+        pmf, slack = composed
+        losses, plain, _ = untilted_masses(pmf, UPPER, slack)
+        positive = losses > 0
+        self._losses, plain = losses[positive], plain[positive]
+        discounted = plain * np.exp(np.minimum(around - self._losses, LARGE))
+        self._above, self._discounted = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (plain, discounted))
+        self._log_norm, self._tilt = pmf.log_norm + slack, pmf.tilt
+        self._error, self._around, self._added = divergence_error(pmf), around, added
+
+    def __call__(self, epsilons: Array) -> Array:
+        """Return upper bounds on delta, at most 1.
+
+        Args:
+            epsilons: >= 0, shape (n,).
+
+        Returns:
+            Bounds of the shape of `epsilons`.
+        """
+        first = np.searchsorted(self._losses, epsilons, side="right")
+        above = self._above[first]
+        exact = above - np.exp(np.minimum(epsilons - self._around, LARGE)) * self._discounted[first]
+        rounded = 8 * self._losses.size * UNIT_ROUNDOFF * above
+        error = self._error * np.exp(np.minimum(self._log_norm - self._tilt * epsilons, LARGE))
+        ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + self._added, 1.0)
+        return ends

@@ -60,7 +60,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
     Returns:
         epsilon >= 0, about 1e-9 relative from the exact value; None for other steps, or where round-off matters.
     """
-    mu = _composed_gaussian_mu(counts)
+    mu = composed_gaussian_mu(counts)
     bracket = None if mu is None else _epsilon_bracket(mu, delta, sign)
     if mu is None or bracket is None:
         return None
@@ -97,7 +97,7 @@ def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) ->
     Returns:
         delta in [0, 1]; None for other steps, or where round-off matters.
     """
-    mu = _composed_gaussian_mu(counts)
+    mu = composed_gaussian_mu(counts)
     if not mu:
         return None
     if normal_log_cdf(mu / 2 - epsilon / mu) < _LOG_VANISHING:  # delta is less than this probability
@@ -108,8 +108,15 @@ def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) ->
     return min(1.0, max(0.0, math.exp(log_delta) * (1 + sign * error) + sign * _UNDERFLOWN))
 
 
-def _composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
-    """Return the mu of the one Gaussian step that all compose to; None unless all are unsampled Gaussians."""
+def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
+    """Return the mu of the one Gaussian step that all compose to; None unless all are unsampled Gaussians.
+
+    Args:
+        counts: steps of one direction and how often each occurs.
+
+    Returns:
+        mu >= 0, exact up to rounding; 0 without steps.
+    """
     squares = []
     for curve, count in counts.items():
         distance = _gaussian_step_mu(curve)
@@ -241,6 +248,18 @@ def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
     error = 16 * _UNIT * (far * (mu * mu / 2 + epsilon + 1) + mu + near * (1 + a * a))
     difference = max(near - far, _MIN_DELTA)
     return -a * a / 2 - _LOG_ROOT + math.log(difference), error / difference
+
+
+def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
+    """Return (delta of one Gaussian step at an epsilon, rounded down; how fast it falls there with epsilon, >= 0).
+
+    Args:
+        mu: > 0, distance over deviation.
+        epsilon: >= 0.
+    """
+    log_delta, error = gaussian_log_delta(mu, epsilon)
+    a = mu / 2 - epsilon / mu
+    return math.exp(log_delta) * max(0.0, 1 - error), math.exp(-a * a / 2 - _LOG_ROOT) * mills_ratio(mu - a)
 
 
 # The central limit approximation by Gaussian differential privacy, which proves nothing (docs/theory.md, Remark 9.10).

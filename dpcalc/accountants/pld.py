@@ -17,23 +17,18 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpcalc.accountants.composed_loss import (
-    LARGE,
     UPPER,
     BoundSide,
     ComposedLoss,
     CompositionSettings,
     EpsilonBound,
+    UpperProfile,
     as_float64,
     as_longdouble,
     composed_loss,
     delta_at_epsilon,
-    divergence_error,
     epsilon_at_delta,
-    untilted_masses,
 )
 from dpcalc.accountants.gaussian import closed_form_epsilon, gaussian_delta, one_step_delta
 from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, find_rare_events, refine_epsilon
@@ -42,7 +37,6 @@ from dpcalc.accountants.result import Accountant, AccountantResult, Ceiling, Ste
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
 from dpcalc.losses.moments import ComposedMoments, Curve, largest_loss, segment_ends, total_infinity_mass
-from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 
 # Widths are relative distances of the upper from the lower bound on epsilon.
 WORST_WIDTH = 2e-4  # a wider interval calls for a second attempt
@@ -225,11 +219,11 @@ def _composed_for_delta(
 def delta_upper_curve(
     counts: dict[Curve, int], *, epsilons: Array, around: float, min_difference: float = 1.0
 ) -> Array:
-    """Return upper bounds on delta at any real epsilons, from one composition that is tight near `around`.
+    """Return upper bounds on delta at any epsilons >= 0, from one composition that is tight near `around`.
 
     Args:
         counts: steps of one direction and how often each occurs.
-        epsilons: any real numbers, shape (n,).
+        epsilons: >= 0, shape (n,).
         around: an epsilon >= 0; the ends are tight near it.
         min_difference: > 0; errors are small against it, too: where delta is near 1, its distance from 1.
 
@@ -239,29 +233,26 @@ def delta_upper_curve(
     Raises:
         ConvergenceError: if the composition does not fit in memory.
     """
-    if not counts:
-        return np.maximum(-np.expm1(epsilons), 0.0)
+    return upper_profile(counts, around=around, min_difference=min_difference)(epsilons) if counts else 0.0 * epsilons
+
+
+def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: float = 1.0) -> UpperProfile:
+    """Return a function from epsilons >= 0 to certified upper bounds on delta: one composition, tight near `around`.
+
+    Args:
+        counts: steps of one direction and how often each occurs, not empty.
+        around: an epsilon >= 0; the bounds are tight near it.
+        min_difference: > 0; errors are small against it, too: where delta is near 1, its distance from 1.
+
+    Raises:
+        ConvergenceError: if the composition does not fit in memory.
+    """
     infinity_mass = total_infinity_mass(counts.items())
     neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinity_mass, 1e-40), min_difference, 1.0)
     truncated_mass = neglected / segment_ends(counts.items())
     best = best_delta(counts, epsilon=around, truncated_mass=truncated_mass)
-    pmf, slack = _composed_for_delta(counts, best.moments, best.order, truncated_mass, UPPER)
-    losses, plain, _ = untilted_masses(pmf, UPPER, slack)
-    base = float(epsilons.min())
-    losses, plain = losses[losses > base], plain[losses > base]
-    first = np.searchsorted(losses, epsilons, side="right")
-    above, discounted = (_sums_from(x, first) for x in (plain, plain * np.exp(base - losses)))
-    exact = above - np.exp(np.minimum(epsilons - base, LARGE)) * discounted
-    rounded = 8 * losses.size * UNIT_ROUNDOFF * above
-    error = divergence_error(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, LARGE))
-    ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + neglected + infinity_mass, 1.0)
-    return ends
-
-
-def _sums_from(values: Array, first: NDArray[np.intp]) -> Array:
-    """Return, for each index in `first`, the sum of the values from there to the end; 0 at the end."""
-    sums: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)[first]
-    return sums
+    composed = _composed_for_delta(counts, best.moments, best.order, truncated_mass, UPPER)
+    return UpperProfile(composed, around=around, added=neglected + infinity_mass)
 
 
 def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpcalc.mechanisms.pate import Votes
     from dpcalc.planner.estimates import CrossCheck, PrefixErrors
     from dpcalc.planner.pate import DataDependentResult
-    from dpcalc.report.fields import Output
+    from dpcalc.report.fields import Fields, Output
 
 EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
@@ -61,17 +61,24 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
     private = _cost_of_votes(loaded) if with_votes else None
     checks: tuple[CrossCheck, ...] = ()
     errors: tuple[PrefixErrors, ...] = ()
+    extra: Fields = ()
     if with_checks:
         from dpcalc.planner.estimates import cross_checks, prefix_errors
+        from dpcalc.planner.gdp import gaussian_summary
+        from dpcalc.planner.optional_parts import optional
+        from dpcalc.report.fields import Section
+        from dpcalc.report.guarantees import gdp_field
 
         checks, errors = cross_checks(composition), prefix_errors(loaded.plan)
-    if private is None:
-        return evaluation_output(evaluation, loaded, checks=checks, errors=errors), notes, ()
+        gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
+        notes += (missing,) if missing else ()
+        extra = () if gdp is None else (gdp_field(gdp, Section.LAST),)
+    warnings: tuple[str, ...] = ()
+    if private is not None:
+        from dpcalc.pate.view import WARNING, votes_field
 
-    from dpcalc.pate.view import WARNING, votes_field
-
-    output = evaluation_output(evaluation, loaded, checks=checks, errors=errors, extra=(votes_field(private),))
-    return output, notes, (f"warning: {WARNING}",)
+        extra, warnings = (*extra, votes_field(private)), (f"warning: {WARNING}",)
+    return evaluation_output(evaluation, loaded, checks=checks, errors=errors, extra=extra), notes, warnings
 
 
 def _of_several(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:

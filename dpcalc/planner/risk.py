@@ -19,7 +19,6 @@ from operator import itemgetter
 import numpy as np
 
 from dpcalc.accountants.composed_loss import UPPER
-from dpcalc.accountants.gaussian import gaussian_mu, gaussian_true_positive_rates
 from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import delta_bounds, delta_upper_curve
 from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_profile
@@ -29,6 +28,7 @@ from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Result
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.composition import Composition, composed, is_noiseless
+from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
 from dpcalc.work import SECOND, allowance, own_allowance
 
@@ -237,7 +237,6 @@ def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], del
 # 11.2).
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
-_FITTED = 200  # epsilons at which the Gaussian is compared with the bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +277,7 @@ class Detection:
 
 @dataclass(frozen=True, kw_only=True)
 class Risk(Result):
-    """Success of the best attacker; every number is an upper bound but `mu`, `misfit` and false negative rates.
+    """Success of the best attacker; every number is an upper bound but false negative rates.
 
     Attributes:
         advantage: true minus false positive rate; in [0, 1].
@@ -286,9 +285,9 @@ class Risk(Result):
         prior: probability of "in the data" before the run, in (0, 1).
         belief: what the probability of the truth can rise to, if it was `prior`, but with probability `exception`.
         exception: the plan's delta.
-        mu: the Gaussian mechanism of sensitivity mu and noise 1 that costs as much: an approximation, fitted to cost at
-            least as much at every delta not below the plan's; `inf` without noise.
-        misfit: by how much its true positive rates are larger, at most.
+        gdp: the Gaussian mechanism that hides no more, at the plan's delta as floor.
+        reconstructions: (baseline, success): of an attacker who infers an attribute or reconstructs a record, and
+            would succeed with probability `baseline` without the output.
         notes: one sentence if a looser bound was taken.
     """
 
@@ -297,8 +296,8 @@ class Risk(Result):
     prior: float
     belief: float
     exception: float
-    mu: float
-    misfit: float
+    gdp: GaussianSummary
+    reconstructions: tuple[tuple[float, float], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -326,17 +325,23 @@ def attack_bounds(
 
 
 def risk(
-    plan: Plan | Composition, *, prior: float = 0.5, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
+    plan: Plan | Composition,
+    *,
+    prior: float = 0.5,
+    false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES,
+    baselines: tuple[float, ...] = (),
 ) -> Risk:
-    """Return bounds on membership inference: advantage, detection rates, posteriors, and the equivalent Gaussian.
+    """Return bounds on membership inference, attribute inference and reconstruction, and the equivalent Gaussian.
 
     Args:
         plan: a training run, or its composition where that is at hand.
         prior: probability of "in the data" before the run.
         false_positive_rates: in (0, 1).
+        baselines: in (0, 1): probabilities of success of attackers on a record that is not in the data, or has been
+            replaced by one that is independent of it.
 
     Raises:
-        InputError: for a prior or a rate outside (0, 1).
+        InputError: for a prior, a rate or a baseline outside (0, 1).
     """
     if not 0 < prior < 1:
         raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
@@ -346,15 +351,17 @@ def risk(
         at_rates = _profiles_at(composition, false_positive_rates)
         sides = both_profiles(composition, false_positive_rates, (delta,)) if at_rates else ()
         largest_gain, is_rough = _advantage(composition)
+        at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
+        gdp = gaussian_summary(composition)
+    successes, _ = _detected(at_baselines, baselines)
     bounds = zip(
         false_positive_rates,
         *_detected(at_rates, false_positive_rates),
         *_missed(at_rates, false_positive_rates),
         strict=True,
     )
-    mu, misfit = _fitted_mu(sides, delta) if sides else (math.inf, 0.0)
     growth = max((_max_log_odds_growth(side, delta) for side in sides), default=math.inf)
-    is_rough = is_rough or any(side.is_rough for side in (*at_rates, *sides))
+    is_rough = is_rough or gdp.is_rough or any(side.is_rough for side in (*at_rates, *sides, *at_baselines))
     return Risk(
         advantage=largest_gain,
         detections=tuple(
@@ -371,8 +378,8 @@ def risk(
         prior=prior,
         belief=1 / (1 + (1 / prior - 1) * math.exp(-growth)),
         exception=delta,
-        mu=mu,
-        misfit=misfit,
+        gdp=gdp,
+        reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
         notes=(ROUGH_NOTE,) if is_rough else (),
     )
 
@@ -430,12 +437,14 @@ def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> 
     return _missed(_profiles_at(plan, rates), rates)
 
 
-def _profiles_at(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Profiles, ...]:
-    """Return `both_profiles` at false positive rates, () for a noiseless plan; refuse rates outside (0, 1)."""
+def _profiles_at(
+    plan: Plan | Composition, rates: tuple[float, ...], *, name: str = "false positive rate"
+) -> tuple[Profiles, ...]:
+    """Return `both_profiles` at false positive rates, () for a noiseless plan; refuse rates outside (0, 1) by name."""
     for rate in rates:
         if not 0 < rate < 1:
             expected = "expected a number between 0 and 1, both excluded"
-            raise InputError(f"false positive rate: {expected}, got {rate!r}")
+            raise InputError(f"{name}: {expected}, got {rate!r}")
     composition = composed(plan)
     return () if is_noiseless(composition.plan) else both_profiles(composition, rates)
 
@@ -464,19 +473,6 @@ def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
         ends = sides.epsilons[used] - np.log1p(-deltas[used] / exception)
         best = max(best, float(ends.min(initial=math.inf)))
     return best
-
-
-def _fitted_mu(sides: tuple[Profiles, ...], min_delta: float) -> tuple[float, float]:
-    """Return (mu of the Gaussian that costs as much for deltas >= `min_delta`, excess of its true positive rates)."""
-    mu = 0.0
-    for side in sides:
-        for deltas in (side.forward, side.backward):
-            (used,) = np.nonzero(deltas >= min_delta)
-            for at in used[:: max(1, len(used) // _FITTED)]:
-                mu = max(mu, gaussian_mu(float(side.epsilons[at]), delta=float(deltas[at])))
-    rates = np.geomspace(1e-3, 0.5, 50)
-    bound = np.max([side.true_positive_rates(rates) for side in sides], axis=(0, 1))
-    return mu, max(0.0, float((gaussian_true_positive_rates(mu, rates) - bound).max()))
 
 
 def _delta_at_zero(counts: StepCounts) -> tuple[float, bool]:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dpcalc.config.source import visible
-from dpcalc.guarantee import Guarantee, Kind, Row
+from dpcalc.guarantee import MAX_REGRET, Guarantee, Kind, Row
 from dpcalc.report.fields import Field, Fields, Section, json_only, plain_only, terminal_only, yes_no
 from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
+    from dpcalc.planner.gdp import GaussianSummary
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.words import PhaseSummary
 
@@ -52,6 +53,42 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon
     }
     fields = (Field(name, value, plain=texts.get(name)) for name, value in guarantee.to_dict().items())
     return Field("guarantee", tuple(fields), section=Section.UNIT, is_inline=True)
+
+
+def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
+    """Return the Gaussian mechanism that hides no more than a run as an object; mu and its regret are rounded up.
+
+    Args:
+        gdp: mu with its floor and regret.
+        section: place of the line and the row.
+    """
+    parts = f"mu {rounded_up(gdp.mu)}, floor {as_given(gdp.floor)}, regret {_regret(gdp)}"
+    value = (
+        Field("mu", gdp.mu),
+        Field("finite", math.isfinite(gdp.mu)),
+        Field("kind", str(Kind.UPPER)),
+        Field("floor", gdp.floor),
+        Field("regret", gdp.regret),
+        Field("good_summary", gdp.is_good),
+        Field("misfit", gdp.misfit),
+    )
+    plain = parts if gdp.is_good else f"no good summary: {parts}"
+    return Field("gdp", value, plain=plain, label="mu-GDP", row=gdp_text(gdp), section=section)
+
+
+def gdp_text(gdp: GaussianSummary) -> str:
+    """Return mu with its floor and regret in words, or that a Gaussian mechanism is no good summary of the run."""
+    floor = as_given(gdp.floor)
+    if not math.isfinite(gdp.mu):
+        return f"no mu: at floor {floor} none that is finite is known"
+    if gdp.is_good:
+        return f"mu <= {rounded_up(gdp.mu)} at deltas from {floor} on (regret {_regret(gdp)})"
+    return f"no good summary of this run: regret {_regret(gdp)} (mu <= {rounded_up(gdp.mu)} at deltas from {floor} on)"
+
+
+def _regret(gdp: GaussianSummary) -> str:
+    """Return a regret rounded up, on the side of MAX_REGRET on which it lies."""
+    return rounded_up(gdp.regret, apart_from=MAX_REGRET)
 
 
 def protects_row(unit: str, group_size: int, adjacency: str) -> Field:

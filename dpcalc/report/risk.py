@@ -1,14 +1,11 @@
-"""The result of `risk`: bounds on the success of membership inference."""
-
-import math
+"""The result of `risk`: bounds on the success of membership inference, attribute inference and reconstruction."""
 
 from dpcalc.config.load import Loaded
 from dpcalc.planner.risk import Detection, Risk
 from dpcalc.report.fields import Field, Output, Section, config_field, origin_fields, terminal_only
-from dpcalc.report.guarantees import protects_row, unit_fields
+from dpcalc.report.guarantees import gdp_field, protects_row, unit_fields
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
-FITTED = "approximation"
 _FEW = 5e-4  # misses of a true positive rate that is rounded to 1.00
 
 
@@ -22,12 +19,6 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
     plan, prior = loaded.plan, f"{100 * risk.prior:g}%"
     guessing = f"right in at most {_percent((1 + risk.advantage) / 2)} of cases, where a coin has 50%"
     belief = f"in the truth rises from {prior} to at most {_percent(risk.belief)}, but with probability"
-    gaussian = (
-        Field("mu", risk.mu),
-        Field("finite", math.isfinite(risk.mu)),
-        Field("misfit", risk.misfit),
-        Field("kind", FITTED),
-    )
     fields = (
         Field("advantage", risk.advantage, rounding=rounded_up, label="guessing", row=guessing),
         Field("kind", "upper"),
@@ -47,12 +38,16 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
             label="belief",
             row=f"{belief} {as_given(risk.exception)}",
         ),
+        gdp_field(risk.gdp),
         Field(
-            "gdp",
-            gaussian,
-            plain=f"mu {rounded_up(risk.mu)} ({FITTED}), misfit {rounded_up(risk.misfit)}",
-            label="mu-GDP",
-            row=_gaussian_text(risk),
+            "reconstructions",
+            [{"baseline": baseline, "success": success} for baseline, success in risk.reconstructions],
+            plain=tuple(
+                f"baseline {as_given(baseline)}: success {rounded_up(success)}"
+                for baseline, success in risk.reconstructions
+            ),
+            label="inference",
+            row=tuple(_reconstruction_text(*each) for each in risk.reconstructions),
         ),
     )
     assumed = "a worst-case attacker, who knows all other data, sees every step, and computes without limit"
@@ -109,11 +104,12 @@ def _detected(share: float, missed: float) -> str:
     return f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
 
 
-def _gaussian_text(risk: Risk) -> str:
-    """Return the mu of the fitted Gaussian trade-off curve and its misfit, both rounded up."""
-    mu, misfit = rounded_up(risk.mu), _percent(risk.misfit)
-    fit = f"fitted at deltas from {as_given(risk.exception)} on; its detections are at most {misfit} higher"
-    return f"mu ~ {mu} ({FITTED}, {fit})" if risk.mu < float("inf") else "mu is infinite: nothing is hidden"
+def _reconstruction_text(baseline: float, success: float) -> str:
+    """Return the bound on attribute inference and reconstruction at one baseline, rounded up."""
+    return (
+        f"an attribute or record that is guessed in {100 * baseline:g}% of cases without the output is inferred in at "
+        f"most {_percent(success)} with it"
+    )
 
 
 def _percent(share: float) -> str:

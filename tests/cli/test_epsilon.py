@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -66,15 +67,29 @@ def test_an_unknown_method_is_a_usage_error(dpcalc, config):
     assert "moments" in ended.err
 
 
-def test_verbose_adds_a_cross_check(dpcalc, config):
+def test_verbose_adds_a_cross_check_and_mu(dpcalc, config):
     path = config()
     brief, verbose = (dpcalc("epsilon", path, *flags).out for flags in ((), ("-v",)))
     assert verbose.startswith(brief)
-    both, back, agreement = verbose[len(brief) :].splitlines()
+    both, back, agreement, gdp = verbose[len(brief) :].splitlines()
     assert both.startswith("cross_check: D||D': epsilon between 0.")
     assert "best RDP order" in back
     assert agreement.startswith("cross_check: inversion agrees with pld to ")
     assert float(agreement.split()[-1]) < 1e-4
+    assert re.fullmatch(r"gdp: mu 0\.\d+, floor 1e-05, regret \S+", gdp)
+    found = json.loads(dpcalc("epsilon", path, "-v", "--json").out)["gdp"]
+    assert (found["kind"], found["floor"], found["good_summary"]) == ("upper", 1e-5, True)
+    assert "gdp" not in json.loads(dpcalc("epsilon", path, "--json").out)
+
+
+def test_of_the_best_of_several_runs_mu_is_missing(real, config):
+    path = config()
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write("tuning: {distribution: poisson, mean: 5}\n")
+    ended = real("epsilon", path, "-v")
+    assert ended.code == 0
+    assert "gdp:" not in ended.out
+    assert "mu-GDP is missing: it is not defined for this run" in ended.err
 
 
 def test_standard_input(process, config):

@@ -17,12 +17,35 @@ def test_all_forms_tell_the_same(real, file):
     assert one["posterior"] == pytest.approx(odds / (1 + odds))
     assert float(told["advantage"]) >= document["risk"]["advantage"]
     assert told["detections"].startswith("fpr 0.01: tpr 0.")
-    assert document["risk"]["gdp"]["kind"] == "approximation"
+    gdp = document["risk"]["gdp"]
+    assert (gdp["kind"], gdp["floor"], gdp["good_summary"]) == ("upper", 1e-5, True)
+    assert told["gdp"].startswith("mu ")
+    assert float(told["gdp"].split()[1].rstrip(",")) >= gdp["mu"]
+
+
+def test_inference_at_a_baseline_is_detection_at_that_rate(real, file):
+    path = str(file())
+    document = json.loads(real("risk", path, "--baseline", "0.5", "--baseline", "0.01", "--json").out)["risk"]
+    detected = json.loads(real("risk", path, "--fpr", "0.01", "--json").out)["risk"]["detections"][0]["present"]
+    few, half = document["reconstructions"]
+    assert (few["baseline"], half["baseline"]) == (0.01, 0.5)
+    assert few["success"] == pytest.approx(detected, rel=2e-3)
+    assert 0.5 < half["success"] <= 0.5 + document["advantage"]
+    assert "reconstructions: baseline 0.5: success 0." in real("risk", path, "--baseline", "0.5").out
+    assert json.loads(real("risk", path, "--json").out)["risk"]["reconstructions"] == []
 
 
 def test_without_noise_there_is_no_mu(real, file):
     document = json.loads(real("risk", str(file()), "--noise-multiplier", "0", "--json").out)
-    assert document["risk"]["gdp"] == {"mu": None, "finite": False, "misfit": 0.0, "kind": "approximation"}
+    gdp = document["risk"]["gdp"]
+    assert (gdp["mu"], gdp["finite"], gdp["misfit"], gdp["kind"], gdp["good_summary"]) == (
+        None,
+        False,
+        0,
+        "upper",
+        False,
+    )
+    assert "no good summary" in real("risk", str(file()), "--noise-multiplier", "0").out
 
 
 @pytest.mark.parametrize(
@@ -34,6 +57,7 @@ def test_without_noise_there_is_no_mu(real, file):
         (("--prior", "0"), "--prior: expected a probability"),
         (("--fpr", "1"), "--fpr: expected a probability between 0 and 1"),
         (("--fpr", "2.5 %"), "2.5 % is 0.025"),
+        (("--baseline", "0"), "--baseline: expected a probability between 0 and 1"),
         (("--method", "rdp"), "leave --method out"),
     ],
 )

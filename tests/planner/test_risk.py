@@ -1,6 +1,7 @@
 """What attackers gain, against tests whose rates are known exactly."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
@@ -11,6 +12,8 @@ import pytest
 
 from dpcalc.config.load import load
 from dpcalc.errors import InputError
+from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.planner import risk as risks
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.risk import (
@@ -127,8 +130,8 @@ def test_a_false_positive_rate_lies_between_0_and_1(rate):
 @pytest.mark.parametrize("mu", [0.5, 2.0])
 def test_what_is_fitted_to_the_gaussian_mechanism_is_that_mechanism(mu):
     found = risk(plan_of(All(), noise=10 / mu, steps=100), prior=0.2)
-    assert mu * (1 - 1e-9) <= found.mu <= mu * (1 + 1e-3)
-    assert found.misfit <= 1e-3
+    assert mu * (1 - 1e-9) <= found.gdp.mu <= mu * (1 + 1e-9)
+    assert found.gdp.misfit == 0
     for one in found.detections:
         exact = NORMAL.cdf(NORMAL.inv_cdf(one.false_positive_rate) + mu)
         assert one.present == pytest.approx(exact, rel=1e-3)
@@ -159,7 +162,25 @@ def test_many_rates_give_the_bounds_of_each():
 
 def test_without_noise_nothing_is_hidden():
     found = risk(plan_of(All(), noise=0.0))
-    assert (found.advantage, found.belief, found.mu) == (1.0, 1.0, math.inf)
+    assert (found.advantage, found.belief, found.gdp.mu) == (1.0, 1.0, math.inf)
+
+
+def test_inference_from_a_randomized_answer():
+    """Of a bit that is kept with probability 3/4 the error rates are 1/4 and 1/4, joined with (0, 1) and (1, 0)."""
+    mechanism = RandomizedResponse(truth_probability=0.75)
+    plan = plan_of(All(), steps=1, adjacency=Adjacency.REPLACE_ONE)
+    plan = replace(plan, phases=(replace(plan.phases[0], mechanism=mechanism),))
+    for (baseline, success), (rate, exact) in zip(
+        risk(plan, baselines=(0.25, 0.5)).reconstructions, ((0.25, 0.75), (0.5, 5 / 6)), strict=True
+    ):
+        assert baseline == rate
+        assert exact * (1 - 1e-12) <= success <= exact * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("baseline", [0.0, 1.0, math.nan])
+def test_a_baseline_lies_between_0_and_1(baseline):
+    with pytest.raises(InputError, match="baseline: expected a number between 0 and 1"):
+        risk(plan_of(All()), baselines=(baseline,))
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0, math.nan])

@@ -1,6 +1,12 @@
 """Fixed bounds on attackers."""
 
+from dataclasses import replace
+
+from dpcalc.planner.gdp import GaussianSummary
 from dpcalc.planner.risk import Detection, Risk
+
+SUMMARY = GaussianSummary(mu=0.5861035845951474, floor=1e-5, regret=0.0030211, misfit=0.006042458947417839)
+NO_SUMMARY = replace(SUMMARY, mu=1.0300770797784877, regret=0.03701075735388082)
 
 RISK = Risk(
     advantage=0.22450590555887992,
@@ -25,6 +31,6 @@ RISK = Risk(
     prior=0.5,
     belief=0.99999819,
     exception=1e-5,
-    mu=0.5861035845951474,
-    misfit=0.006042458947417839,
+    gdp=SUMMARY,
+    reconstructions=((0.01, 0.04025412), (0.5, 0.7153391)),
 )

@@ -1,0 +1,281 @@
+"""Gaussian differential privacy: the smallest mu that a run keeps to, certified from above, and how well it sums it up.
+
+A run keeps to mu at a floor if delta(epsilon) <= max(delta_mu(epsilon), floor) for every epsilon and both orders of the
+pair, delta_mu the profile of N(0, 1) against N(mu, 1). The floor is needed: rare, large losses of sampled steps make
+the mu without one that of a run without sampling.
+
+Source: docs/theory.md, Theorem 11.6.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from dpcalc.accountants.gaussian import (
+    composed_gaussian_mu,
+    gaussian_mu,
+    gaussian_tangent,
+    gaussian_true_positive_rates,
+)
+from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp
+from dpcalc.accountants.pld import upper_profile
+from dpcalc.accountants.rdp import best_epsilon
+from dpcalc.accountants.result import StepCounts, costliest_release
+from dpcalc.arrays import Array
+from dpcalc.errors import UnsupportedError
+from dpcalc.guarantee import MAX_REGRET, Result
+from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.numerics.special import normal_cdf
+from dpcalc.planner.composition import Composition, composed, is_noiseless
+from dpcalc.planner.plan import Plan
+from dpcalc.work import SECOND, allowance, own_allowance
+
+_COMPOSITION_WORK = 1.0 * SECOND  # for each; where all need more, moments in closed form bound the direction
+_COMPOSITIONS = 4  # of one direction, at most: sharp at 0, then at the epsilons that decide, mostly at the floor
+_NEAR = 0.05  # part of the last epsilon within which a composition is sharp enough
+_NARROW = 0.005  # times mu: intervals of epsilon that are not halved again; 3e-6 of mu may be lost in one
+_LARGEST = 1e5  # epsilon; of larger ones no mu is known
+_WIDE = 30.0  # intervals above it are halved unseen: e^_WIDE is finite
+_ZOOM, _ROUNDS = 64, 4  # points of each round that looks for the epsilon where a profile reaches the floor
+_NODES, _TESTS = 1200, 400  # epsilons whose lines make up a trade-off curve; points at which curves are compared
+_ROUNDED = 1e-11  # relative: what floats may err by in a tangent, whose exponents are below 500
+_RATES = np.geomspace(1e-3, 0.5, 50)
+Profile = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSummary(Result):
+    """A run as a Gaussian mechanism of sensitivity mu and noise 1 that hides no more.
+
+    Attributes:
+        mu: upper bound on the smallest mu that the run keeps to at the floor; `inf` for none.
+        floor: delta that is written off, in (0, 1).
+        regret: least D for which the run's trade-off curve, moved by D towards both axes, lies nowhere above that of
+            mu: how much more the run may hide than mu says. From an upper bound on the run's cost, it understates the
+            regret of the run itself.
+        misfit: by how much true positive rates at mu exceed those of the run, at most, at rates of .001 to .5.
+        is_rough: whether moments in closed form bound the run, since the sharp bound needs too much work.
+    """
+
+    mu: float
+    floor: float
+    regret: float
+    misfit: float
+    is_rough: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        """True if mu says nearly all that the whole trade-off curve does."""
+        return math.isfinite(self.mu) and self.regret < MAX_REGRET
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bound:
+    """Upper bounds on delta of one direction, and its mu.
+
+    Attributes:
+        mu: upper bound.
+        profile: upper bounds on delta at epsilons from 0 to `end`.
+        end: an epsilon from which on delta is at most the floor.
+        decides: the epsilon that no smaller mu would allow.
+        is_rough: whether the profile is by moments in closed form.
+        is_exact: whether the direction is a Gaussian mechanism of this mu, or nothing for mu 0.
+    """
+
+    mu: float
+    profile: Profile
+    end: float
+    decides: float = 0.0
+    is_rough: bool = False
+    is_exact: bool = False
+
+
+def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
+    """Return the smallest certified mu of a plan, over its protected units and both directions, and its regret.
+
+    Args:
+        plan: a training run, or its composition where that is at hand.
+        floor: delta that is written off, in (0, 1); the plan's delta by default.
+
+    Returns:
+        mu, an upper bound; exact for Gaussian noise without sampling.
+
+    Raises:
+        UnsupportedError: the run is repeated (`tuning`).
+    """
+    composition = composed(plan)
+    lowest = composition.plan.delta if floor is None else floor
+    if is_noiseless(composition.plan):
+        return GaussianSummary(mu=math.inf, floor=lowest, regret=0.0, misfit=0.0)
+    steps, known = composition.steps, dict[int, _Bound]()
+
+    def bound(counts: StepCounts) -> _Bound:
+        if id(counts) not in known:
+            known[id(counts)] = _bound(counts, lowest)
+        return known[id(counts)]
+
+    def ceiling(counts: StepCounts) -> float:  # of a single unit both directions are needed, whichever costs more
+        return _rough_bound(counts, lowest).mu if counts and len(composition.units) > 1 else math.inf
+
+    _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
+    ahead, back = (bound(steps[each]) for each in composition.by_direction[name].direction_names)
+    mu, is_rough = bound(steps[name]).mu, ahead.is_rough or back.is_rough
+    regret, misfit = (0.0, 0.0) if ahead.is_exact and back.is_exact else _excess(mu, ahead, back)
+    return GaussianSummary(mu=mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
+
+
+def _bound(counts: StepCounts, floor: float) -> _Bound:
+    """Return the sharp bound of one direction, by moments in closed form where composition fails."""
+    exact = composed_gaussian_mu(counts)
+    if exact is not None:
+        return _Bound(mu=exact * (1 + _ROUNDED), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
+    try:
+        with allowance(_COMPOSITION_WORK):
+            end = best_epsilon(counts, delta=floor).value
+            # Where delta is next to 1, what counts is its distance from 1: at least about that of the largest mu.
+            digits = max(min(floor, 2 * normal_cdf(-gaussian_mu(end, delta=floor) / 2)), UNIT_ROUNDOFF)
+    except (ArithmeticError, UnsupportedError):  # too much work among them
+        return _rough_bound(counts, floor)
+    parts: list[Profile] = []
+
+    def profile(epsilons: Array) -> Array:
+        lowest: Array = np.minimum.reduce([part(epsilons) for part in parts])
+        return lowest
+
+    known, around, sharp = None, 0.0, list[float]()
+    # A composition whose tilt suits one epsilon says little of another: the next one suits the epsilon that decides.
+    while len(sharp) < _COMPOSITIONS and all(abs(around - each) > _NEAR * end for each in sharp):
+        sharp.append(around)
+        with suppress(ArithmeticError, UnsupportedError), allowance(_COMPOSITION_WORK):
+            parts.append(upper_profile(counts, around=around, min_difference=digits))
+        around = end
+        if parts:
+            known = _read(profile, end, floor)
+            end, around = known.end, known.decides
+    return known or _rough_bound(counts, floor)
+
+
+def _gaussian_profile(mu: float, epsilons: Array) -> Array:
+    """Return delta of a Gaussian mechanism at some epsilons; 0 for mu 0."""
+    return np.array([gaussian_tangent(mu, epsilon)[0] if mu else 0.0 for epsilon in epsilons.tolist()])
+
+
+def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
+    """Return the bound of one direction by moments in closed form: cheap, and there always is one."""
+    with own_allowance(math.inf):
+        end = closed_form_rdp(counts, delta=floor).epsilon
+        nodes = np.linspace(0.0, min(end, _LARGEST), _NODES)
+        deltas = closed_form_profile(counts, nodes)
+    return _read(partial(_chords, nodes, deltas), end, floor, is_rough=True)
+
+
+def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
+    """Return the chords, in e^epsilon, of a profile that is known at some nodes: upper bounds, since it is convex."""
+    right = np.clip(np.searchsorted(nodes, epsilons), 1, nodes.size - 1)
+    width = nodes[right] - nodes[right - 1]
+    before = np.clip(epsilons - nodes[right - 1], 0.0, width)
+    share = np.exp(before - width) * np.expm1(-before) / np.expm1(-width)
+    bounds: Array = deltas[right - 1] + share * (deltas[right] - deltas[right - 1])
+    return bounds
+
+
+def _read(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
+    """Return the bound of a profile that is at most the floor from `end` on, as other moments prove."""
+    if end >= _LARGEST:
+        return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
+    low, high = 0.0, end
+    for _ in range(_ROUNDS):
+        nodes = np.linspace(low, high, _ZOOM)
+        reached = int(np.argmax(profile(nodes) <= floor))
+        if reached == 0:
+            high = low if profile(nodes[:1])[0] <= floor else high
+            break
+        low, high = float(nodes[reached - 1]), float(nodes[reached])
+    mu, decides = smallest_mu(profile, high, floor)
+    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
+
+
+def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
+    """Return (mu with profile(epsilon) <= delta_mu(epsilon) for 0 <= epsilon <= end, the epsilon that decides).
+
+    Args:
+        profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
+        end: an epsilon >= 0 from which on the privacy profile is at most the floor, also where `profile` is larger.
+        floor: > 0.
+
+    Returns:
+        A certified upper bound within 1e-5 of the smallest mu; 0 if the profile is nowhere above the floor.
+    """
+
+    def node_at(epsilon: float) -> tuple[float, float]:
+        return epsilon, float(profile(np.array([epsilon]))[0])
+
+    first, last = node_at(0.0), (end, min(node_at(end)[1], floor))
+    if first[1] <= floor:
+        return 0.0, 0.0
+    mu, decides = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
+    intervals = [(first, last)]
+    while intervals and mu < math.inf:
+        left, right = intervals.pop()
+        width = right[0] - left[0]
+        if width <= _WIDE and _lies_below(left, right, mu):
+            continue
+        if width > min(_NARROW * mu, _WIDE):
+            middle = node_at((left[0] + right[0]) / 2)
+            if middle[1] > gaussian_tangent(mu, middle[0])[0]:
+                mu, decides = max((mu, decides), (gaussian_mu(middle[0], delta=middle[1]), middle[0]))
+            intervals += [(left, middle), (middle, right)]
+            continue
+        step = 1e-7
+        while not _lies_below(left, right, mu):
+            mu, step = mu * (1 + step), 2 * step
+    return mu, decides
+
+
+def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float) -> bool:
+    """Return True if the chord of (epsilon, delta) at both ends is proved to lie below delta_mu between them.
+
+    A convex function lies above each of its tangents: one that is above the chord at both ends is above it between.
+    """
+    for at in ((left[0] + right[0]) / 2, right[0], left[0]):
+        height, slope = gaussian_tangent(mu, at)
+        falls = [(slope * math.expm1(epsilon - at), delta) for epsilon, delta in (left, right)]
+        if all(height - fall - _ROUNDED * (height + abs(fall)) >= delta for fall, delta in falls):
+            return True
+    return False
+
+
+def _excess(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
+    """Return (regret, misfit) of mu for the trade-off curve that two opposite profiles bound from below.
+
+    Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
+    s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
+    """
+    nodes = np.linspace(0.0, max(bound.end, other.end), _NODES)
+    factor = np.exp(np.minimum(nodes, 700.0))[:, None]
+    ahead, back = (1 - each.profile(nodes)[:, None] for each in (bound, other))
+    if math.isfinite(mu):
+        z = np.linspace(-8 - mu / 2, 8 + mu / 2, _TESTS)
+        first, second = ([normal_cdf(sign * x - mu / 2) for x in z] for sign in (-1, 1))
+        t, smallest = np.array(first) - np.array(second), np.array(first) + np.array(second)
+    else:
+        t = np.linspace(-1.0, 1.0, _TESTS)
+        smallest = np.abs(t)
+
+    def lowest_sum(t: Array) -> Array:
+        lines = np.maximum(2 * ahead + t * (1 - factor), 2 * back - t * (1 - factor)) / (1 + factor)
+        sums: Array = np.maximum(lines.max(axis=0), np.abs(t))
+        return sums
+
+    def missed(own: Array, opposite: Array) -> Array:
+        lowest: Array = np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)
+        return lowest
+
+    regret = float((np.minimum(lowest_sum(t), lowest_sum(-t)) - smallest).max()) / 2
+    detected = 1 - np.minimum(missed(ahead, back), missed(back, ahead))
+    misfit = float((gaussian_true_positive_rates(mu, _RATES) - detected).max())
+    return max(regret, 0.0), max(misfit, 0.0)

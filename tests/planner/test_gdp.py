@@ -1,0 +1,236 @@
+"""mu-GDP of whole runs: published values, closed forms, and oracles that share no code with the package."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy import special
+
+from dpcalc.errors import UnsupportedError
+from dpcalc.guarantee import MAX_REGRET, Adjacency
+from dpcalc.mechanisms.additive import Laplace
+from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
+from dpcalc.planner import gdp
+from dpcalc.planner.composition import composed
+from dpcalc.planner.gdp import gaussian_summary, smallest_mu
+from dpcalc.planner.tuning import Poisson as PoissonRuns
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+from tests.laws.random_plans import generator, random_plan
+from tests.oracles.fine_lattice import estimated_epsilon
+from tests.oracles.loss_parts import TooSlowError
+from tests.oracles.numerics_problems import random_problem
+from tests.planner.test_edges import plan_of
+from tests.thinning import thinned
+
+NORMAL = NormalDist()
+
+
+def gaussian_deltas(mu, epsilons):
+    """Delta of N(0, 1) against N(mu, 1), by SciPy's normal distribution in log space."""
+    above, below = special.log_ndtr(mu / 2 - epsilons / mu), special.log_ndtr(-mu / 2 - epsilons / mu)
+    return np.exp(above) * -np.expm1(epsilons + below - above)
+
+
+def needed_mu(epsilon, delta):
+    """The mu of the Gaussian with this delta at this epsilon, by bisection."""
+    low, high = 1e-9, 60.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_deltas(middle, epsilon) < delta else (low, middle)
+    return high
+
+
+def largest_mu(profile, floor, end):
+    """The smallest mu of a profile at 600 epsilons: never above the exact one."""
+    epsilons = np.linspace(0, end, 600)
+    deltas = profile(epsilons)
+    return max(needed_mu(e, d) for e, d in zip(epsilons[deltas > floor], deltas[deltas > floor], strict=True))
+
+
+def with_mechanism(mechanism, *, steps=1, adjacency=Adjacency.ADD_REMOVE):
+    plan = plan_of(All(), steps=steps, adjacency=adjacency)
+    return replace(plan, phases=(replace(plan.phases[0], mechanism=mechanism),))
+
+
+@pytest.mark.parametrize(("floor", "known"), [(1e-5, 1.567430), (1e-6, 1.568060), (1e-8, 1.569162), (1e-10, 1.570121)])
+def test_known_values_of_a_sampled_run(floor, known):
+    found = gaussian_summary(plan_of(Poisson(probability=Fraction("0.328")), noise=9.4, steps=2000), floor=floor)
+    assert known - 5e-7 <= found.mu <= known * (1 + 1e-5)
+    assert (found.floor, found.is_good) == (floor, True)
+
+
+def test_the_value_of_a_tool_that_leaves_out_small_error_rates():
+    """gdpnum: mu 1.567013 down to error rates of 1e-10, which the epsilon is where mu's tangent has that rate."""
+    plan = plan_of(Poisson(probability=Fraction(16384, 50000)), noise=9.4, steps=2000)
+    epsilon = -1.567013 * (1.567013 / 2 + NORMAL.inv_cdf(1e-10))
+    found = gaussian_summary(plan, floor=float(gaussian_deltas(1.567013, epsilon)))
+    assert found.mu == pytest.approx(1.567013, rel=5e-5)
+    assert 0.8e-3 < found.regret < 1.1e-3  # there 1.02e-3
+
+
+def test_gaussian_noise_without_sampling_is_its_own_summary():
+    found = gaussian_summary(plan_of(All(), noise=9.0, steps=81))
+    assert 1 <= found.mu <= 1 + 1e-9
+    assert (found.regret, found.misfit) == (0, 0)
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.5, 3.0, 6.0])
+def test_draws_that_hardly_ever_leave_a_unit_out_cost_what_no_draw_costs(mu):
+    plan = plan_of(Poisson(probability=1 - Fraction(1, 10**9)), noise=10 / mu, steps=100)
+    assert mu * (1 - 1e-6) <= gaussian_summary(plan).mu <= mu * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_laplace_noise_is_not_summed_up(scale):
+    found = gaussian_summary(with_mechanism(Laplace(noise_multiplier=scale)))
+    known = largest_mu(lambda epsilon: -np.expm1((epsilon - 1 / scale) / 2), 1e-5, 1 / scale)
+    assert known * (1 - 1e-9) <= found.mu <= known * (1 + 1e-3)
+    assert found.regret > MAX_REGRET
+    assert not found.is_good
+    assert found.regret == pytest.approx(regret_of(found.mu, lambda rate: laplace_missed(rate, scale)), rel=2e-2)
+
+
+def laplace_missed(rate, scale):
+    """False negative rate of the best test of Laplace(0, b) against Laplace(1, b): reject above a threshold."""
+    threshold = -scale * math.log(2 * rate) if rate < 0.5 else scale * math.log(2 * (1 - rate))
+    below = threshold - 1
+    return math.exp(below / scale) / 2 if below < 0 else 1 - math.exp(-below / scale) / 2
+
+
+def regret_of(mu, missed):
+    """The largest distance along the diagonal from a symmetric trade-off curve to the Gaussian one, by bisection."""
+    worst = 0.0
+    for rate in np.geomspace(1e-4, 0.999, 600):
+        miss, low, high = missed(rate), 0.0, 1.0
+        for _ in range(50):
+            move = (low + high) / 2
+            below = min(rate, miss) <= move or miss - move <= NORMAL.cdf(-NORMAL.inv_cdf(rate - move) - mu)
+            low, high = (low, move) if below else (move, high)
+        worst = max(worst, high)
+    return worst
+
+
+@pytest.mark.parametrize("truth", [0.6, 0.75, 0.9])
+def test_randomized_response_is_not_summed_up(truth):
+    mechanism = RandomizedResponse(truth_probability=truth)
+    found = gaussian_summary(with_mechanism(mechanism, adjacency=Adjacency.REPLACE_ONE))
+    known = largest_mu(lambda epsilon: truth - np.exp(epsilon) * (1 - truth), 1e-5, math.log(truth / (1 - truth)))
+    assert known * (1 - 1e-9) <= found.mu <= known * (1 + 1e-3)
+    assert found.regret > MAX_REGRET
+
+
+def sampled_deltas(share, sigma, epsilons):
+    """Deltas of (1 - q) N(0) + q N(1) against N(0), and of N(0) against that, by the cut of the likelihood ratio."""
+
+    def cut(epsilon):
+        return 0.5 + sigma**2 * (math.log(math.expm1(epsilon) / share + 1))
+
+    def ahead(epsilon):
+        at = cut(epsilon)
+        without, within = NORMAL.cdf(-at / sigma), NORMAL.cdf((1 - at) / sigma)
+        return (1 - share) * without + share * within - math.exp(epsilon) * without
+
+    def back(epsilon):
+        if math.exp(-epsilon) <= 1 - share:
+            return 0.0
+        at = 0.5 + sigma**2 * math.log((math.exp(-epsilon) - 1 + share) / share)
+        without, within = NORMAL.cdf(at / sigma), NORMAL.cdf((at - 1) / sigma)
+        return without - math.exp(epsilon) * ((1 - share) * without + share * within)
+
+    return np.array([[ahead(e) for e in epsilons], [back(e) for e in epsilons]])
+
+
+@pytest.mark.parametrize(("share", "sigma"), [(0.3, 1.0), (0.05, 0.5), (0.9, 2.0)])
+@pytest.mark.parametrize("floor", [1e-3, 1e-6])
+def test_one_sampled_step(share, sigma, floor):
+    plan = plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1)
+    found = gaussian_summary(plan, floor=floor)
+    end = 2.0
+    while sampled_deltas(share, sigma, [end]).max() > floor:
+        end *= 1.1
+    known = largest_mu(lambda epsilons: sampled_deltas(share, sigma, epsilons).max(axis=0), floor, end)
+    assert known * (1 - 1e-9) <= found.mu <= known * (1 + 2e-3)
+
+
+def test_a_smaller_floor_costs_more_and_no_floor_is_needed_for_what_nothing_reveals():
+    plan = plan_of(Poisson(probability=Fraction(1, 100)), noise=2.0, steps=500)
+    mus = [gaussian_summary(plan, floor=floor).mu for floor in (0.5, 1e-3, 1e-5, 1e-9)]
+    assert mus == sorted(mus)
+    assert mus[0] == 0  # delta is nowhere above the floor
+    assert gaussian_summary(plan_of(Poisson(probability=Fraction(0)))).mu == 0
+
+
+def test_no_mu_where_nothing_is_hidden():
+    found = gaussian_summary(plan_of(All(), noise=0.0))
+    assert (found.mu, found.is_good) == (math.inf, False)
+    assert gaussian_summary(with_mechanism(ApproximateDp(epsilon=1.0, delta=1e-3))).mu == math.inf  # above the floor
+    assert gaussian_summary(with_mechanism(ApproximateDp(epsilon=1.0, delta=1e-7))).mu < 3
+
+
+def test_of_the_best_of_several_runs_no_mu_is_known():
+    plan = replace(plan_of(Poisson(probability=Fraction(1, 100))), tuning=PoissonRuns(mean=5.0))
+    with pytest.raises(UnsupportedError):
+        gaussian_summary(plan)
+
+
+def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):
+    plan = plan_of(Fixed(size=600), noise=4.0, steps=50)
+    sharp = gaussian_summary(plan)
+    monkeypatch.setattr(gdp, "_COMPOSITION_WORK", 0.0)
+    rough = gaussian_summary(plan)
+    assert (sharp.is_rough, rough.is_rough) == (False, True)
+    assert sharp.mu < rough.mu < math.inf
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0, 6.0])
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_between_its_nodes_a_profile_keeps_to_the_mu_that_is_found(mu, share):
+    """Of a profile that all epsilons decide alike, and one that the last epsilon decides."""
+
+    def profile(epsilons):
+        return share * gaussian_deltas(mu, epsilons)
+
+    end = mu * (mu / 2 + 4)
+    found, _ = smallest_mu(profile, end, float(profile(end)))
+    assert largest_mu(profile, 0.0, end) * (1 - 1e-9) <= found <= mu * (1 + 1e-5)
+    epsilons = np.random.default_rng(5).uniform(0, end, 20_000)
+    assert np.all(profile(epsilons) <= gaussian_deltas(found, epsilons))
+
+
+# Random plans: the certified profile, between the epsilons at which it was asked; and profiles of oracles.
+
+
+@pytest.mark.parametrize("seed", thinned(range(200), 5))
+def test_on_random_plans_mu_lies_nowhere_above_the_certified_trade_off(seed):
+    """Both by delta: a curve lies above another where its delta is smaller at every epsilon."""
+    rng = generator(seed, 1807)
+    plan = random_plan(rng, int(rng.integers(1, 3)), most_steps=3000)
+    steps = composed(plan).steps
+    found = gaussian_summary(plan)
+    assert found.regret >= 0
+    if not math.isfinite(found.mu):
+        return
+    for counts in filter(None, steps.values()):
+        bound = gdp._bound(counts, plan.delta)
+        epsilons = np.sort(rng.uniform(0, 1.1 * bound.end, 2000))
+        allowed = np.maximum(gaussian_deltas(found.mu, epsilons), plan.delta) if found.mu else plan.delta
+        certified = np.where(epsilons < bound.end, bound.profile(epsilons), 0.0)
+        assert np.all(certified <= allowed * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("seed", thinned(range(200), 4))
+def test_on_random_bounds_mu_lies_below_the_trade_off_of_an_oracle(seed):
+    """Epsilon by inversion or a fine lattice at deltas above the floor; mu must allow all of them."""
+    rng = generator(seed, 1802)
+    problem = random_problem(rng)
+    bound = gdp._bound({problem.profile: problem.steps}, problem.delta)
+    for delta in (problem.delta * (1 + 1e-9), math.sqrt(problem.delta)):
+        try:
+            exact, error = estimated_epsilon([(problem.curve, problem.steps)], delta)
+        except TooSlowError:
+            continue
+        if exact > error and math.isfinite(bound.mu):
+            assert gaussian_deltas(bound.mu, exact - error) >= delta * (1 - 1e-9)
