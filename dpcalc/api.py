@@ -157,11 +157,12 @@ def delta(
     return delta_of(plan_of(plan, unit=unit, group_size=group_size), epsilon=epsilon)
 
 
-def risk(
+def risk(  # noqa: PLR0913  one for each thing that can vary
     plan: Source,
     *,
     prior: float = 0.5,
     false_positive_rates: Sequence[float] = (0.001, 0.01, 0.1),
+    baselines: Sequence[float] = (),
     unit: str | None = None,
     group_size: int | None = None,
     **unknown: Never,
@@ -172,12 +173,14 @@ def risk(
         plan: as for `epsilon`.
         prior: probability, in (0, 1), of the attacker before the run that the unit is in the data.
         false_positive_rates: each in (0, 1).
+        baselines: each in (0, 1); how often somebody infers an attribute, or reconstructs a record, without the output.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
         unknown: none, as for `plan`.
 
     Returns:
-        Upper bounds on the advantage, on the true positive rate at each false positive rate, and on the belief.
+        Upper bounds on the advantage, on the true positive rate at each false positive rate, on the belief, on the
+        success of inference and reconstruction at each baseline (`reconstructions`), and on mu (`gdp`).
 
     Raises:
         InputError: a number is outside (0, 1), or the plan asks for an accountant other than pld.
@@ -188,7 +191,8 @@ def risk(
 
     refuse_unknown(risk, unknown)
     run = require_pld_method(plan_of(plan, unit=unit, group_size=group_size))
-    return bounds(run, prior=prior, false_positive_rates=tuple(sorted(set(false_positive_rates))))
+    rates, guesses = (tuple(sorted(set(each))) for each in (false_positive_rates, baselines))
+    return bounds(run, prior=prior, false_positive_rates=rates, baselines=guesses)
 
 
 @dataclass(frozen=True, kw_only=True)
