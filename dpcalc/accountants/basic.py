@@ -163,10 +163,6 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
     """Return the smallest epsilon >= 0 of `count` (epsilon, 0)-DP steps at delta (0: the sum); raise above 1e10.
 
-    Sums run over the false answers l where P(l) matters, log space throughout: with A_i = sum_{l < i} P(l) and
-    B_i = sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i - B_i, and between the points
-    i - 1 and i the root of H(epsilon) = delta is (k - 2 i) epsilon_0 + log((A_i - delta) / B_i).
-
     Args:
         epsilon: of one step, >= 0.
         count: copies k >= 1.
@@ -185,6 +181,9 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
         >>> round(equal_steps(0.1, 1, delta=0.0), 12), round(equal_steps(0.1, 1000, delta=1e-6), 3)
         (0.1, 19.345)
     """
+    # Sums run over the false answers l where P(l) matters, log space throughout: with A_i = sum_{l < i} P(l) and B_i =
+    # sum_{l < i} P(l) e^(-2 (i - l) epsilon_0), H((k - 2 i) epsilon_0) = A_i - B_i, and between the points i - 1 and i
+    # the root of H(epsilon) = delta is (k - 2 i) epsilon_0 + log((A_i - delta) / B_i).
     if count > _MAX_STEPS:
         raise ConvergenceError(f"optimal: expected at most {_MAX_STEPS:.0e} equal steps, got {count}; try --method pld")
     if epsilon in {0.0, math.inf} or delta == 0:

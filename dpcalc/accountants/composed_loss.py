@@ -156,10 +156,8 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
 def _revealed_steps(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(steps under one public draw composed, log slack)], one a side; TypeError for wrong moments.
-
-    The errors of the steps count with the tilted probability that the draw takes the unit.
-    """
+    """Return [(steps under one public draw composed, log slack)], one a side; TypeError for wrong moments."""
+    # The errors of the steps count with the tilted probability that the draw takes the unit.
     if not isinstance(moments, RevealedSubsampleMoments):
         raise TypeError("composition: expected the moments of a revealed draw, got those of a step")
     at = np.array([settings.tilt])
@@ -209,8 +207,6 @@ class EpsilonBound:
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
     """Return the bound on the epsilon >= 0 at which delta(epsilon) = `delta`; if never, inf (UPPER) or 0 (LOWER).
 
-    Between two grid points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
-
     Args:
         composed: (tilted loss, log slack).
         delta: of the finite losses, > 0.
@@ -219,6 +215,7 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
     Returns:
         The bound; for UPPER infinity if delta(epsilon) never falls that low, for LOWER 0 where nothing is proved.
     """
+    # Between two grid points delta(epsilon) = A - e^epsilon B exactly, A and B sums over the losses above.
     pmf, slack = composed
     losses, plain, error = untilted_masses(pmf, side, slack)
 
@@ -316,11 +313,9 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
 
 
 def divergence_error(pmf: LossPmf) -> float:
-    """Return a bound on delta's error by `lost` and `noise` over e^(log_norm - t epsilon), any epsilon; <= 1e100.
-
-    The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most
-    1 / (2t (2t + 1) (t + 1) spacing) + 2 w(t)^2.
-    """
+    """Return a bound on delta's error by `lost` and `noise` over e^(log_norm - t epsilon), any epsilon; <= 1e100."""
+    # The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most 1 / (2t (2t + 1) (t + 1)
+    # spacing) + 2 w(t)^2.
     t = pmf.tilt
     peak = math.exp(float(log_peak(np.array([t]))[0]))
     norm = math.sqrt(1 / (2 * t * (2 * t + 1) * (t + 1) * pmf.spacing) + 2 * peak**2)

@@ -233,14 +233,13 @@ def _gaussian_step_mu(curve: Curve) -> float | None:
 def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
     """Return (log delta of one Gaussian step at an epsilon, bound on delta's relative rounding error).
 
-    With a = mu/2 - epsilon/mu the normal density phi has e^epsilon phi(a - mu) = phi(a), so that
-    delta = phi(a) (R(-a) - R(mu - a)) with Mills' ratio R: no term underflows, however small delta is. A rounded a is
-    that of another epsilon nearby, and d delta / d epsilon = -phi(a) R(mu - a), d delta / d mu = phi(a).
-
     Args:
         mu: > 0, distance over deviation.
         epsilon: >= 0.
     """
+    # With a = mu/2 - epsilon/mu the normal density phi has e^epsilon phi(a - mu) = phi(a), so that delta = phi(a)
+    # (R(-a) - R(mu - a)) with Mills' ratio R: no term underflows, however small delta is. A rounded a is that of
+    # another epsilon nearby, and d delta / d epsilon = -phi(a) R(mu - a), d delta / d mu = phi(a).
     a = mu / 2 - epsilon / mu
     if a > _CERTAIN:  # the discounted term is below e^-450
         return normal_log_cdf(a), 8 * _UNIT

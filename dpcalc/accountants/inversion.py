@@ -59,6 +59,7 @@ class Contour:
         Raises:
             ConvergenceError: if the last terms of the sum are not small against it.
         """
+        # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
         terms = np.exp(self.log_moment - epsilon * self.z) / (self.z + 1)
         terms[0] /= 2
         delta = float((terms / self.z).real.sum()) * self.step / math.pi
@@ -134,6 +135,7 @@ def largest_inversion(
     Returns:
         An estimate as of `inversion`, and the alternative that has it; epsilon 0 of "" without any step.
     """
+    # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
     starts = {name: _starting_bound(counts, delta) for name, counts in releases.items() if counts}
     largest, costliest = InversionResult(0.0), ""
     for name in sorted(starts, key=lambda name: -_moment_bound_value(starts[name])):

@@ -113,6 +113,7 @@ def _epsilon_bounds_on_grid(
     )
     if rare_events is not None:
         return tuple(refine_epsilon(rare_events, side, width) for side in sides)
+    # Many different steps share the aim, each rounded by itself: a larger one keeps the work in bounds.
     tilt = min(best.order, STEEPEST / best.value)
     aim = min(width * min(math.sqrt(len(counts)), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
     settings = CompositionSettings(tilt=tilt, budget=aim, truncated_mass=truncated_mass, precision=as_float64)
@@ -182,6 +183,7 @@ def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[Bound
 
 def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: BoundSide) -> float:
     """Return one bound on delta of the finite losses, truncating ever less until that is small against delta."""
+    # The mass to leave out must be small against a delta that is not known yet: from the moment bound downwards.
     infinity_mass = total_infinity_mass(counts.items())
     end = max(min(1.0, rough) - infinity_mass, _TINY)
     for _ in range(_ATTEMPTS):

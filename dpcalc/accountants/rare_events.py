@@ -66,6 +66,7 @@ class ExpectedLosses:
 
     def margin(self) -> float:
         """Return the least margin in 2^-60..16 that the sum of smaller losses stays within and few larger ones undo."""
+        # Losses up to the margin are the bulk, whose sum has to stay within it; larger negative ones would undo a cap.
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]
         within = np.searchsorted(np.abs(loss), _MARGINS)
@@ -123,6 +124,7 @@ class RareEvents:
             epsilon: >= 0.
             cap: cap for an upper or for a lower bound.
         """
+        # On a grid point, so that the atom of the capped mass is not rounded by the grid.
         unit = 2.0 ** math.floor(math.log2(self.cap_margin / _PER_MARGIN))
         limit = unit * math.ceil((epsilon + self.cap_margin) / unit)  # a point of every lattice that is fine enough
         result: dict[Curve, int] = {}
@@ -147,6 +149,7 @@ def find_rare_events(
         truncated_mass: P mass a step may leave out at each end of each segment.
         epsilon_upper: an upper bound on epsilon.
     """
+    # Cheap tests first: some loss above 0, an estimate of epsilon below the largest loss, room for the cap.
     losses = ExpectedLosses.of(moments)
     if not losses.loss.size or losses.loss[-1] <= 0:
         return None

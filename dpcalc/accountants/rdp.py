@@ -79,9 +79,6 @@ class MomentBound:
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
     """Return the smallest bound on epsilon over all orders; may be negative; inf if infinity mass >= delta.
 
-    The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
-    increases with z.
-
     Args:
         counts: steps and how often each occurs, not empty.
         delta: in (0, 1).
@@ -89,6 +86,8 @@ def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: floa
             With 0 only components so rare that they cannot matter at this delta are left out, and taken from delta; at
             orders above 1e4 all losses so rare, because nodes would have to reach thousands of deviations far.
     """
+    # The derivative of (K(z) + log w(z) - log delta) / z has the sign of z K'(z) - K(z) + log(z + 1) + log delta, which
+    # increases with z.
     delta -= total_infinity_mass(counts.items())
     if delta <= 0:
         return MomentBound(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
@@ -129,14 +128,13 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
     """Return the smallest bound on delta over all orders, infinity mass included, `truncated_mass` not; may be > 1.
 
-    The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
-
     Args:
         counts: steps and how often each occurs, not empty.
         epsilon: >= 0.
         truncated_mass: P mass a step may leave out at each end of each segment, which the caller counts in delta; with
             0 next to nothing is left out, and it is counted here.
     """
+    # The derivative of K(z) - z epsilon + log w(z) is K'(z) - epsilon + log(z / (z + 1)), which increases with z.
     infinity_mass, ends = total_infinity_mass(counts.items()), segment_ends(counts.items())
     if truncated_mass:
         return _best_delta(counts, epsilon, truncated_mass, infinity_mass)
@@ -278,9 +276,6 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     """Return the smallest rdp(a) + log(1/delta) / (a - 1) over real orders a: between `rdp` and `moments`.
 
-    Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
-    the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order.
-
     Args:
         counts: steps of one direction and how often each occurs, not empty.
         delta: in (0, 1).
@@ -291,6 +286,8 @@ def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     References:
         Mironov 2017 (1702.07476v3), Proposition 3.
     """
+    # Its best order is where z K'(z) - K(z) = log(1/delta) with z = a - 1 and K(z) = z rdp(a), which increases with z;
+    # the better conversion has log(1/delta) - log(1 + z) there, hence a smaller order.
     low = best_epsilon(counts, delta=delta).order
     delta -= total_infinity_mass(counts.items())
     if delta <= 0:

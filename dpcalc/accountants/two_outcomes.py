@@ -54,10 +54,8 @@ class _Sets:
 
     @property
     def thresholds(self) -> Array:
-        """Thresholds on the log ratio that give sets of many P masses, and some of every magnitude; unsorted.
-
-        With little noise masses leap from set to set, so that the first kind alone would miss some.
-        """
+        """Thresholds on the log ratio that give sets of many P masses, and some of every magnitude; unsorted."""
+        # With little noise masses leap from set to set, so that the first kind alone would miss some.
         aims = np.concatenate([np.linspace(_RAREST, -1.0, _SETS), _LIKELY])
         places = np.searchsorted(self.log_p, np.minimum(aims, self.log_p[-1]))
         at_masses = self.ratios[np.minimum(places, self.ratios.size - 1)]
@@ -125,6 +123,7 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
 def _some_step_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
     """Return (P rounded down, log Q rounded up) that at least one step falls into its set, for each threshold."""
     with np.errstate(divide="ignore"):
+        # The chance of no event as a sum of logarithms; for rare events under Q the union bound keeps more digits.
         none_p = sum((each.copies * np.log1p(-np.exp(np.minimum(each.log_p, 0.0))) for each in steps), np.zeros(1))
         none_q = sum((each.copies * np.log1p(-np.exp(np.minimum(each.log_q, 0.0))) for each in steps), np.zeros(1))
         p = -np.expm1(none_p * (1 - _MARGIN)) * (1 - _MARGIN)
@@ -139,6 +138,7 @@ def _many_steps_event(steps: list[_StepEvent]) -> tuple[Array, Array]:
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((each.copies / total * np.exp(each.log_p) for each in steps), np.zeros(1)), 1.0)
         log_q = np.logaddexp.reduce([each.log_q + math.log(each.copies / total) for each in steps], axis=0)
+    # Steps with different probabilities count as equal ones with their mean (Hoeffding 1963, Theorem 1).
     mean, deviation = (total * p)[:, None], np.sqrt(total * p * (1 - p))[:, None]
     k = np.clip(np.ceil(mean - _BELOW_MEAN * deviation), 1.0, total)
     with np.errstate(divide="ignore"):

@@ -140,7 +140,7 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
 
 
 def _shade_between(axes: Axes, chart: Chart) -> None:
-    """Shade the band in which the exact value lies: between each upper bound and the lower bound that follows it."""
+    """Shade the band between each upper bound and the lower bound next to it, where both are finite."""
     for number, (upper, lower) in enumerate(pairwise(chart.series)):
         if (upper.kind, lower.kind) == (Kind.UPPER, Kind.LOWER) and upper.xs == lower.xs:
             high, low = np.array([upper.ys, lower.ys], dtype=float)

@@ -181,7 +181,7 @@ def _over_steps(request: CurveRequest) -> Chart:
 def _over_length(
     request: CurveRequest, name: str, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
 ) -> Chart:
-    """Return the chart of epsilon over steps or epochs, on linear axes: the first steps are of no interest."""
+    """Return the chart of epsilon over steps or epochs, with linear axes."""
     chart = _epsilon_chart(request, name, grid, setter)
     return replace(chart, y=replace(chart.y, scale=LINEAR))
 

@@ -122,11 +122,10 @@ class Atoms(PrivacyProfile):
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta at any real epsilon, in [0, 1], about 1e-15 per loss too large.
-
-        Between two losses it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
-        smaller by as much as they may be too small.
-        """
+        """Return an upper bound on delta at any real epsilon, in [0, 1], about 1e-15 per loss too large."""
+        # Between two losses it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
+        # smaller by as much as they may be too small.
+        #
         # Losses ascend, so that a search finds the first one above epsilon; `_tails` holds the sums from there on,
         # which makes a call logarithmic in the number of losses.
         epsilon -= _ROUNDED * abs(epsilon)
@@ -221,13 +220,12 @@ def _log_or_minus_inf(mass: float) -> float:
 def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
     """Couple columns comonotonically, largest losses first: return (log cell masses, [losses by cell of each column]).
 
-    Ends of cells are measured from the nearer side, so that rare losses keep their digits at both.
-
     Args:
         columns: (log masses that sum to 1, losses falling from inf to -inf), each of its own length.
 
     Source: docs/theory.md, Theorem 8.1.
     """
+    # Ends of cells are measured from the nearer side, so that rare losses keep their digits at both.
     spend(10 * ELEMENT * len(columns) * sum(logs.size for logs, _ in columns))
     # Cells end where any column changes its loss. Both tails may hold masses far below 1e-16: in the upper half ends
     # are distances from the top, in the lower half from the bottom.
@@ -236,6 +234,7 @@ def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
     upper = np.unique(np.concatenate([a[a <= _LOG_HALF] for a in above]))
     lower = np.unique(np.concatenate([b[a > _LOG_HALF] for a, b in zip(above, below, strict=True)]))[::-1]
     middle = 1.0 - (math.exp(upper[-1]) if upper.size else 0.0) - math.exp(lower[0])
+    # Between the two halves lies one cell, which reaches from the last end above to the first end below.
     widths = np.concatenate(
         [_log_differences(np.append(-np.inf, upper)), [_log_or_minus_inf(middle)], _log_differences(lower[::-1])[::-1]]
     )
@@ -418,8 +417,6 @@ def chained(pair: Atoms, links: int) -> Atoms:
 def chain_of(pairs: Sequence[Atoms]) -> Atoms:
     """Return a bound on (P_0, P_k) if pairs[i] bounds (P_i, P_{i+1}): losses coupled and added; loss 0 for no pairs.
 
-    The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
-
     Args:
         pairs: of the links in order, k of them.
 
@@ -428,6 +425,7 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
 
     Source: docs/theory.md, Theorem 11.5; Dong, Roth, Su 2022 (1905.02383v3), Theorem 2.14.
     """
+    # The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
     *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
     for pair in reversed(first):
         widths, (outer, inner) = side_by_side([from_second(pair), from_first(chain)])

@@ -55,6 +55,8 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
     Source: docs/theory.md, Theorem 9.7.
     """
+    # P mass x at the limit has Q mass x e^-limit: what the Q mass does not allow becomes infinite. Rounding the limit
+    # down only moves more to infinity.
     loss = limit * (1 - _ROUNDED) - _ROUNDED
     mass = min(p, math.exp(min(log_q + loss, 0.0)))
     return CappedTail(loss=loss, mass=mass, infinity_mass=(p - mass) + _ROUNDED * p)

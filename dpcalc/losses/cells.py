@@ -103,9 +103,6 @@ class _Piece:
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
     """Cut one step's loss into cells so fine that rounding costs about aim.budget; raise if too many, or none has mass.
 
-    Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells
-    the sum is least for widths proportional to (density * slope^2)^(-1/3).
-
     Args:
         curve: one step in one direction.
         aim: tilt, number of copies and budget.
@@ -114,6 +111,8 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         ConvergenceError: no mass matters at this tilt, or too many cells would be needed.
         TooLargeError: too many quadrature nodes would be needed.
     """
+    # Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number of cells the sum is
+    # least for widths proportional to (density * slope^2)^(-1/3).
     pieces = [piece for segment in curve.segments for piece in _pieces(segment, aim)]
     atoms = _atoms(curve, aim)
     if not pieces and not atoms.loss.size:

@@ -75,6 +75,7 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 
 def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
     """Return the tilted masses of wide cells of 2^doublings points each, moved to the cells' lower ends."""
+    # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)
     padded = np.pad(pmf.mass, (head, -(head + pmf.mass.size) % block)).reshape(-1, block)
@@ -133,6 +134,8 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
     at_end, mass, to_upper = sums
+    # The inside of each cell, merged into one atom, lies `above` the cell's lower end; between the chord and the
+    # profile of that atom the gap is largest at the atom.
     lifted = np.minimum(to_upper / np.where(mass > 0, mass, 1.0), 1 - 1e-15)
     above = -np.log1p(lifted * math.expm1(-spacing))  # merged loss less the cell's lower end
     above = np.minimum(above, spacing)
@@ -140,6 +143,7 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     points = _lower_chords(chords, to_upper * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
         return points
+    # Lowered chords with a concave corner are no profile: the atoms at the ends and inside of cells are merged instead.
     masses = np.stack([at_end, mass * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
     losses = (np.arange(mass.size)[:, None] * spacing + np.stack([np.zeros(mass.size), above], axis=1)).ravel()
     used = np.flatnonzero(masses)
@@ -184,10 +188,6 @@ def _cut_where_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> 
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
     """Merge atoms into groups whose merged loss is a lattice point: return (lattice indices, masses), a lower bound.
 
-    Merging is post-processing, and an atom may be split at random. A sweep from one end groups what it meets before a
-    lattice point with as much of what lies beyond it as keeps both the P and the Q mass. Atoms without a partner near
-    enough are rounded down; so the sweep goes to the end with less mass.
-
     Args:
         mass: tilted masses, by increasing loss.
         loss: their losses.
@@ -197,6 +197,9 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
     Returns:
         (lattice indices, tilted masses).
     """
+    # Merging is post-processing, and an atom may be split at random. A sweep from one end groups what it meets before a
+    # lattice point with as much of what lies beyond it as keeps both the P and the Q mass. Atoms without a partner near
+    # enough are rounded down; so the sweep goes to the end with less mass.
     if not mass.size:
         return [], []
     spend(3 * TURN * mass.size)
@@ -244,15 +247,14 @@ class _SweptAtoms:
     def brought_mass(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
         """Move atoms from index i on to loss `goal` until they balance `missing`: (mass, part balanced, next index).
 
-        Atoms so far off that merging them costs more than it saves by rounding less down are left alone: in shares of
-        the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times its mass.
-
         Args:
             i: index of the first atom.
             goal: loss of the lattice point.
             missing: excess to be balanced, > 0.
             limit: largest cost of a merge.
         """
+        # Atoms so far off that merging them costs more than it saves by rounding less down are left alone: in shares of
+        # the tilted mass divided by the tilt, each costs (1 + tilt) / 2 times its distance times its mass.
         mass, loss, tilt, end = self.mass, self.loss, self.tilt, self.end
         total, gained, last = 0.0, 0.0, len(mass) if end > 0 else -1
         while i != last and gained < missing:

@@ -30,6 +30,8 @@ def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> Lo
         budget: how much the log of the tilted mass may change.
         rounding: `coarsen_pessimistic` for an upper, `coarsen_optimistic` for a lower bound.
     """
+    # Refining a lattice costs memory and no accuracy, coarsening the other way round: the finer loss is coarsened as
+    # far as the budget goes, then the wider one is refined to meet it.
     fine, wide = sorted((a, b), key=lambda part: part.level)
     fine = _coarsen_within_budget(fine, 1, budget, wide.level - fine.level, rounding)
     return trim(compose(*_on_one_lattice(fine, wide, rounding)))
@@ -152,6 +154,7 @@ def _coarsen_within_budget(
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
     """Return how often the spacing can double, up to a maximum, until rounding `copies` up costs the budget."""
+    # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size
         if loss.tilt * loss.spacing * block > 1:  # what was lost or rounded would swell with the tilt

@@ -32,6 +32,8 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
     """
     spend(8 * ELEMENT * cut.mass.size)
+    # A cell lies between the two lattice points around its middle node, but for the overshoot of its ends, which the
+    # slack of the composition counts.
     ends = cut.edges * cut.spacing
     place = np.clip(np.searchsorted(ends, cut.loss[:, NODES // 2], side="right") - 1, 0, ends.size - 2)
     widths = np.diff(ends)

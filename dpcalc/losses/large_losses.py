@@ -18,10 +18,8 @@ _LARGEST = 1e100  # distance in deviations whose square still is a float
 
 
 def points_around(pair: MixturePair) -> Array | None:
-    """Return rising points, 4 a deviation, within 40 deviations of any center; None if too many or too far.
-
-    Points are multiples of a fixed width, so that centers which lie close together share them.
-    """
+    """Return rising points, 4 a deviation, within 40 deviations of any center; None if too many or too far."""
+    # Points are multiples of a fixed width, so that centers which lie close together share them.
     width, centers = pair.deviation / PER_DEVIATION, np.array(pair.centers)
     if not max(pair.span, 1.0) / pair.deviation < _LARGEST:
         return None
@@ -72,6 +70,7 @@ def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
         result: NDArray[np.bool_] = pair.log_density_and_loss(y)[1] > epsilon
         return result
 
+    # All ends at once. An end that bisection misses only changes the set: any set gives a lower bound.
     above = is_above(points)
     (changes,) = np.nonzero(above[1:] != above[:-1])
     low, high, before = points[changes], points[changes + 1], above[changes]

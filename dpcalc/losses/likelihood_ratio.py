@@ -41,7 +41,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
-    """Return the law under Q of one step's ratio dP/dQ on lattices for its bulk; raise if most ratios are infinite.
+    """Return the law under Q of one step's ratio dP/dQ, on lattices for its bulk; raise if most ratios are infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -123,10 +123,8 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 
 def _panels(segment: Segment, y: Array, loss: Array, resolution: Resolution) -> tuple[Array, Array]:
-    """Return (log P masses, losses at their mean ratio) of the panels of a piece that lie between two lattice points.
-
-    So a panel's mass may be moved as one mass at its mean, for a bound from above as for one from below.
-    """
+    """Return (log P masses, logs of mean ratios) of panels of a piece, each between two neighbouring lattice points."""
+    # So a panel's mass may be moved as one mass at its mean, for a bound from above as for one from below.
     low, high = np.exp(np.clip([loss.min(), loss.max()], -_LARGEST, _LARGEST)).tolist()
     ends = np.log(resolution.lattice(low, high))
     inner, _ = points_with_losses(segment, y, loss, sorted_unique(ends))

@@ -29,10 +29,6 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
     """Return (K of D||D', of D'||D), upper bounds, of (epsilon, 0)-DP steps with one outcome of mass >= 1 - q.
 
-    The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
-    an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome reaches
-    the other loss. From there on the step is no better than randomized response.
-
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
         orders: z > 0, shape (m,).
@@ -45,6 +41,9 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
         Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
         losses both at once and is never smaller than the first of these.
     """
+    # The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
+    # an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome
+    # reaches the other loss. From there on the step is no better than randomized response.
     z = orders[None, :]
     worst = np.logaddexp(epsilon * (z + 1), -epsilon * z) - np.logaddexp(0.0, epsilon)
     limit = 1 / (1 + np.exp(epsilon))
@@ -72,9 +71,6 @@ def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     """Return (K of D||D', of D'||D), upper bounds, of Gaussian steps with one outcome of mass >= 1 - q.
 
-    (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
-    which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
-
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
         orders: z > 0, shape (m,).
@@ -83,6 +79,8 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     Returns:
         K for both directions, shape (n, m) each, at most z (z + 1) shift^2 / 2: the Gaussian step itself.
     """
+    # (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
+    # which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
     places, at = _round_up_to_lattice(q)
     full = orders * (orders + 1) * shift**2 / 2
     ahead, back = (_log_moment_of_two_tails(places, orders, shift, mean=mean) for mean in (shift, 0.0))

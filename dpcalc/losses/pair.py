@@ -245,14 +245,13 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
     """Return rising points from low to high, half a deviation apart; above 100,000 of them wider far from the centers.
 
-    They are at most half a deviation apart. Where that would be too many, they are so near the centers, and further
-    away at most a hundredth of the distance from the nearest center apart.
-
     Args:
         pair: the mixtures.
         low: first point.
         high: last point, > low.
     """
+    # They are at most half a deviation apart. Where that would be too many, they are so near the centers, and further
+    # away at most a hundredth of the distance from the nearest center apart.
     spend(ELEMENT * len(pair.centers) * 1000)
     number = max(8, math.ceil(2 * (high - low) / pair.deviation))
     if number <= _MAX_ROUGH:
@@ -273,9 +272,6 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
     """Return per interval the length on which P, Q and their ratio vary: deviation^2 / span of the centers felt there.
 
-    The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
-    components that are felt there; between two points those felt at either.
-
     Args:
         pair: the mixtures.
         y: increasing, shape (n + 1,).
@@ -286,6 +282,8 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
     Returns:
         Lengths, at most the deviation, shape (n,).
     """
+    # The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
+    # components that are felt there; between two points those felt at either.
     spend(3 * ELEMENT * (y.size + 100) * len(pair.centers))
     exponents, _ = pair.log_densities(y)
     ends = []

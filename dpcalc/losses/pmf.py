@@ -91,8 +91,6 @@ class LossPmf:
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     """Return the k-fold self-compositions for all k in counts by one FFT; tails go to `lost`; raise above 2^22 entries.
 
-    Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
-
     Args:
         pmf: a loss on a lattice.
         counts: how many copies, each >= 1.
@@ -100,6 +98,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     Raises:
         TooLargeError: if the lattice would not fit in memory.
     """
+    # Each window holds all but a tilted mass of 1e-16 at either end, by Chernoff bounds.
     windows = [_window(pmf, count) for count in counts]
     size = _transform_size(windows)
     results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
@@ -121,6 +120,7 @@ def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> lis
     windows = [_window(whole, count) for count in counts]
     size = _transform_size(windows)
     common = bulk.mass.astype(jumps.mass.dtype)
+    # Of the difference alone: without the common part, round-off is relative to the jumps, however rare they are.
     results, noises = cyclic_power_increments((common, bulk.start), (jumps.mass, jumps.start), counts, size=size)
     return [
         _from_cyclic_image(whole, count, low, result, float(noise))
@@ -233,6 +233,7 @@ def refine(pmf: LossPmf, doublings: int) -> LossPmf:
 
 def trim(pmf: LossPmf) -> LossPmf:
     """Return the measure without ends of tilted mass below 1e-15 each; `lost` grows by the cut mass."""
+    # Less than the round-off of what is kept; every later transform is as much shorter.
     below = np.cumsum(pmf.mass)
     total = float(below[-1])
     first = int(np.searchsorted(below, 1e-15 * total))
@@ -253,6 +254,7 @@ def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> L
     Raises:
         TooLargeError: if the lattice would not fit in memory.
     """
+    # The loss 0 of a missed draw may lie between two points: a pessimistic one goes up, an optimistic one down.
     scale = rate * math.exp(pmf.log_norm - log_norm)
     place = sign * math.ceil(-sign * pmf.origin / pmf.spacing)
     start, end = min(pmf.start, place), max(pmf.start + pmf.mass.size, place + 1)

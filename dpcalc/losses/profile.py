@@ -32,6 +32,7 @@ class PrivacyProfile(LossCurve, Protocol):
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up by 1e-12 relative; or inf."""
+        # From 1 upwards by doubling, since a profile falls; the bracket's upper end is the safe one.
         if delta < self.infinity_mass:
             return math.inf
         if self.delta(0.0) <= delta:
@@ -103,9 +104,6 @@ class GluedProfile(PrivacyProfile):
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
     """Return H_{e^epsilon}(P||Q) = P(y < t) - e^epsilon Q(y < t) at the root t of loss = epsilon >= 0, in [0, 1].
 
-    Written with the differences of weights, so that the common part costs no digits; for (K) that is
-    eta [Phi(t) - e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j).
-
     Args:
         pair: with a loss > epsilon exactly where y < t.
         high: a point where the loss is at most 0.
@@ -113,6 +111,8 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
     Source: docs/theory.md, Theorem 4.5.
     """
+    # Written with the differences of weights, so that the common part costs no digits; for (K) that is eta [Phi(t) -
+    # e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j).
     return min(1.0, max(0.0, sum(half_line_terms(pair, high, epsilon))))
 
 
@@ -147,6 +147,7 @@ def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
     """
     if _loss(pair, high) >= epsilon:  # only for epsilon 0, where the loss at `high` is 0 up to round-off
         return high
+    # To the left by steps that double until the loss is large enough: 30 of them cover 1e9 deviations.
     step = pair.deviation
     low = high - step
     while _loss(pair, low) < epsilon:
@@ -192,7 +193,7 @@ class ChordProfile(GluedProfile):
 
     @classmethod
     def of(cls, profile: GluedProfile, deltas: Mapping[float, float]) -> "ChordProfile":
-        """Return the profile with the half of `own` lowered to the lower convex hull of some values.
+        """Return the profile with the half of `own` lowered to the convex hull, in e^epsilon, of {epsilon: delta}.
 
         Args:
             profile: the halves as they are.
@@ -216,7 +217,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The half that is not lowered, and of the other one what lies beyond the last epsilon."""
+        """The half that is not lowered, and what of the lowered one lies beyond the last epsilon."""
         plain, last = super().segments, self.nodes[-1][0]
         if self.is_swapped:
             return plain[0], replace(plain[1], high=self.end, max_loss=-last)
@@ -224,7 +225,7 @@ class ChordProfile(GluedProfile):
 
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, log P masses) at the epsilons above 0; of Q, swapped."""
+        """(losses, log P masses) of the chords: a loss at each epsilon above 0; swapped, at minus it by Q mass."""
         # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
         lowered = self.other if self.is_swapped else self.own
         slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
@@ -242,7 +243,7 @@ class ChordProfile(GluedProfile):
         return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on the profile, in [0, 1]: chords up to the last epsilon, else the pairs."""
+        """Return an upper bound on the profile, in [0, 1]: chords up to the last epsilon, beyond it the pairs."""
         if self.is_swapped and epsilon < 0:
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
         if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:

@@ -59,6 +59,7 @@ class _SortedNodes:
         Args: log of the P mass and privacy loss of each node, shape (n,) each.
         """
         size, mass = np.abs(loss), np.exp(log_mass)
+        # A series is summed for the few smallest losses only; for all others one running sum serves every order.
         back = _mass_times_expm1(-loss, mass, np.exp(log_mass - loss))
         back_from = np.append(np.cumsum(back[::-1])[::-1], 0.0)
         return cls(log_mass, loss, size, mass, back_from, _exp_remainder(-loss[: np.searchsorted(size, _SMALL)]))
@@ -258,6 +259,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
+    # Eight nodes integrate e^{ix} over 4 radians to round-off.
     turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
     below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
     if below[-1] > _MAX_PANELS:
@@ -270,10 +272,6 @@ def reach(
 ) -> tuple[float, float]:
     """Return the ends (low, high) outside which e^{zL} P is negligible for 0 <= z <= max_order; low >= high: none.
 
-    Where the loss is positive, or the whole segment has no more mass, P mass up to `truncated_mass` is cut as well. The
-    tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is bounded;
-    beyond that its mass falls like the normal tail.
-
     Args:
         segment: a piece of the line with its loss.
         max_order: largest z, > 0.
@@ -283,6 +281,9 @@ def reach(
     Returns:
         Ends on the line; low >= high if nothing is left.
     """
+    # Where the loss is positive, or the whole segment has no more mass, P mass up to `truncated_mass` is cut as well.
+    # The tilt e^{zL} moves a Gaussian by at most z * span, and by at most sigma sqrt(2 z max_loss) where the loss is
+    # bounded; beyond that its mass falls like the normal tail.
     pair, z = segment.pair, max_order
     moved = min(z * pair.span, pair.deviation * math.sqrt(2 * z * max(0.0, segment.max_loss)))
     slack = moved + pair.deviation * math.sqrt(-2 * negligible)

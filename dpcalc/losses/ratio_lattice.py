@@ -67,7 +67,7 @@ class Row:
         return self.start + int(self.cells.shape[1])
 
     def ratios(self, level: int) -> Array:
-        """Return the ratio of each mass on a spacing of 2^level; of a point where there is no mass."""
+        """Return the mean ratio of the mass at each point, on a spacing of 2^level; the point itself for no mass."""
         index = np.arange(self.start, self.end, dtype=np.float64)
         for moments in self.cells[1:]:
             index += moments / np.where(self.cells[0] > 0, self.cells[0], 1.0)
@@ -92,7 +92,7 @@ class RatioLaw:
     error: float = 0.0
 
     def points(self) -> tuple[Array, Array]:
-        """Return (different ratios > 0, increasing; their Q masses > 0), of one shape."""
+        """Return (different ratios > 0, increasing; their Q masses > 0), equal ratios of several rows added up."""
         ratios, masses = self.flat()
         order = np.flatnonzero(masses)
         order = order[np.argsort(ratios[order], kind="stable")]
@@ -122,7 +122,7 @@ class Resolution:
 
     @classmethod
     def of(cls, mean: float, width: float, low: float, high: float) -> "Resolution":
-        """Return the resolution for a ratio.
+        """Return the resolution for a ratio in [low, high] with this mean, and half-width of its bulk.
 
         Args:
             mean: of the ratio.
@@ -140,7 +140,7 @@ class Resolution:
         return np.minimum(self._level_at(ratios), around)
 
     def lattice(self, low: float, high: float) -> Array:
-        """Return the lattice points of a range of ratios, in any order.
+        """Return the lattice points in [low, high], low > 0, and both ends, in any order.
 
         Args:
             low: > 0.
@@ -174,7 +174,7 @@ def resolution_for(ratios: Array, masses: Array, zero: float) -> Resolution:
 
 
 def _mean_and_width(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
-    """Return the mean and the half-width of the bulk of a ratio, both > 0."""
+    """Return (mean, half-width of the 16 % to 84 % range of a ratio, else its deviation), both > 0; `zero` counts."""
     below = np.cumsum(masses) + zero
     mean = float((ratios * masses).sum()) / float(below[-1])
     low, high = (float(ratios[min(int(np.searchsorted(below, x * below[-1])), below.size - 1)]) for x in (0.16, 0.84))
@@ -185,7 +185,7 @@ def _mean_and_width(ratios: Array, masses: Array, zero: float) -> tuple[float, f
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
-    """Return the law of masses on lattices: split over two points with their mean kept (UPPER), or merged.
+    """Return masses at ratios as a law on lattices: split over two points, mean kept (UPPER), or moved with moments.
 
     Args:
         ratios: > 0, in any order, shape (n,).
@@ -210,7 +210,7 @@ def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estim
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of two independent ratios.
+    """Return the law of the sum of two independent ratios, ends trimmed; TooLargeError above 2^17 points on a spacing.
 
     Args:
         a: of one ratio, or of a sum of them.
@@ -254,7 +254,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def _added(*rows: Row | None) -> Row | None:
-    """Return the sum of rows on one spacing; None without any."""
+    """Return the sum of rows on one spacing, None left out; None for no rows, TooLargeError above 2^17 points."""
     some = [row for row in rows if row]
     if len(some) < 2:
         return some[0] if some else None
@@ -274,7 +274,7 @@ def _widened_sum(*rows: Row | None) -> Row | None:
 
 
 def _product(a: Row | None, b: Row | None) -> Row | None:
-    """Return the row of sums of one ratio of each row, all on one spacing; None if one row is."""
+    """Return the row of sums of two independent ratios, one of each row, on one spacing; None if one row is None."""
     if not a or not b:
         return None
     cells = [_convolved(a.cells[0], b.cells[0])]
@@ -284,7 +284,7 @@ def _product(a: Row | None, b: Row | None) -> Row | None:
 
 
 def _convolved(a: Array, b: Array) -> Array:
-    """Return the convolution of two arrays by sums of products, each right to a few units in its last place."""
+    """Return the convolution of two arrays by sums of products, no FFT: each right to a few units in its last place."""
     spend(_PRODUCT * a.size * b.size + TURN)
     a, b = sorted((a, b), key=len)
     result = np.zeros(a.size + b.size - 1)
@@ -295,10 +295,8 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def _widened(row: Row) -> Row:
-    """Return the row on twice its spacing.
-
-    Without moments each mass between two points is split over them, mean kept; else neighbours are merged.
-    """
+    """Return the row on twice its spacing: masses in between split over both points, with moments merged into one."""
+    # Without moments each mass between two points is split over them, mean kept; else neighbours are merged.
     left, (kinds, size) = row.start % 2, row.cells.shape
     pairs = np.zeros((kinds, (left + size) // 2 + 1, 2))
     pairs.reshape(kinds, -1)[:, left : left + size] = row.cells
@@ -316,7 +314,7 @@ def _widened(row: Row) -> Row:
 
 
 def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
-    """Return (the part of a row where its spacing is not too narrow yet to be kept, the rest)."""
+    """Return (the masses where this spacing is wide enough to be kept, the others) of a row; None for none."""
     if not row:
         return None, None
     points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
@@ -326,7 +324,7 @@ def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | 
 
 
 def _where(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
-    """Return the row with the used masses alone, from the first to the last; None without any."""
+    """Return the row with the used masses above 1e-280 alone, cut to the first and last of them; None for none."""
     is_used = is_used & (row.cells[0] > _LEAST_MASS)
     used = np.flatnonzero(is_used)
     if not used.size:
@@ -336,10 +334,8 @@ def _where(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
 
 
 def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: Estimate) -> float:
-    """Add the sums of a law and of a ratio that is 0 with next to no mass to the rows; return the mass left at 0.
-
-    They are not resolved: the mass is split over 0 and the top, rounded to 0, or left out.
-    """
+    """Add law + zero to the rows, `zero` <= 1e-18 the mass of another ratio at 0; return the mass that stays at 0."""
+    # They are not resolved: the mass is split over 0 and the top, rounded to 0, or left out.
     if not 0 < zero <= _NO_ZERO:
         return 0.0
     if estimate is not Estimate.UPPER:
@@ -352,7 +348,7 @@ def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: 
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without its ends of next to no mass, which are moved so that the law bounds what it did.
+    """Return the law without ends of mass under 1e-26, moved to 0, infinity or inwards so that it bounds what it did.
 
     Args:
         law: any law.

@@ -67,6 +67,7 @@ class RdpCurve:
     @cached_property
     def _hull(self) -> tuple[Array, Array]:
         """(z, K) of the corners of the lower convex hull, (0, 0) first, shape (n,) each."""
+        # Andrew's monotone chain: a corner goes when the next point shows that it lies above the chord.
         corners = [(0.0, 0.0)]
         for order, value in self.points:
             new = (order - 1, (order - 1) * value)

@@ -135,15 +135,14 @@ def zoomed_minimum(
 ) -> tuple[float, float, tuple[float, float]]:
     """Return (smallest f, its x, (low, high) neighbours): each round evaluates points between those of the one before.
 
-    Each round evaluates some points at once and goes on between the two neighbours of the best one. For bounds that
-    hold at every order: whatever place is found, the value there is a bound.
-
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.
         points: increasing, > 0, those of the first round.
         rounds: number of rounds, >= 1.
         count: points of each further round, in equal ratios.
     """
+    # Each round evaluates some points at once and goes on between the two neighbours of the best one. For bounds that
+    # hold at every order: whatever place is found, the value there is a bound.
     smallest, place = math.inf, float(points[0])
     for _ in range(rounds):
         values = f(points)

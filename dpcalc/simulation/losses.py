@@ -276,11 +276,9 @@ def _lower_quantile(pair: MixturePair, mass: float) -> float:
 
 
 def _max_slope(pair: MixturePair, max_distance: float | Array, tilt: float) -> float | Array:
-    """Return an upper bound on the slope of log P + z L at every y with |y| <= max_distance.
-
-    The slope of a mixture's log density is (c - y) / sigma^2 with c a mean of the centers, so that of
-    (1 + z) log P - z log Q is (-y + (1 + z) c_P - z c_Q) / sigma^2.
-    """
+    """Return an upper bound on the slope of log P + z L at every y with |y| <= max_distance."""
+    # The slope of a mixture's log density is (c - y) / sigma^2 with c a mean of the centers, so that of (1 + z) log P -
+    # z log Q is (-y + (1 + z) c_P - z c_Q) / sigma^2.
     low, high = pair.centers[0], pair.centers[-1]
     return (max_distance + max(abs(low), abs(high)) + tilt * (high - low)) / pair.deviation**2
 

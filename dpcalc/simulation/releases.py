@@ -50,7 +50,7 @@ class Release:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def losses(self, runs: int, rng: Generator, *, is_present: bool) -> Array:
-        """Return log P/Q of releases drawn at random, shape (runs,); P with the unit, Q without it.
+        """Return log P/Q of `runs` releases, drawn from P (the unit is present) or from Q, shape (runs,).
 
         Args:
             runs: number of releases.
@@ -72,7 +72,7 @@ class Release:
 
 
 def no_release(plan: Plan, phase: Phase) -> str:
-    """Return why no release of a phase with correlated noise is drawn; "" if one is.
+    """Return why a phase with correlated noise cannot be drawn: noise, levels below, size; "" if it can.
 
     Args:
         plan: the training run.
@@ -90,15 +90,14 @@ def no_release(plan: Plan, phase: Phase) -> str:
 
 
 def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
-    """Return a check of delta of one phase with correlated noise for each direction: one data set beside the bound.
-
-    What the removal of its only unit costs is at most the bound of every adjacency and group size.
+    """Return the checks of one phase with correlated noise: delta of one data set, drawn, beside the bound, both ways.
 
     Args:
         plan: the training run.
         phase: one of its phases, for which `no_release` returns "".
         source: random numbers, effort and progress.
     """
+    # What the removal of its only unit costs is at most the bound of every adjacency and group size.
     release = _release(phase)
     alone = replace(plan, phases=(phase,), delta=_DELTA, tuning=None)
     epsilon = guarantee(alone).epsilon
@@ -128,7 +127,7 @@ def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Chec
 
 
 def _cases(phase: Phase) -> int:
-    """Return the number of cases of a phase's release: bins, steps of a group, else 1."""
+    """Return how many ways a unit can take part in a release: bins, steps of its group, else 1."""
     match phase.hierarchy.allocation or phase.hierarchy.level(1).scheme:
         case BallsInBins(bins=bins):
             return bins
@@ -139,7 +138,7 @@ def _cases(phase: Phase) -> int:
 
 
 def _release(phase: Phase) -> Release:
-    """Return the release of a unit in the first group, in any bin, or in the earliest steps of its limits."""
+    """Return the release of a data set with one unit: in a random bin, in the first group, or as early as it may be."""
     mechanism, steps = phase.mechanism, phase.steps
     if not isinstance(mechanism, MatrixFactorization):
         raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
@@ -159,7 +158,7 @@ def _release(phase: Phase) -> Release:
 
 
 def _noise_unit(strategy: Strategy, steps: int) -> float:
-    """Return what a noise multiplier is relative to: the largest column norm; 1 for the nodes of a tree."""
+    """Return the largest column norm of a strategy, to which noise multipliers are relative; 1 for a tree."""
     if isinstance(strategy, Tree):
         return 1.0
     if isinstance(strategy, Matrix):
@@ -168,7 +167,7 @@ def _noise_unit(strategy: Strategy, steps: int) -> float:
 
 
 def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
-    """Return the sum of some columns of a strategy, shape (rows,); of a tree how many of the steps are below each node.
+    """Return the sum of a strategy's columns at the steps `places`, from 0; of a tree those steps below each node.
 
     Args:
         strategy: of the noise.
