@@ -129,47 +129,49 @@ def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable
     """Return the Case of a config with its base, or with DPC406 if the base lacks it; InputError for stdin."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
-    of = find(Path(path).absolute().parent)
+    revision = find(Path(path).absolute().parent)
     try:
-        old = _load_old(path, of, reader)
+        old = _load_old(path, revision, reader)
     except (ConfigError, Refusal) as cause:
         first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
         return Case(
-            path=path, new=new, problems=(_not_compared(f"cannot be read in {of.name}: {first}", Severity.WARNING),)
+            path=path,
+            new=new,
+            problems=(_not_compared(f"cannot be read in {revision.name}: {first}", Severity.WARNING),),
         )
     if old is None:
-        _refuse_inner_repository(path, of)
-        return Case(path=path, new=new, problems=(_not_compared(f"is not in {of.name}", Severity.NOTE),))
-    return Case(path=path, new=new, pair=config_pair(of.name, old, new))
+        _refuse_inner_repository(path, revision)
+        return Case(path=path, new=new, problems=(_not_compared(f"is not in {revision.name}", Severity.NOTE),))
+    return Case(path=path, new=new, pair=config_pair(revision.name, old, new))
 
 
-def _load_old(path: str, of: Revision, reader: ConfigReader) -> Loaded | None:
+def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:
     """Return a config as it was in a revision, if renamed under its old name; None if the revision lacks the file."""
-    place = of.path_from_top(path)
-    data = of.content(place, limit=MAX_BYTES)
-    if data is None and place in of.old_names:
-        place = of.old_names[place]
-        data = of.content(place, limit=MAX_BYTES)
+    place = revision.path_from_top(path)
+    data = revision.content(place, limit=MAX_BYTES)
+    if data is None and place in revision.old_names:
+        place = revision.old_names[place]
+        data = revision.content(place, limit=MAX_BYTES)
     if data is None:
         return None
-    name = f"{of.name}:{place}"
+    name = f"{revision.name}:{place}"
     return load_text(
         decode(data, name).text,
         path=name,
         key=reader.key,
         overrides=reader.overrides,
-        files=Snapshot(revision=of, folder=str(Path(place).parent)),
+        files=Snapshot(revision=revision, folder=str(Path(place).parent)),
     )
 
 
-def _refuse_inner_repository(path: str, of: Revision) -> None:
+def _refuse_inner_repository(path: str, revision: Revision) -> None:
     """Raise InputError if the nearest git repository around a file is not that of the revision.
 
     Only the inner repository, for example a submodule, knows earlier versions of that file.
     """
     nearest = git_root(Path(os.path.abspath(path)).parent)  # noqa: PTH100  links stay
-    if nearest is not None and nearest.resolve() != of.root.resolve():
-        place = visible(of.path_from_top(str(nearest)))
+    if nearest is not None and nearest.resolve() != revision.root.resolve():
+        place = visible(revision.path_from_top(str(nearest)))
         expectation = f"expected a file of this repository, got one of another repository in it ({place})"
         raise InputError(f"--base: {expectation}; check it there, or without --base")
 

@@ -54,7 +54,7 @@ def check(
     # In two rounds: only an upper bound tells whether a lower bound can matter. Each round uses all worker processes.
     judged = cases(paths, reader)
     costs.compute_files((case.path, plan) for case in judged for plan in case.plans)
-    costs.compute(question for case in judged for question in _lower_bounds(case, costs, demands))
+    costs.compute(request for case in judged for request in _lower_bounds(case, costs, demands))
     results = [_judgement(case, costs, demands) for case in judged]
     stale = () if demands.lock is None else missing_configs(judged, demands.lock, config_args=demands.config_args)
     return (*_with_suggestions(judged, results, costs), *stale)
@@ -204,12 +204,12 @@ def _regression_problems(
     )
 
 
-def _increase_limit(loaded: Loaded, of: str) -> Limit | None:
-    """Return `budget.max_increase_pct` as a limit in percent, None if not set; `of` follows the key in messages."""
+def _increase_limit(loaded: Loaded, suffix: str) -> Limit | None:
+    """Return `budget.max_increase_pct` as a limit in percent, None if not set; `suffix` follows the key in messages."""
     budget = loaded.plan.budget
     if budget is None or budget.max_increase_pct is None:
         return None
-    return Limit(value=budget.max_increase_pct, source=f"budget.max_increase_pct{of}")
+    return Limit(value=budget.max_increase_pct, source=f"budget.max_increase_pct{suffix}")
 
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
@@ -219,7 +219,7 @@ def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: C
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
         if over and case.new is not None and result.limit is not None and len(requests) < MAX_SUGGESTIONS:
             requests[index] = tuple(_fit_requests(cost_relevant(case.new.plan), result.limit.value))
-    costs.compute(question for fits in requests.values() for question in fits)
+    costs.compute(request for fits in requests.values() for request in fits)
     return tuple(
         replace(result, fits=_suggestions(requests[index], costs)) if index in requests else result
         for index, result in enumerate(results)
@@ -233,10 +233,10 @@ def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
         yield Fit(plan=plan, quantity="steps", limit=limit)
 
 
-def _suggestions(questions: Sequence[Fit], costs: Costs) -> Fits:
+def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
     """Return the answers to fit requests of one plan: noise, or its factor for several phases, and steps."""
-    noise, *others = (costs.fit(question) for question in questions)
-    if len(questions[0].plan.phases) > 1:
+    noise, *others = (costs.fit(request) for request in requests)
+    if len(requests[0].plan.phases) > 1:
         return Fits(noise_factor=noise)
     steps = int(others[0]) if others and others[0] else None
     return Fits(noise_multiplier=noise, steps=steps)

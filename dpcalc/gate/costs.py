@@ -43,7 +43,7 @@ class LowerBound:
     guarantee: Guarantee
 
 
-Question = Plan | Fit | LowerBound
+Request = Plan | Fit | LowerBound
 Answer = Guarantee | float | int
 
 
@@ -83,10 +83,10 @@ class Costs:
         """
         self._on_progress = on_progress
         self._on_file = on_file
-        self._files: dict[Question, str] = {}
+        self._files: dict[Request, str] = {}
         self._deadline = time.monotonic() + limits.seconds
-        self._known: dict[Question, Answer | Exception] = {}
-        self._workers: Workers[Question, Answer] = Workers(compute_answer, memory=limits.memory)
+        self._known: dict[Request, Answer | Exception] = {}
+        self._workers: Workers[Request, Answer] = Workers(compute_answer, memory=limits.memory)
 
     def close(self) -> None:
         """End the worker processes."""
@@ -98,23 +98,23 @@ class Costs:
         Args:
             plans: (path of a file, a plan of it as `cost_relevant` returns it).
         """
-        files: dict[Question, str] = {}
+        files: dict[Request, str] = {}
         for path, plan in plans:
             files.setdefault(plan, path)
         self._files |= files
         self.compute(files)
 
-    def compute(self, questions: Iterable[Question]) -> None:
+    def compute(self, requests: Iterable[Request]) -> None:
         """Compute the requests that are not yet known: plans first, then the others with 20 s each; errors are kept.
 
         An answer that fails or takes too long is remembered as its exception.
 
         Args:
-            questions: plans as `cost_relevant` returns them, fits, lower bounds.
+            requests: plans as `cost_relevant` returns them, fits, lower bounds.
         """
-        missing = [question for question in dict.fromkeys(questions) if question not in self._known]
-        plans = [question for question in missing if isinstance(question, Plan)]
-        optional = [question for question in missing if not isinstance(question, Plan)]
+        missing = [request for request in dict.fromkeys(requests) if request not in self._known]
+        plans = [request for request in missing if isinstance(request, Plan)]
+        optional = [request for request in missing if not isinstance(request, Plan)]
         # Verdicts first: a suggestion that takes long must not use up the time for an epsilon of another file.
         for batch, seconds in ((plans, math.inf), (optional, FIT_SECONDS)):
             on_part = partial(self._report_progress, batch)
@@ -122,11 +122,11 @@ class Costs:
             answers = self._workers.answers(batch, deadline=self._deadline, seconds=seconds, on_progress=on_part)
             self._known |= dict(zip(batch, answers, strict=True))
 
-    def _report_progress(self, questions: Sequence[Question], part: float) -> None:
+    def _report_progress(self, requests: Sequence[Request], part: float) -> None:
         """Report the share `part` of the requests that is done, in [0, 1], and the file of the next one."""
-        done = round(part * len(questions))
-        if done < len(questions):
-            self._on_file(self._files.get(_plan_of(questions[done]), ""))
+        done = round(part * len(requests))
+        if done < len(requests):
+            self._on_file(self._files.get(_plan_of(requests[done]), ""))
         if part:
             self._on_progress(part)
 
@@ -160,26 +160,26 @@ class Costs:
             return guarantee
         return answer if isinstance(answer, Guarantee) else guarantee
 
-    def fit(self, question: Fit) -> float | int | None:
+    def fit(self, request: Fit) -> float | int | None:
         """Return the smallest noise multiplier or factor, or most steps, that fits a limit; None if not computed."""
         try:
-            answer = self._answer(question)
+            answer = self._answer(request)
         except Exception:  # noqa: BLE001  a suggestion that cannot be made changes no verdict
             return None
         return None if isinstance(answer, Guarantee) else answer
 
-    def _answer(self, question: Question) -> Answer:
+    def _answer(self, request: Request) -> Answer:
         """Return the answer to a request, computed if not yet known; raise the exception stored in its place."""
-        self.compute([question])
-        answer = self._known[question]
+        self.compute([request])
+        answer = self._known[request]
         if isinstance(answer, Exception):
             raise answer
         return answer
 
 
-def _plan_of(question: Question) -> Question:
+def _plan_of(request: Request) -> Request:
     """Return the plan that a request is about."""
-    return question if isinstance(question, Plan) else question.plan
+    return request if isinstance(request, Plan) else request.plan
 
 
 def cost_relevant(plan: Plan) -> Plan:
@@ -199,7 +199,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
     return plan.knows_losses and plan.tuning is None and not is_sharp
 
 
-def compute_answer(question: Question) -> Answer:
+def compute_answer(request: Request) -> Answer:
     """Compute a request in this process: a guarantee, one with lower bound, or a value that fits; or raise.
 
     Raises:
@@ -209,16 +209,16 @@ def compute_answer(question: Question) -> Answer:
     """
     from dpcalc.planner import evaluate  # noqa: PLC0415  only the workers need it
 
-    if isinstance(question, Plan):
-        return evaluate.guarantee(question, method="auto")
-    if isinstance(question, LowerBound):
-        return evaluate.with_lower_bound(question.plan, question.guarantee)
+    if isinstance(request, Plan):
+        return evaluate.guarantee(request, method="auto")
+    if isinstance(request, LowerBound):
+        return evaluate.with_lower_bound(request.plan, request.guarantee)
 
     from dpcalc.planner.search import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
     from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise
 
-    target = question.limit * (1 - CLOSE) if question.quantity == "sigma" else question.limit
-    value = solve(question.plan, question.quantity, goal=EpsilonGoal(limit=target)).value
+    target = request.limit * (1 - CLOSE) if request.quantity == "sigma" else request.limit
+    value = solve(request.plan, request.quantity, goal=EpsilonGoal(limit=target)).value
     if not isinstance(value, int | float):
-        raise InputError(f"{question.quantity}: expected a number, got {value!r}")
+        raise InputError(f"{request.quantity}: expected a number, got {value!r}")
     return value

@@ -131,22 +131,22 @@ class IncreaseRule:
     allow_budget_change: bool = False
 
 
-def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rise: IncreaseRule) -> Iterator[Problem]:
+def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
     """Yield weaker limits, promises and sources, changed claims (DPC405), and a rise of epsilon above 1e-6 relative.
 
     Args:
         pair: a config and its base.
         base: epsilon of the base, effects of the changes.
         now: upper bound of the config.
-        rise: rule for an increase of epsilon.
+        rule: for an increase of epsilon.
     """
     for problem in (*_raised_limits(pair), *_weakened_promises(pair.old, pair.new), *_moved_sources(pair)):
-        yield replace(problem, severity=Severity.NOTE) if rise.allow_budget_change else problem
+        yield replace(problem, severity=Severity.NOTE) if rule.allow_budget_change else problem
     yield from _changed_claims(pair, base, now)
-    before, allowed = base.guarantee.epsilon, rise.allowed
+    before, allowed = base.guarantee.epsilon, rule.allowed
     if not now.epsilon > before * (1 + SAME):
         return
-    problem = Problem(code="DPC401", severity=rise.severity, numbers=(before, now.epsilon))
+    problem = Problem(code="DPC401", severity=rule.severity, numbers=(before, now.epsilon))
     if allowed is not None and now.epsilon > before * (1 + allowed.value / 100) * (1 + SAME):
         numbers = (*problem.numbers, allowed.value)
         problem = Problem(code="DPC402", severity=Severity.ERROR, detail=allowed.source, numbers=numbers)

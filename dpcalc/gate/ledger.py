@@ -265,9 +265,9 @@ def _extends_base(path: str, base: str) -> bool:
     Raises:
         InputError: the revision has something else than a file under this name.
     """
-    of = find_revision(base, Path(path).absolute().parent)
+    revision = find_revision(base, Path(path).absolute().parent)
     try:
-        before = of.content(of.path_from_top(path), limit=MAX_BYTES)
+        before = revision.content(revision.path_from_top(path), limit=MAX_BYTES)
     except Refusal as cause:
         raise InputError(f"--base: {path} in {base} {cause.message}") from cause
     if before is None:

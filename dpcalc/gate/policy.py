@@ -89,8 +89,8 @@ def _base_policy(places: Iterable[str], base: str) -> Policy:
     """Return the policy at a revision, of the first of some files that has one; NO_POLICY if none can be read."""
     for place in places:
         try:
-            of = find_revision(base, Path(place).absolute().parent)
-            data = of.content(of.path_from_top(place), limit=MAX_BYTES)
+            revision = find_revision(base, Path(place).absolute().parent)
+            data = revision.content(revision.path_from_top(place), limit=MAX_BYTES)
             if data is not None and (Path(place).name != PYPROJECT or _policy_table(data, place) is not None):
                 return parse_policy(data, place)
         except (InputError, Refusal):

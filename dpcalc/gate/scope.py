@@ -66,35 +66,35 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     """
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
         return Scope(paths=tuple(paths))
-    of = find_revision(base, folder)
-    rules = tuple(_search_rules(of, folder)) if patterns is None else _given_rules(of, folder, patterns)
+    revision = find_revision(base, folder)
+    rules = tuple(_search_rules(revision, folder)) if patterns is None else _given_rules(revision, folder, patterns)
     # Patterns of the base are matched in the base and in the working tree: a new file under an old pattern counts.
     expected = dict.fromkeys(
         place
         for rule in rules
-        for place in (*of.matching(rule.folder, rule.pattern), *_matches_in_working_tree(of, rule))
+        for place in (*revision.matching(rule.folder, rule.pattern), *_matches_in_working_tree(revision, rule))
     )
-    known = {of.path_from_top(path) for path in paths}
+    known = {revision.path_from_top(path) for path in paths}
     # A renamed config counts as found under its new name; git is asked only if a config seems to be missing.
-    new_names = {old: new for new, old in of.old_names.items()} if expected.keys() - known else {}
+    new_names = {old: new for new, old in revision.old_names.items()} if expected.keys() - known else {}
     dropped: dict[str, str] = {}
     gone: dict[str, str] = {}
     for place in expected:
         if place in known:
             continue
-        now = place if os.path.lexists(of.root / place) else new_names.get(place, "")
+        now = place if os.path.lexists(revision.root / place) else new_names.get(place, "")
         if now in known:  # renamed, and compared with what it was under the old name
             continue
         was = "" if now == place else f" (as {visible(place)})"
-        if now and os.path.lexists(of.root / now):
-            dropped[relative_name(of.root / now, folder)] = (
-                f"{visible(of.name)} checks this config{was}, but it is no longer found"
+        if now and os.path.lexists(revision.root / now):
+            dropped[relative_name(revision.root / now, folder)] = (
+                f"{visible(revision.name)} checks this config{was}, but it is no longer found"
             )
         else:
-            gone[relative_name(of.root / place, folder)] = (
-                f"{visible(of.name)} checks this config, but the file is gone"
+            gone[relative_name(revision.root / place, folder)] = (
+                f"{visible(revision.name)} checks this config, but the file is gone"
             )
-    weakened = {} if dropped or gone else dict(_weakened_searches(of, rules, folder))
+    weakened = {} if dropped or gone else dict(_weakened_searches(revision, rules, folder))
     return Scope(paths=(*paths, *dropped), dropped=dropped, gone=gone, weakened=weakened)
 
 
@@ -135,52 +135,52 @@ def with_scope_problems(
     )
 
 
-def _given_rules(of: Revision, current: Path, patterns: Sequence[str]) -> tuple[_Rule, ...]:
+def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> tuple[_Rule, ...]:
     """Return a rule for each CONFIG with `*`; the others are skipped."""
-    folder = of.path_from_top(str(current))
+    folder = revision.path_from_top(str(current))
     return tuple(_Rule(folder=folder, pattern=pattern) for pattern in patterns if "*" in pattern)
 
 
-def _search_rules(of: Revision, current: Path) -> Iterator[_Rule]:
+def _search_rules(revision: Revision, current: Path) -> Iterator[_Rule]:
     """Yield the names or patterns by which a search finds configs at a revision, of the nearest folder with any."""
-    for folder in (of.path_from_top(str(each)) for each in folders_to_search(current)):
-        own = [name for name in NAMES if of.matching(folder, name)]
+    for folder in (revision.path_from_top(str(each)) for each in folders_to_search(current)):
+        own = [name for name in NAMES if revision.matching(folder, name)]
         if own:
             yield from (_Rule(folder=folder, pattern=name) for name in own)
             return
-        patterns = _patterns(of, folder)
+        patterns = _patterns(revision, folder)
         if patterns:
             stated_in = posixpath.normpath(posixpath.join(folder, PYPROJECT))
             yield from (_Rule(folder=folder, pattern=pattern, stated_in=stated_in) for pattern in patterns)
             return
 
 
-def _patterns(of: Revision, folder: str) -> list[str]:
+def _patterns(revision: Revision, folder: str) -> list[str]:
     """Return `tool.dpcalc.configs` of a folder's pyproject.toml at a revision; [] if absent or unreadable."""
     place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
     try:
-        data = of.content(place, limit=MAX_BYTES)
+        data = revision.content(place, limit=MAX_BYTES)
         return [] if data is None else config_patterns(data, place)
     except (ConfigError, Refusal):
         return []
 
 
-def _matches_in_working_tree(of: Revision, rule: _Rule) -> Iterator[str]:
+def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
     """Yield the present files, as paths from the top, that a name or pattern of the base matches; none if invalid."""
-    folder = of.root / rule.folder
+    folder = revision.root / rule.folder
     try:
         names = matching_files(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
     except InputError:
         raise  # it is a ValueError too
     except ValueError:  # a pattern that nothing can match
         return
-    yield from (of.path_from_top(str(folder / name)) for name in names if (folder / name).is_file())
+    yield from (revision.path_from_top(str(folder / name)) for name in names if (folder / name).is_file())
 
 
-def _weakened_searches(of: Revision, rules: Sequence[_Rule], current: Path) -> Iterator[tuple[str, str]]:
+def _weakened_searches(revision: Revision, rules: Sequence[_Rule], current: Path) -> Iterator[tuple[str, str]]:
     """Yield (file, message) for each file that no longer states a pattern which it stated at the base."""
     for place in dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
-        path = of.root / place
+        path = revision.root / place
         try:
             stated = config_patterns(read_bytes(str(path)), place)
         except ConfigError:  # it is gone, or a nearer config is found in spite of it
@@ -188,4 +188,7 @@ def _weakened_searches(of: Revision, rules: Sequence[_Rule], current: Path) -> I
         missing = [rule.pattern for rule in rules if rule.stated_in == place and rule.pattern not in stated]
         if missing:
             shown = ", ".join(f"`{visible(pattern)}`" for pattern in missing)
-            yield relative_name(path, current), f"`tool.dpcalc.configs` no longer names {shown} of {visible(of.name)}"
+            yield (
+                relative_name(path, current),
+                f"`tool.dpcalc.configs` no longer names {shown} of {visible(revision.name)}",
+            )
