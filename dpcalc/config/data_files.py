@@ -91,18 +91,10 @@ class _Cell:
     mark: Mark
 
 
-def rdp_points(node: Node, files: Files) -> Points:
+def _rdp_points(node: Node, files: Files) -> Points:
     """Return the (order, epsilon) pairs of a `curve`, given inline or as a CSV file; raise ConfigError for wrong ones.
 
-    Args:
-        node: the value of `curve`.
-        files: reader of data files.
-
-    Returns:
-        Pairs with increasing orders above 1 and nondecreasing epsilons >= 0.
-
-    Raises:
-        ConfigError: the first MAX_FAULTS errors.
+    Orders are above 1 and rise, epsilons are >= 0 and never fall.
     """
     if isinstance(node, Section):
         return _curve_from_file(file_name(node, "CSV"), files)
@@ -286,11 +278,7 @@ def _tree_from_file(name: Scalar, names: tuple[str, ...], files: Files) -> Tree:
 
 
 def _json_content(name: str, files: Files) -> object:
-    """Return the parsed content of a JSON file, objects as Table; Refusal if it cannot be read, or is no .json.
-
-    Raises:
-        Refusal: the file is outside the repository, is no JSON file, or cannot be read.
-    """
+    """Return the parsed content of a JSON file, objects as Table; Refusal if it cannot be read, or is no .json."""
     place = files.locate(name, "")
     if not place.lower().endswith(".json"):
         raise Refusal("DPC110", "is no JSON file", "nested lists of counts, such as [[4, 2, 3], [4, 5]]")
@@ -303,15 +291,7 @@ def _json_content(name: str, files: Files) -> object:
 
 
 def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
-    """Return the nested counts in parsed JSON: the value itself, or `tree` of an object; Refusal for a wrong object.
-
-    Args:
-        content: the parsed JSON: a list, or a mapping with `tree` and optionally `levels`.
-        names: names of the config's levels, outermost first.
-
-    Raises:
-        Refusal: unknown or repeated keys, no `tree`, or other levels than those of the config.
-    """
+    """Return the nested counts in parsed JSON, its `tree` if it is an object; Refusal for other keys or levels."""
     if not isinstance(content, Table):
         return content
     for key in (*content.repeated, *(key for key in content if key not in FILE_KEYS)):
@@ -331,16 +311,8 @@ def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
 _VOTES_SUFFIXES = (".npy", ".csv", ".tsv")
 
 
-def votes_name(node: Node, files: Files) -> str:
-    """Return the name of the votes file as written; it is located, not read; ConfigError if that is not allowed.
-
-    Args:
-        node: the value of `mechanism.votes`.
-        files: reader of data files.
-
-    Raises:
-        ConfigError: it is no text, no .npy, .csv or .tsv file, or lies outside the repository.
-    """
+def _votes_name(node: Node, files: Files) -> str:
+    """Return the name of the votes file as written; it is located, not read; ConfigError if that is not allowed."""
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         raise ConfigError([wrong_type_error(node, "the name of a file such as votes.npy")])
     with errors_at(node):
@@ -361,7 +333,11 @@ def _strategy(node: Node, files: Files) -> object:
     return strategy(node, files)
 
 
-_READERS: dict[str, Callable[[Node, Files], object]] = {"curve": rdp_points, "strategy": _strategy, "votes": votes_name}
+_READERS: dict[str, Callable[[Node, Files], object]] = {
+    "curve": _rdp_points,
+    "strategy": _strategy,
+    "votes": _votes_name,
+}
 
 
 @dataclass(frozen=True)

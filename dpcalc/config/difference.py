@@ -84,13 +84,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the paths of data, curves and strategies that differ in the plans though nothing `reported` says so.
-
-    Args:
-        old: a config.
-        new: another one.
-        reported: paths of the differences in the configs themselves.
-    """
+    """Yield the paths of data, curves, strategies that differ in the plans, but not in the `reported` paths."""
     before, after = old.plan.phases, new.plan.phases
     if before[0].hierarchy.data != after[0].hierarchy.data and not any(keys[0] == "data" for keys in reported):
         yield ("data",)

@@ -149,12 +149,10 @@ class TextPositions:
         return match.group() if match and match.group() else "\n"
 
 
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """Return a text after edits that do not overlap.
 
-    Args:
-        text: the text.
-        edits: replacements, in any order; their indices refer to the text before all edits.
+    Their indices refer to the text before all edits.
     """
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.stop :]
@@ -172,11 +170,7 @@ def _first_value_end(events: list[yaml.Event]) -> int | None:
 
 
 def _event_span(event: yaml.Event) -> tuple[yaml.Mark, yaml.Mark]:
-    """Return (beginning, end) of an event as PyYAML's marks, lines and columns from 0.
-
-    Raises:
-        TypeError: PyYAML gives no marks, which does not happen for texts.
-    """
+    """Return (beginning, end) of an event as PyYAML's marks, lines and columns from 0."""
     start, stop = event.start_mark, event.end_mark
     if not isinstance(start, yaml.Mark) or not isinstance(stop, yaml.Mark):
         raise TypeError("expected marks of a text, got none")
@@ -283,7 +277,7 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
     changes = [change for run, old, new in pairs for change in _SECTIONS[rewrite.section](run, old, new)]
     try:
         edits, written = _edits(changes, TextPositions(source))
-        fresh = _require_plan(apply_edits(source.text, edits), rewrite)
+        fresh = _require_plan(_apply_edits(source.text, edits), rewrite)
     except _Refusal as cause:
         where, advice = visible(rewrite.path), _manual_advice(changes, rewrite.key)
         raise InputError(f"--write: {where}: {cause}; nothing was changed. {advice}") from cause
@@ -403,11 +397,7 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
 
 
 def _written_line(change: _NumberChange) -> tuple[int, str]:
-    """Return (line, "key: new (was key: old)") of a replaced number; LookupError if the file does not state it.
-
-    Raises:
-        LookupError: the file does not state the number, which callers exclude.
-    """
+    """Return (line, "key: new (was key: old)") of a replaced number; LookupError if the file does not state it."""
     if change.node is None:
         raise LookupError(f"{change.path}: expected a value in the file, got none")
     key, text = _stated_text(change, change.node)
@@ -415,11 +405,7 @@ def _written_line(change: _NumberChange) -> tuple[int, str]:
 
 
 def _replacement_edits(change: _NumberChange, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
-    """Return the edits that replace a number, and its key if it changes; _Refusal for references and anchors.
-
-    Raises:
-        _Refusal: the number comes from a reference or an anchor.
-    """
+    """Return the edits that replace a number, and its key if it changes; _Refusal for references and anchors."""
     node = change.node
     if node is not None and "${" in node.text:
         raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
@@ -452,11 +438,7 @@ def _stated_text(change: _NumberChange, node: Scalar) -> tuple[str, str]:
 
 
 def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
-    """Return the edit that adds a number to a phase, or a file, that inherits or lacks it; _Refusal if it cannot.
-
-    Raises:
-        _Refusal: there is no mapping of its own to add it to.
-    """
+    """Return the edit that adds a number to a phase, or a file, that inherits or lacks it; _Refusal if it cannot."""
     section, keys = change.run.at, change.keys
     while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
         section, keys = below, keys[1:]
@@ -471,11 +453,7 @@ def _insertion_edit(change: _NumberChange, positions: TextPositions) -> Edit:
 
 
 def _full_decimal(amount: Fraction) -> str:
-    """Return a number as shortest exact decimal; _Refusal if it is no finite decimal or has too many digits.
-
-    Raises:
-        _Refusal: it is no decimal number, or has too many digits.
-    """
+    """Return a number as shortest exact decimal; _Refusal if it is no finite decimal or has too many digits."""
     if amount.denominator == 1:
         return str(amount.numerator)
     try:

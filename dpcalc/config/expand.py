@@ -57,7 +57,7 @@ def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool
     )
 
 
-def long_data(root: Section) -> Section:
+def _long_data(root: Section) -> Section:
     """Return the file with `data: {examples: N}` as one level `example`; unchanged without it, or beside `levels`."""
     data = root.entries.get("data")
     if not isinstance(data, Section) or "examples" not in data.entries or "levels" in data.entries:
@@ -70,7 +70,7 @@ def long_data(root: Section) -> Section:
     return with_entries(root, {"data": with_entries(without_keys(data, "examples"), {"levels": levels})})
 
 
-def with_count_ranges(root: Section) -> Section:
+def _with_count_ranges(root: Section) -> Section:
     """Return the file with each level's `count: {min: 5, max: 64}` written as its keys `min` and `max`."""
     levels = node_at(root, "data", "levels")
     if not isinstance(levels, Items):
@@ -87,30 +87,20 @@ def _with_count_range(level: Section) -> Section:
     return with_entries(without_keys(level, "count"), count.entries)
 
 
-def long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
-    """Return the file with `long_run` applied to its top level and to every phase.
-
-    Args:
-        root: the file.
-        names: names of the levels, None if they are not known.
-    """
-    root = long_run(root, names)
+def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
+    """Return the file with `_long_run` applied to its top level and to every phase."""
+    root = _long_run(root, names)
     phases = root.entries.get("phases")
     if not isinstance(phases, Items):
         return root
-    items = tuple(long_run(item, names) if isinstance(item, Section) else item for item in phases.items)
+    items = tuple(_long_run(item, names) if isinstance(item, Section) else item for item in phases.items)
     return with_entries(root, {"phases": replace(phases, items=items)})
 
 
-def long_run(run: Section, names: tuple[str, ...] | None) -> Section:
+def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     """Return a file or phase with a direct draw and `batch_size` moved below the only level; else unchanged.
 
-    Args:
-        run: mapping that may hold `sampling` and `training`.
-        names: names of the levels; None counts as one level with the default name.
-
-    Returns:
-        The long form; `run` itself if there are several levels or a section is malformed.
+    Without known `names` of levels there is one, with the default name.
     """
     if names is not None and len(names) != 1:
         return run
@@ -133,7 +123,7 @@ def long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     return with_entries(run, {"sampling": sampling, "training": without_keys(training, BATCH_SIZE)})
 
 
-def with_listed_sums(mechanism: Node) -> Node:
+def _with_listed_sums(mechanism: Node) -> Node:
     """Return a `mechanism` section with a single mapping `also` as a list of one; anything else unchanged."""
     also = entry(mechanism, "also")
     if not isinstance(mechanism, Section) or not isinstance(also, Section):
@@ -142,7 +132,7 @@ def with_listed_sums(mechanism: Node) -> Node:
     return with_entries(mechanism, {"also": listed})
 
 
-def with_batch_sizes(sampling: Node) -> Node:
+def _with_batch_sizes(sampling: Node) -> Node:
     """Return a `sampling` section with each `batch_size` renamed to `size` or `expected`, as the scheme takes."""
     if not isinstance(sampling, Section):
         return sampling
@@ -220,18 +210,18 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
             problems.append(error("DPC103", item.marks[lost], message, hint))
         else:
             root = _as_section(remove_at(root, item.keys))
-    root = long_data(root)
+    root = _long_data(root)
     # The levels decide what a short form means, so they are settled first.
     for item in sorted(changes.settings, key=lambda item: item.keys[0] != "data"):
         names = level_names(root)
-        changed = _assign(long_phases(root, names) if item.keys[0] != "data" else root, item, names)
+        changed = _assign(_long_phases(root, names) if item.keys[0] != "data" else root, item, names)
         if isinstance(changed, Section):
-            root = long_data(changed)
+            root = _long_data(changed)
             done.append(item)
         else:
             problems.append(changed)
-    root = long_phases(_with_assumed(root, changes.assumed), level_names(root))
-    return with_count_ranges(root), tuple(done), tuple(problems)
+    root = _long_phases(_with_assumed(root, changes.assumed), level_names(root))
+    return _with_count_ranges(root), tuple(done), tuple(problems)
 
 
 def runs(root: Section) -> tuple[Run, ...]:
@@ -246,7 +236,7 @@ def runs(root: Section) -> tuple[Run, ...]:
     items = phases.items if isinstance(phases, Items) else ()
     base = _sections(root)
     return tuple(
-        Run(at=phase, path=f"phases[{index}]", sections=_finish_sections(merge(base, _sections(phase))))
+        Run(at=phase, path=f"phases[{index}]", sections=_finish_sections(_merge(base, _sections(phase))))
         for index, phase in enumerate(items)
         if isinstance(phase, Section)
     )
@@ -257,21 +247,16 @@ def base_run(root: Section) -> Run:
     return Run(at=root, path="", sections=_finish_sections(_sections(root)))
 
 
-def merge(base: Section, over: Section) -> Section:
+def _merge(base: Section, over: Section) -> Section:
     """Merge two sections deeply: keys of `over` win, and exclude inherited keys that contradict them.
 
-    Args:
-        base: the inherited section.
-        over: the more specific section; its lists and scalars replace inherited ones as a whole.
-
-    Returns:
-        The merged section, at the place of `over`.
+    Lists and scalars are replaced as a whole; the merged section stands at the place of `over`.
     """
     entries = dict(_kept_entries(base, over))
     for key, value in over.entries.items():
         before = entries.get(key)
         if isinstance(before, Section) and isinstance(value, Section):
-            value = merge(before, value)  # noqa: PLW2901 - the same value, completed
+            value = _merge(before, value)  # noqa: PLW2901 - the same value, completed
         entries[key] = value
     return replace(over, entries=entries)
 
@@ -338,7 +323,7 @@ def _sections(run: Section) -> Section:
 
 def _finish_sections(sections: Section) -> Section:
     """Return merged sections with each `batch_size` as its scheme's key, and `also` as a list."""
-    long = {"sampling": with_batch_sizes, "mechanism": with_listed_sums}
+    long = {"sampling": _with_batch_sizes, "mechanism": _with_listed_sums}
     entries = {key: long[key](value) if key in long else value for key, value in sections.entries.items()}
     return replace(sections, entries=entries)
 
@@ -380,8 +365,8 @@ def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
             continue
         if item.keys[0] == "sampling" and names is not None and len(names) > 1:
             continue  # a draw without a level is for data with one
-        assumption = long_phases(long_data(_overlay(replace(root, entries={}), item)), names)
-        root = merge(_with_stated_type(assumption, root), long_phases(root, names))
+        assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
+        root = _merge(_with_stated_type(assumption, root), _long_phases(root, names))
     return root
 
 
@@ -429,16 +414,12 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
         return error("DPC103", item.marks[lost], message, "list items are numbered from [0]")
     value = item.value
     if below.keys and isinstance(target, Section):
-        value = merge(target, long_run(_overlay(target, below), names))
+        value = _merge(target, _long_run(_overlay(target, below), names))
     return _as_section(replace_at(root, item.keys[:start], value))
 
 
 def _as_section(root: Node) -> Section:
-    """Return a node that must be a mapping; TypeError for another one.
-
-    Raises:
-        TypeError: it is none; edits below the top never change that.
-    """
+    """Return a whole file, which stays a mapping under edits below its top; TypeError if it is none."""
     if not isinstance(root, Section):
         raise TypeError(f"config: expected a mapping at the top, got {type(root).__name__}")
     return root

@@ -142,12 +142,7 @@ def _type_conditions() -> Schema:
 
 
 def _section_schema(keys: Mapping[str, Key], section: type | None) -> Schema:
-    """Return the JSON Schema of a mapping with these keys and `x-` ones; `section` is None for `mechanism`.
-
-    Args:
-        keys: its keys.
-        section: the dataclass, whose docstring describes it; None for `mechanism`.
-    """
+    """Return the JSON Schema of a mapping with these keys and `x-` ones; None stands for `mechanism`."""
     required = [name for name, each in keys.items() if each.is_required and section not in _INHERITED]
     return {
         "description": inspect.getdoc(section) if section else "The mechanism that one step applies to its batch.",

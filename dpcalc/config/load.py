@@ -43,16 +43,8 @@ _SCHEMES = f"how the loader draws: {listed(tuple(SCHEMES))}"
 MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile file could else make hours of work
 
 
-def not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield an error if a file is for another dpcalc or format, is Hydra's, has no section or inherits too much.
-
-    Args:
-        root: the config in its long form.
-
-    Yields:
-        An error for another version of dpcalc or of the format, a Hydra defaults list, a file without any section of
-        a config, or phases that inherit too much.
-    """
+def _not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
+    """Yield an error if a file is for another dpcalc or format, is Hydra's, has no section or inherits too much."""
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
@@ -142,14 +134,10 @@ def _flow(node: Node) -> str:
     return f"{{{', '.join(f'{key}: {_flow(value)}' for key, value in node.entries.items())}}}"
 
 
-def version_errors(root: Section) -> Iterator[Diagnostic]:
+def _version_errors(root: Section) -> Iterator[Diagnostic]:
     """Yield errors for a missing or malformed `version` (unless misspelt) and a malformed `requires`.
 
-    Args:
-        root: the config.
-
-    Yields:
-        The errors; another version than this one is reported by `not_a_config_errors`.
+    Another version than this one is reported by `_not_a_config_errors`.
     """
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if version is None and "version" not in sections_meant(root.entries):
@@ -362,7 +350,7 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
     sources = _alias_targets(tree, part.path, source) | references.ends
     root, settings, lost = long_form(resolved, _resolve_changes(changed, references))
     # In a file of another kind every key is wrong: one error says so, instead of one for each key.
-    refusals = tuple(not_a_config_errors(root))
+    refusals = tuple(_not_a_config_errors(root))
     if refusals:
         raise ConfigError(refusals)
     reference_errors = tuple(unresolved(root, references.faults))
@@ -379,7 +367,7 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
     part, root = opened.part, opened.root
     config, section_errors = read_sections(root, files)
     idle = ineffective_errors(opened.settings, tuple(_plan_trees(root)), has_phases="phases" in root.entries)
-    errors = (*version_errors(root), *section_errors, *consistency_errors(config), *idle)
+    errors = (*_version_errors(root), *section_errors, *consistency_errors(config), *idle)
     errors = (*opened.errors, *_not_at_places_of(errors, opened.reference_errors))
     if errors:
         raise ConfigError(_sorted_diagnostics(errors, source.path))
@@ -445,12 +433,7 @@ def _plan_trees(root: Section) -> Iterator[Node]:
 
 
 def _not_at_places_of(errors: Iterable[Diagnostic], reference_errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the errors at places without a reference error: the others only follow from that.
-
-    Args:
-        errors: errors that may follow from a missing value.
-        reference_errors: errors at the missing values.
-    """
+    """Yield the errors at places without a reference error; those at one only follow from it."""
     places = {(each.path, each.line, each.column) for each in reference_errors}
     return (each for each in errors if (each.path, each.line, each.column) not in places)
 

@@ -200,11 +200,7 @@ def _allocation_keys(allocation: Allocation) -> str:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", rate: ..." or ", expected: ...", the other as remark), as a finite decimal or a quotient.
-
-    Raises:
-        InputError: the rate is no decimal and its quotient is too long.
-    """
+    """Return (", rate: ..." or ", expected: ...", the other as remark), as a finite decimal or a quotient."""
     expected = rate * level.count
     stated = scalars.decimal_text(rate)
     if stated is not None and not level.is_equal:

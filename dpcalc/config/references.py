@@ -75,11 +75,7 @@ class References:
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
-        """Return (value at the end of a chain of references, (file, path) there); Refusal if it leads nowhere.
-
-        Raises:
-            Refusal: a link of the chain leads nowhere, the chain is a cycle or too long.
-        """
+        """Return (value at the end of a chain of references, (file, path) there); Refusal for a cycle or a dead end."""
         trail: list[tuple[str, str]] = []
         place = ""
         while True:
@@ -166,14 +162,7 @@ def unresolved(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagno
 
 
 def _split_number_error(empty: Scalar) -> Diagnostic | None:
-    """Return the error for the end of a number such as `{steps: 5,000}`, cut at its comma; None if it is none.
-
-    Args:
-        empty: the empty value that YAML makes of its last digits.
-
-    Returns:
-        The error at the empty value; None if that is no end of such a number.
-    """
+    """Return the error for an empty value that is the end of `{steps: 5,000}`, cut at its comma; else None."""
     mark = empty.key
     if mark is None or mark.line > len(mark.source.lines):
         return None
@@ -187,11 +176,7 @@ def _split_number_error(empty: Scalar) -> Diagnostic | None:
 
 
 def _split_reference(text: str) -> tuple[str, str]:
-    """Return (file, "" for this one; path) of `${file:path}`; Refusal for any other form, resolvers included.
-
-    Raises:
-        Refusal: it is malformed, or calls a resolver.
-    """
+    """Return (file, or "" for this one; path) of `${file:path}`; Refusal for any other form and resolvers."""
     body = text.strip()
     if len(body) > MAX_REFERENCE:
         raise Refusal("DPC110", f"it has more than {MAX_REFERENCE} characters", _FORM)

@@ -24,21 +24,14 @@ from dpcalc.sampling.trees import MAX_RECORDS, Tree
 _SIZE_KEYS = ("count", "min", "max")
 
 
-def has_episodes(run: RunSections) -> bool:
+def _has_episodes(run: RunSections) -> bool:
     """Return True if a phase's `sampling` has the key `episodes`, whether or not its value is valid."""
     return run.node("sampling", EPISODES) is not None
 
 
-def episode_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield what contradicts constructed tasks, if there are any: a level `task`, outer clipping, epochs.
-
-    Args:
-        config: the sections; a section that is None has errors of its own and is skipped.
-
-    Yields:
-        One error for each contradiction; nothing if no phase has `sampling.episodes`.
-    """
-    runs = [run for run in config.runs if has_episodes(run)]
+def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
+    """Yield what contradicts constructed tasks, if there are any: a level `task`, outer clipping, epochs."""
+    runs = [run for run in config.runs if _has_episodes(run)]
     if not runs or config.data is None:
         return
     names = tuple(level.name for level in config.data.levels)
@@ -48,13 +41,8 @@ def episode_errors(config: Sections) -> Iterator[Diagnostic]:
         yield from _episode_epoch_errors(run)
 
 
-def task_unit_error(unit: Scalar, names: tuple[str, ...]) -> Diagnostic:
-    """Return the error for protecting a constructed task, which is no unit of the data.
-
-    Args:
-        unit: the value of `privacy.unit`.
-        names: the levels that can be protected instead.
-    """
+def _task_unit_error(unit: Scalar, names: tuple[str, ...]) -> Diagnostic:
+    """Return the error for protecting a constructed task, which is no unit of the data."""
     message = f"`{unit.path}` is `{TASK}`, but tasks are constructed anew in every step: a record sits in many of them"
     levels = " or ".join(f"`{name}`" for name in names)
     return error("DPC206", unit.anchor, message, f"hiding one task hides nobody; protect {levels}")
@@ -89,12 +77,8 @@ def _episode_epoch_errors(run: RunSections) -> Iterator[Diagnostic]:
 # Rules of the hierarchy, which its constructors check.
 
 
-def hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield what the plan's hierarchy refuses in a phase: periods, passes below a draw, tasks that do not fit.
-
-    Args:
-        config: the sections; a section that is None has errors of its own and is skipped.
-    """
+def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
+    """Yield what the plan's hierarchy refuses in a phase: periods, passes below a draw, tasks that do not fit."""
     for run in config.runs:
         sampling = run.node("sampling")
         if run.sampling is None or sampling is None or config.data is None:
@@ -128,16 +112,8 @@ def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level
 # Sizes of levels and draws.
 
 
-def size_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield the errors about counts: missing or stated twice, too many records, draws or epochs that do not fit.
-
-    Args:
-        config: the sections; a section that is None has errors of its own and is skipped.
-
-    Yields:
-        Sizes that are missing, stated twice or in the wrong order; more than MAX_RECORDS records; draws of more units
-        than the smallest parent holds; expected numbers and epochs where the number of units is not known.
-    """
+def _size_errors(config: Sections) -> Iterator[Diagnostic]:
+    """Yield the errors about counts: missing or stated twice, too many records, draws or epochs that do not fit."""
     if config.data is None:
         return
     yield from _size_statement_errors(config)
@@ -202,12 +178,7 @@ def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
-    """Yield errors for a level without `count`: `min` or `max` missing (DPC103), or min above max (DPC106).
-
-    Args:
-        level: the level's mapping.
-        stated: its size keys with their values.
-    """
+    """Yield errors for a level without `count`: `min` or `max` missing (DPC103), or min above max (DPC106)."""
     if not stated:
         yield missing_key_error(level, "count")
         return
@@ -293,9 +264,9 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
     data = config.root.entries.get("data")
     if config.data and data is not None:
         yield from (keyed_error(data, fault) for fault in name_faults([level.name for level in config.data.levels]))
-    yield from size_errors(config)
-    yield from hierarchy_errors(config)
-    yield from episode_errors(config)
+    yield from _size_errors(config)
+    yield from _hierarchy_errors(config)
+    yield from _episode_errors(config)
     yield from _unit_errors(config)
     yield from _tuning_shape_errors(config)
     yield from _tuning_method_errors(config)
@@ -393,8 +364,8 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
     if unit is None and len(names) > 1:
         message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
         yield error("DPC103", section.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
-    elif isinstance(unit, Scalar) and unit.text == TASK and any(map(has_episodes, config.runs)):
-        yield task_unit_error(unit, names)
+    elif isinstance(unit, Scalar) and unit.text == TASK and any(map(_has_episodes, config.runs)):
+        yield _task_unit_error(unit, names)
     elif isinstance(unit, Scalar) and unit.text == EVERY:
         message = f"`{unit.path}` must name one level, got `{EVERY}`"
         hint = f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each"
@@ -406,7 +377,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
     """Yield errors for draws of unknown levels, a missing outermost draw, and rates stated twice or not at all."""
     sampling = run.node("sampling")
-    if not isinstance(sampling, Section) or has_episodes(run):
+    if not isinstance(sampling, Section) or _has_episodes(run):
         return
     names = tuple(level.name for level in data.levels)
     unknown = [key for key in sampling.entries if key not in names and not key.startswith(USER_KEY)]
@@ -451,10 +422,10 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 def _clip_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
     """Yield DPC108 if `mechanism.clip` names no level, no constructed task, and is not `batch`."""
-    names = (*(level.name for level in data.levels), *((TASK, BATCH) if has_episodes(run) else (BATCH,)))
+    names = (*(level.name for level in data.levels), *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
     clip = run.node("mechanism", "clip")
     if run.mechanism and clip is not None and run.clip not in names:
-        built = f"`{TASK}` clips each constructed task, " if has_episodes(run) else ""
+        built = f"`{TASK}` clips each constructed task, " if _has_episodes(run) else ""
         yield _unknown_level_error(clip, names, also=f"; {built}`{BATCH}` clips the whole batch as one vector")
 
 
@@ -471,13 +442,7 @@ def _duplicate_phase_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unknown_level_error(node: Node, names: tuple[str, ...], *, also: str = "") -> Diagnostic:
-    """Return the error (DPC108) for a value that names no level; the hint is the nearest name, or all and `also`.
-
-    Args:
-        node: the value.
-        names: the allowed names.
-        also: end of the hint, if names other than levels are allowed.
-    """
+    """Return the error (DPC108) for a value that names no level; the hint is the nearest name, or all and `also`."""
     word = node.text if isinstance(node, Scalar) else ""
     near = nearest(word, names)
     levels = [name for name in names if not also or name not in {TASK, BATCH}]

@@ -50,7 +50,7 @@ M = TypeVar("M")
 
 
 @contextmanager
-def collected(errors: list[Diagnostic]) -> Iterator[None]:
+def _collected(errors: list[Diagnostic]) -> Iterator[None]:
     """Context manager that adds the errors of a ConfigError to a list, and goes on after the block."""
     try:
         yield
@@ -61,28 +61,15 @@ def collected(errors: list[Diagnostic]) -> Iterator[None]:
 # The values of one section.
 
 
-def read_section(section: type[M], node: Node) -> M:
-    """Return a section of the file as its dataclass; raise ConfigError with one error for each mistake.
-
-    Args:
-        section: a dataclass with keys.
-        node: the section as the file has it, in the long form.
-
-    Raises:
-        ConfigError: the section is no mapping, or a key is missing, unknown or has a wrong value.
-    """
-    return section(**read_values(keys_of(section), node))
+def _read_section(section: type[M], node: Node) -> M:
+    """Return a section of the file as its dataclass; raise ConfigError with one error for each mistake."""
+    return section(**_read_values(keys_of(section), node))
 
 
-def read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
+def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
     """Return the checked values of the keys that a mapping states; raise ConfigError with one error for each mistake.
 
-    Args:
-        keys: the keys that it takes; a short form among them is written out already, and so unknown.
-        node: the mapping as the file has it.
-
-    Raises:
-        ConfigError: it is no mapping, or a key is missing, unknown or has a wrong value.
+    Short forms among the keys are written out already, and so unknown.
     """
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, "a mapping")])
@@ -93,7 +80,7 @@ def read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
     for name, key in keys.items():
         stated = node.entries.get(name)
         if stated is not None:
-            with collected(errors):
+            with _collected(errors):
                 values[name] = _read_value(key.kind, stated, name)
         elif key.is_required and not _is_explained(name, extra, node):
             errors.append(missing_key_error(node, name, key.advice))
@@ -142,8 +129,8 @@ def _read_list(kind: ListOf, node: Node) -> tuple[object, ...]:
     read: list[object] = []
     errors: list[Diagnostic] = []
     for item in node.items:
-        with collected(errors):
-            read.append(read_section(kind.item, item))
+        with _collected(errors):
+            read.append(_read_section(kind.item, item))
     if not errors and not kind.min_length <= len(read) <= kind.max_length:
         errors = [error("DPC106", node.anchor, f"`{node.path}` must hold {kind.length_words}, got {len(read)}")]
     if errors:
@@ -159,7 +146,7 @@ def _read_draw(node: Node) -> Draw:
     word = scalars.value(scheme) if isinstance(scheme, Scalar) else None
     if not isinstance(word, str) or word not in SCHEMES:
         raise ConfigError(scheme_errors(node))
-    return Draw(**read_values(draw_keys(word), node))
+    return Draw(**_read_values(draw_keys(word), node))
 
 
 # The sections of a file.
@@ -288,15 +275,15 @@ class _SectionReader:
         if node is None:
             self.report_missing(parent, key)
             return None
-        with collected(self.problems):
-            return read_section(model, node)
+        with _collected(self.problems):
+            return _read_section(model, node)
         return None
 
     def read_tree(self, root: Section) -> Tree | None:
         """Return the sizes in `data.tree`; None without one, if it is wrong (errors are added) or no level is named."""
         node = node_at(root, "data", "tree")
         if node is not None and self._names:
-            with collected(self.problems):
+            with _collected(self.problems):
                 return data_tree(node, self._names, self._data.files)
         return None
 
@@ -328,8 +315,8 @@ class _SectionReader:
         keys = mechanism_keys(kind)
         errors: list[Diagnostic] = []
         values: dict[str, Any] = {}
-        for read in (read_values, self._data.read):  # the data replace the nodes that state them
-            with collected(errors):
+        for read in (_read_values, self._data.read):  # the data replace the nodes that state them
+            with _collected(errors):
                 values |= read(keys, node)
         self.problems.extend(errors)
         if errors:
@@ -353,7 +340,7 @@ class _SectionReader:
         """Add an error if the `name` of a file or phase is no text, too long or not printable."""
         name = section.entries.get("name")
         if name is not None:
-            with collected(self.problems):
+            with _collected(self.problems):
                 _read_value(LABEL, name, "name")
 
     def report_unknown_keys(self, section: Section) -> None:
@@ -402,8 +389,8 @@ class _SectionReader:
             mark = node.entries[key].key or node.entries[key].anchor
             message = f"`{key}` and `{EPISODES}` in `{node.path}` both say how a step draws"
             self.problems.append(error("DPC107", mark, message, "tasks are constructed from whole levels; keep one"))
-        with collected(self.problems):
-            episodes = read_section(Episodes, built)
+        with _collected(self.problems):
+            episodes = _read_section(Episodes, built)
             return None if others else episodes
         return None
 
@@ -434,7 +421,7 @@ class _SectionReader:
         errors: list[Diagnostic] = []
         for name, draw in node.entries.items():
             if not name.startswith(USER_KEY):
-                with collected(errors):
+                with _collected(errors):
                     draws[name] = _read_draw(draw)
         self.problems.extend(errors)
         return None if errors else draws
@@ -463,8 +450,8 @@ class _SectionReader:
             message = f"`batch_size` is for data with one level, and these have {len(names)} ({', '.join(names)})"
             hint = f"write `size` or `expected` in `sampling.{names[0]}`"
             self.problems.append(error("DPC107", size.key or size.anchor, message, hint))
-        with collected(self.problems):
-            return read_section(Training, without_keys(node, BATCH_SIZE))
+        with _collected(self.problems):
+            return _read_section(Training, without_keys(node, BATCH_SIZE))
         return None
 
 

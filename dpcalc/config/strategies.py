@@ -127,11 +127,7 @@ def _matrix(node: Section, files: Files) -> "Strategy":
 
 
 def _entries(name: str, files: Files) -> "Array":
-    """Return the square matrix in a .npy or .csv file, its numbers not yet checked; Refusal for any other file.
-
-    Raises:
-        Refusal: the file is outside the repository, has another ending, is too large or holds no matrix.
-    """
+    """Return the square matrix in a .npy or .csv file, entries unchecked; Refusal for another file or shape."""
     from dpcalc.mechanisms.strategies import MAX_SIDE  # noqa: PLC0415  it loads numpy
 
     place = files.locate(name, "") if name.lower().endswith((".npy", ".csv")) else ""
@@ -184,11 +180,7 @@ def _side(shape: tuple[object, ...]) -> int:
 
 
 def _csv_entries(content: bytes) -> "Array":
-    """Return the square matrix in CSV bytes, empty cells above the diagonal as 0; raise Refusal for any other.
-
-    Raises:
-        Refusal: it is no UTF-8 text, a cell is no number, or it is not square.
-    """
+    """Return the square matrix in CSV text, empty cells above the diagonal as 0; Refusal for anything else."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     try:

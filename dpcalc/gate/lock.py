@@ -279,15 +279,7 @@ def _lock_problem(what: str, now: Guarantee, entry: LockEntry | None = None) -> 
 
 
 def _checked_entry(name: str, entry: object) -> LockEntry:
-    """Return an entry of a lock's JSON, its epsilon null as inf; raise InputError for a missing or wrong value.
-
-    Args:
-        name: of the entry.
-        entry: what the file holds for it.
-
-    Raises:
-        InputError: it is no mapping, or a value is missing, of another type or out of range.
-    """
+    """Return an entry of a lock's JSON, its epsilon null as inf; raise InputError for a missing or wrong value."""
     fields = entry if isinstance(entry, dict) else {}
 
     def _valid_field(key: str, expected: str, is_valid: Callable[[object], bool]) -> Any:  # noqa: ANN401  JSON

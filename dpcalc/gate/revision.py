@@ -278,11 +278,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
 
 @cache
 def _git_path() -> str:
-    """Return the absolute path of git, searched in absolute entries of PATH; InputError if it is not installed.
-
-    Raises:
-        InputError: git is not installed.
-    """
+    """Return the absolute path of git, searched in absolute entries of PATH; InputError if it is not installed."""
     folders = (folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute())
     path = shutil.which("git", path=os.pathsep.join(folders))
     if path is None or not Path(path).is_absolute():
