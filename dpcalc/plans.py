@@ -125,24 +125,6 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         14063
     """
     refuse_unknown(plan, unknown)
-    if levels is not None or sampling is not None:
-        level_numbers = {"sample_rate": sample_rate, "batch_size": batch_size, "dataset_size": dataset_size}
-        if misplaced := [name for name, value in level_numbers.items() if value is not None]:
-            raise InputError(f"plan: expected {misplaced[0]} in `levels` or `sampling`, got it beside them; move it")
-        mechanism = {"noise_multiplier": noise_multiplier or 0, "clip": clip}
-        privacy = {"unit": unit, "adjacency": adjacency, "delta": delta, "group_size": group_size}
-        nested = {
-            "version": 1,
-            "data": {"levels": [_level(name, count) for name, count in (levels or {}).items()]},
-            "sampling": sampling or {},
-            "mechanism": mechanism,
-            "training": {"steps": steps, "epochs": epochs},
-            "privacy": privacy,
-            "accounting": {"method": method},
-        }
-        return _plan_to_solve(_loaded(_stated(nested)), noise_multiplier)
-    if unit is not None or clip is not None:
-        raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
     given = {
         "--adjacency": adjacency,
         "--method": method,
@@ -156,6 +138,11 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         "--noise-multiplier": noise_multiplier,
         "--delta": delta,
     }
+    if levels is not None or sampling is not None:
+        nested = _nested_config(given, levels or {}, sampling or {}, {"unit": unit, "clip": clip})
+        return _plan_to_solve(_loaded(nested), noise_multiplier)
+    if unit is not None or clip is not None:
+        raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
     flags = tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
     overrides = Overrides(flags=flags, assumed=() if noise_multiplier is not None else (NO_NOISE,))
     if missing := missing_flags(overrides):
@@ -164,6 +151,33 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         return _plan_to_solve(load_from_flags(overrides), noise_multiplier)
     except ConfigError as cause:
         raise ConfigError(map(_about_argument, cause.diagnostics)) from None
+
+
+def _nested_config(
+    given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
+) -> dict[str, object]:
+    """Return a config over several levels; InputError for a number of one level that is not said of its level."""
+    for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
+        if given[option] not in (None, "poisson"):
+            argument = _with_argument_names(option)
+            raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
+    noise = given["--noise-multiplier"]
+    return _stated(
+        {
+            "version": 1,
+            "data": {"levels": [{"name": name, "count": count} for name, count in levels.items()]},
+            "sampling": sampling,
+            "mechanism": {"noise_multiplier": 0 if noise is None else noise, "clip": names["clip"]},
+            "training": {"steps": given["--steps"], "epochs": given["--epochs"]},
+            "privacy": {
+                "unit": names["unit"],
+                "adjacency": given["--adjacency"],
+                "delta": given["--delta"],
+                "group_size": given["--group-size"],
+            },
+            "accounting": {"method": given["--method"]},
+        }
+    )
 
 
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
@@ -200,11 +214,6 @@ def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
     if "delta" not in numbers:
         raise TypeError(f"{caller}() missing 1 required keyword-only argument: 'delta'")
     return plan(**numbers)
-
-
-def _level(name: str, count: object) -> dict[str, object]:
-    """Return a level as a config states it."""
-    return {"name": name, "count": count}
 
 
 def _stated(section: Mapping[str, object]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Privacy accounting inside a training loop: `Accountant`."""
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -303,8 +304,8 @@ class Accountant:
         whole = with_total_steps(self._plan, self._steps + more).phases
         if all(setting[1:] == (None, None) for setting, _ in self._history):
             return replace(self._plan, phases=tuple(phase for phase in whole if phase.steps))
-        rest = tuple(replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
-        return replace(self._plan, phases=(*before, *(phase for phase in rest if phase.steps)))
+        ahead = tuple(replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
+        return replace(self._plan, phases=(*before, *(phase for phase in ahead if phase.steps)))
 
     def state_dict(self) -> dict[str, object]:
         """Return the steps so far as plain values, which JSON and checkpoints keep exactly."""
@@ -333,9 +334,10 @@ class Accountant:
         taken_up = Accountant(self._plan)
         try:
             for place, noise, rate, count in state["history"]:
-                setting = _Setting(int(place), noise, None if rate is None else Fraction(rate))
-                if not isinstance(count, int) or isinstance(count, bool) or count < 1 or place < 0:
-                    raise ValueError  # noqa: TRY301  one message for all of them
+                setting = _Setting(place, noise, None if rate is None else Fraction(rate))
+                phase_now, left = taken_up._place(taken_up._steps)
+                if place != phase_now or isinstance(count, bool) or not 1 <= operator.index(count) <= left:
+                    raise ValueError("steps that the plan does not have")  # noqa: TRY301  one message for all of them
                 taken_up._add(setting, count)
         except (KeyError, TypeError, IndexError, ZeroDivisionError, ValueError) as error:
             raise InputError(f"state: expected a history as `state_dict` writes it, got another one: {error}") from None

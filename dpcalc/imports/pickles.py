@@ -27,11 +27,12 @@ _HARMLESS = re.compile(
     r"|torch\.storage\.\w+Storage"
     r"|torch\._utils\._rebuild_\w+|torch\.nn\.parameter\.Parameter|torch\._tensor\._rebuild_from_type_v2"
     r"|numpy(\._?core\.multiarray)?\.(dtype|ndarray|scalar|_reconstruct)"
-    r"|_codecs\.encode"
+    r"|_codecs\.encode|(__builtin__|builtins)\.(set|frozenset|bytearray|list|dict|tuple|int|float|bool|str|complex)"
 )
 _ARCHIVE_ERRORS = zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, OSError, EOFError, KeyError
 _WAY_OUT = "save the state as JSON instead: json.dump(accountant.state_dict(), file)"
 _ORDERED = "collections.OrderedDict"
+_NUMBERS = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i"}  # numpy's names of the types that a state may have
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +42,12 @@ class Opaque:
     Attributes:
         name: of its class, or of itself.
         is_class: True for the name itself, False for an object that it would make.
+        kind: of a numpy type its name, such as "f8"; else "".
     """
 
     name: str
     is_class: bool = False
+    kind: str = ""
 
     def __repr__(self) -> str:
         """Return the name."""
@@ -191,10 +194,20 @@ class _Machine:
         made_of, arguments = self.popped(2)
         if not (isinstance(made_of, Opaque) and made_of.is_class):
             raise ValueError("what is called is no class")
-        items = arguments[0] if made_of.name == _ORDERED and arguments else ()
-        self.stack.append({} if made_of.name == _ORDERED else Opaque(made_of.name))
-        for key, value in items:
+        self.stack.append(_object(made_of.name, arguments))
+        for key, value in arguments[0] if made_of.name == _ORDERED and arguments else ():
             self.set_item(key, value)
+
+    def built(self) -> None:
+        """Drop the attributes of an object, of which nothing is asked.
+
+        Raises:
+            ValueError: a numpy type has another order of its bytes than the numbers here are read by.
+        """
+        attributes = self.popped(1)[0]
+        holder = self.stack[-1]
+        if isinstance(holder, Opaque) and holder.kind and isinstance(attributes, tuple) and ">" in attributes:
+            raise ValueError("numbers whose first byte is the largest")
 
     def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
         """Set an entry of the dictionary at the top of the stack; one whose key is no plain value is left out.
@@ -228,6 +241,21 @@ class _Machine:
         self.stack[-1].extend(items)
 
 
+def _object(name: str, arguments: Any) -> Any:  # noqa: ANN401  of a pickle
+    """Return an object of an allowed class: an empty dictionary, bytes, a number of numpy, else an opaque object."""
+    match name.rpartition(".")[2], arguments:
+        case "OrderedDict", _:
+            return {}
+        case "encode", (str() as text, "latin1"):
+            return text.encode("latin1")
+        case "dtype", (str() as kind, *_):
+            return Opaque(name, kind=kind)
+        case "scalar", (Opaque(kind=kind), bytes() as data) if kind in _NUMBERS:
+            return struct.unpack(_NUMBERS[kind], data)[0]
+        case _:
+            return Opaque(name)
+
+
 _CONSTANTS: dict[str, Any] = {
     "MARK": _MARK,
     "NONE": None,
@@ -236,6 +264,7 @@ _CONSTANTS: dict[str, Any] = {
     "EMPTY_TUPLE": (),
     "EMPTY_LIST": list,
     "EMPTY_DICT": dict,
+    "EMPTY_SET": list,
 }
 _VALUES = frozenset(
     [
@@ -263,6 +292,8 @@ _ACTIONS: dict[str, _Action] = {
     "TUPLE3": lambda machine, _: machine.stack.append(machine.popped(3)),
     "APPEND": lambda machine, _: machine.extend(list(machine.popped(1))),
     "APPENDS": lambda machine, _: machine.extend(machine.since_mark()),
+    "ADDITEMS": lambda machine, _: machine.extend(machine.since_mark()),
+    "FROZENSET": lambda machine, _: machine.stack.append(tuple(machine.since_mark())),
     "SETITEM": lambda machine, _: machine.set_items(list(machine.popped(2))),
     "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
     "BINPUT": lambda machine, at: machine.memo.update({at: machine.stack[-1]}),
@@ -274,6 +305,6 @@ _ACTIONS: dict[str, _Action] = {
     "STACK_GLOBAL": lambda machine, _: machine.named(".".join(map(str, machine.popped(2)))),
     "REDUCE": lambda machine, _: machine.made(),
     "NEWOBJ": lambda machine, _: machine.made(),
-    "BUILD": lambda machine, _: machine.popped(1),  # attributes of an object, of which nothing is asked
+    "BUILD": lambda machine, _: machine.built(),
     "BINPERSID": lambda machine, _: machine.stack.append(Opaque(f"storage of {len(machine.popped(1))}")),
 }

@@ -157,7 +157,8 @@ def shown(value: Any) -> str:  # noqa: ANN401  a value
         case None:
             return "none"
         case _:
-            text = repr(value) if isinstance(value, (str, float, bool)) else f"a {type(value).__name__}"
+            is_plain = isinstance(value, (str, int, float, bool))
+            text = repr(value) if is_plain else getattr(value, "name", f"a {type(value).__name__}")
             return text if len(text) <= 60 else f"{text[:57]}..."
 
 

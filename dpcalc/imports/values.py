@@ -14,6 +14,7 @@ from dpcalc.errors import InputError
 MAX_DEPTH = 60
 """Brackets within one another; an event has less than ten. Every level costs stack in the recursive functions here."""
 ORDERED = "OrderedDict"  # the type of the state of an accountant, which prints its name
+_CONVERSIONS = frozenset(["float", "int", "float64", "float32", "int64"])  # numpy prints its numbers so
 _MAX_BITS = 4096  # of a number; a larger one is an attack by arithmetic
 _MAX_POWER = 64  # exponents that are computed exactly
 
@@ -207,6 +208,8 @@ def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
         items = arguments[0]
         is_list = isinstance(items, list) and all(isinstance(each, list) and len(each) == 2 for each in items)
         return {str(key): value for key, value in items} if is_list else items
+    if called_name(node) in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
+        return arguments[0]
     keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
     named = plain_dict(keywords)
     own = named.name if isinstance(named, Call) else called_name(node)

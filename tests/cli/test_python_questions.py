@@ -114,6 +114,7 @@ def test_a_nested_plan_without_noise_is_for_solving():
     [
         ({"dataset_size": 3}, "expected dataset_size in `levels` or `sampling`"),
         ({"sample_rate": 0.1}, "expected sample_rate in `levels` or `sampling`"),
+        ({"scheme": "fixed"}, "expected scheme in `levels` or `sampling`"),
         ({"levels": None}, "data"),
         ({"sampling": None}, "sampling"),
         ({"unit": "tsak"}, "task"),

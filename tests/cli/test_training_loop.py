@@ -231,6 +231,8 @@ def test_states_of_other_configs_are_refused(change):
         {"history": [[0, None, "1/0", 3]]},
         {"history": [[0, None, "nan", 3]]},
         {"history": [[7, None, None, 3]]},
+        {"history": [[0, None, None, True]]},
+        {"history": [[0, None, None, 10**13]]},
         {"history": [[-1, None, None, 3]]},
         {"history": [[0, "much", None, 3]]},
         {"history": [[0, None, None]]},

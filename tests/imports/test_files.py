@@ -8,8 +8,10 @@ import random
 import re
 import zipfile
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -96,6 +98,10 @@ def test_a_checkpoint_without_tensors_of_its_own_is_read_and_classes_of_others_a
     nested = {"callbacks": {"privacy": {"state": STATE}}, "hyper": {"lr": 0.1}}
     assert run_of(tmp_path, pickle.dumps(nested)).parts[0].steps == 100
     assert run_of(tmp_path, archive(pickle.dumps(nested))).parts[0].steps == 100
+    numpy_state = {"history": [(np.float64(1.1), np.float32(0.25), np.int64(100))], "mechanism": "rdp", "other": {1, 2}}
+    for protocol in (2, 4):
+        (part,) = run_of(tmp_path, archive(pickle.dumps(numpy_state, protocol))).parts
+        assert (part.steps, part.rate, part.mechanism) == (100, Fraction(1, 4), "{noise_multiplier: 1.1}")
     assert "got pathlib.PosixPath" in refused(tmp_path, pickle.dumps({**STATE, "path": Path()}))
     assert "got 2" in refused(tmp_path, pickle.dumps([{"a": STATE, "b": dict(STATE)}, 1][0]))
     assert "got none" in refused(tmp_path, pickle.dumps({"model": {}}))
@@ -289,6 +295,12 @@ def test_events_as_parts(event, sampling, mechanism, tmp_path):
     (part,) = run_of(tmp_path, event).parts
     assert part.sampling.endswith(sampling)
     assert part.mechanism.endswith(mechanism)
+
+
+def test_a_state_as_numpy_prints_it(tmp_path):
+    text = "OrderedDict([('history', [(np.float64(1.1), np.float64(0.25), 100)]), ('mechanism', 'prv')])"
+    (part,) = run_of(tmp_path, text).parts
+    assert (part.steps, part.rate, part.mechanism) == (100, Fraction(1, 4), "{noise_multiplier: 1.1}")
 
 
 def test_a_rate_is_the_quotient_that_its_float_is_of(tmp_path):
