@@ -19,7 +19,7 @@ from dpcalc.work import ELEMENT, spend
 
 
 def basic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the sum of the steps' epsilons at delta / (number of steps) each; raise without a privacy profile.
+    """Return the sum of the steps' epsilons at delta / (number of steps) each; UnsupportedError without a profile.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -64,7 +64,7 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the epsilon of advanced composition with unequal steps, at the best scanned split of delta.
+    """Return sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1), delta' the best scanned share of delta.
 
     With delta' for the theorem and the rest spread evenly over the steps,
     epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
@@ -161,7 +161,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
-    """Return the smallest epsilon >= 0 of `count` (epsilon, 0)-DP steps at delta (0: the sum); raise above 1e10.
+    """Return the smallest epsilon >= 0 of `count` (epsilon, 0)-DP steps at delta; the sum at 0; raise above 1e10 steps.
 
     Args:
         epsilon: of one step, >= 0.
@@ -205,7 +205,7 @@ def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
 
 
 def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float:
-    """Return the smallest of three closed-form epsilons of (epsilon_l, 0)-DP steps at delta; the sum for delta 0.
+    """Return the smallest of three closed-form epsilons of steps [(epsilon_l, count)] at delta; the sum for delta 0.
 
     Args:
         one_step: (epsilon_l, how often), epsilon_l >= 0.

@@ -80,7 +80,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss of the run on one grid, log slack)], one a side; raise for RDP-only steps or lack of memory.
+    """Return [(tilted loss of the run on one grid, log slack)], one a side; UnsupportedError for steps known by RDP.
 
     Args:
         counts: steps and how often each occurs, not empty.

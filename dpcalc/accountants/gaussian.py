@@ -152,7 +152,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def one_step_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return a bound on delta (sign 1: upper, -1: lower) of one Gaussian step; None for others or round-off.
+    """Return a bound on delta (sign 1: upper, -1: lower) of one GluedProfile step, for -1 of any mixture; else None.
 
     Args:
         counts: one direction.
@@ -231,7 +231,7 @@ def _gaussian_step_mu(curve: Curve) -> float | None:
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> tuple[float, float]:
-    """Return (log delta of one Gaussian step at an epsilon, bound on delta's relative rounding error).
+    """Return (log delta(epsilon) of N(0, 1) against N(mu, 1), bound on delta's relative round-off), mu > 0.
 
     Args:
         mu: > 0, distance over deviation.

@@ -54,7 +54,7 @@ class Contour:
     step: float
 
     def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta, d delta / d epsilon) at epsilon, uncertified; raise if the last terms are not negligible.
+        """Return (delta, d delta / d epsilon) at epsilon, uncertified; ConvergenceError if the last terms matter.
 
         Raises:
             ConvergenceError: if the last terms of the sum are not small against it.
@@ -107,7 +107,7 @@ class InversionResult:
 
 
 def inversion(counts: dict[Curve, int], *, delta: float) -> float:
-    """Return epsilon of one direction, an estimate good to 1e-9; 0 without steps; raise if the sum converges slowly.
+    """Return an estimate of epsilon, good to 1e-9; 0 without steps; ConvergenceError if the integral converges slowly.
 
     Args:
         counts: steps of one direction and how often each occurs.

@@ -44,7 +44,9 @@ WIDEST = 1.5 * WORST_WIDTH  # largest aim where many different steps share it
 RELATIVE_WIDTH = 1.2e-5  # aim of the first attempt
 ROUGH_WIDTH = 1e-4  # aim where the bound only decides whether another release costs more
 MANY_WIDER = 16.0  # largest factor on the aim for many different steps, among which it is shared
-_FEW_STEPS = 4  # different steps for which a lower end alone is as sharp as an upper one: each step of it is swept
+_FEW_STEPS = (
+    4  # different steps for which a lower end alone is as sharp as an upper one: its steps are merged one by one
+)
 _COARSER, _COARSER_ATTEMPTS = 4.0, 4  # factor on the budget of what does not fit in memory, and how often
 STEEPEST = 1 / RELATIVE_WIDTH  # tilt times epsilon above which a change of epsilon within the aim changes delta by e
 _ATTEMPTS = 12  # at finding the magnitude of delta; each may lower it by a factor of 100
@@ -54,7 +56,7 @@ _TINY = 1e-280  # a delta below which there is none: moments leave out less than
 def epsilon_bounds(
     counts: dict[Curve, int], *, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return certified bounds on epsilon, one for each of `sides`, by closed form or grid; 0 without steps.
+    """Return certified bounds on epsilon, one a side, by closed form or a grid that aims at `width`; 0 without steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -155,7 +157,7 @@ def _finer_settings(bound: EpsilonBound, settings: CompositionSettings) -> Compo
 
 
 def delta_bounds(counts: dict[Curve, int], *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
-    """Return certified bounds on delta in [0, 1] at an epsilon, one for each of `sides`; 0 without steps.
+    """Return certified bounds on delta in [0, 1] at epsilon >= 0, one a side, by closed form or grid; 0 without steps.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -205,7 +207,7 @@ def _delta_bound(counts: dict[Curve, int], epsilon: float, rough: float, side: B
 def _composed_for_delta(
     counts: dict[Curve, int], moments: ComposedMoments, tilt: float, truncated_mass: float, side: BoundSide
 ) -> ComposedLoss:
-    """Return the composed loss on a grid fine enough to read delta even if the tilt is next to 0."""
+    """Return the composed loss on a grid fine enough to read delta, also for a tilt next to 0, if that fits."""
     # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
     # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
     settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass, precision=as_float64)

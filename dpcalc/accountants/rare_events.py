@@ -137,10 +137,10 @@ class RareEvents:
 def find_rare_events(
     counts: dict[Curve, int], moments: ComposedMoments, *, delta: float, truncated_mass: float, epsilon_upper: float
 ) -> RareEvents | None:
-    """Return RareEvents if delta's moment bound is 1000 times delta and capping lowers it tenfold; else None.
+    """Return RareEvents if the moment bound on delta is 1000 times too large and capping lowers it tenfold; else None.
 
-    So it is where the moment bound at the epsilon of single losses is far above delta, and much less so when what lies
-    beyond is gathered.
+    So it is where the moment bound at the epsilon of single losses is far above delta, and much less so when larger
+    losses are capped.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -212,7 +212,7 @@ class _Attempt:
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, width: float) -> float:
-    """Return a certified bound on epsilon, the best of up to 7 capped compositions; raise if the first fails.
+    """Return a certified bound on epsilon, the best of up to 7 capped compositions; ConvergenceError if none fits.
 
     Args:
         rare: the composition.

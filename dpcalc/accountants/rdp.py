@@ -126,7 +126,7 @@ def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float,
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest bound on delta over all orders, infinity mass included, `truncated_mass` not; may be > 1.
+    """Return the smallest bound on delta over all orders, infinity mass added (not `truncated_mass`); may be above 1.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -161,7 +161,7 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
 
 
 def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
-    """Return upper bounds on delta in [0, 1] at `epsilons`, over 48 orders up to `best`'s; 0 for None.
+    """Return upper bounds on delta in [0, 1] at `epsilons`, from 48 orders up to `best`'s, plus `left_out`; None: 0.
 
     Args:
         best: a bound on epsilon, with its order and moments; None where nothing is released, then delta is 0.

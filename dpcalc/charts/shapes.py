@@ -104,7 +104,7 @@ def profile(request: CurveRequest) -> Chart:
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return the largest true over the false positive rate of membership inference, two lines a plan, and guessing.
+    """Return the largest true over the false positive rates of membership inference, two lines a plan, and guessing.
 
     Two lines for each plan: attackers that detect units in the data, and units that are not in it.
 
@@ -132,7 +132,7 @@ def tradeoff(request: CurveRequest) -> Chart:
 
 
 def divergences(request: CurveRequest) -> Chart:
-    """Return upper bounds on a run's Renyi divergence over orders > 1, and published ones at whole orders; or raise.
+    """Return upper bounds on a run's Renyi divergence over orders > 1, published ones at whole orders; InputError.
 
     Raises:
         InputError: a method was chosen, an order is <= 1, a step has no noise, or no divergence is finite.

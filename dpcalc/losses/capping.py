@@ -104,10 +104,10 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
         counts = tuple((capped(step, limit, cap, min_mass=min_mass), count) for step, count in curve.counts)
         return replace(curve, counts=counts)
     pieces = [_split_off_tail(segment, limit, min_mass) for segment in curve.segments]
-    gathered = [cap(p, log_q, limit) for _, p, log_q in pieces if p]
-    if not gathered:
+    tails = [cap(p, log_q, limit) for _, p, log_q in pieces if p]
+    if not tails:
         return curve
-    finite = [tail for tail in gathered if tail.mass > 0]
+    finite = [tail for tail in tails if tail.mass > 0]
     losses, log_masses = curve.atoms
     return Capped(
         segments=tuple(segment for segment, _, _ in pieces),
@@ -116,7 +116,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
             (*losses, *(tail.loss for tail in finite)),
             (*log_masses, *(math.log(tail.mass) for tail in finite)),
         ),
-        infinity_mass=curve.infinity_mass + math.fsum(tail.infinity_mass for tail in gathered),
+        infinity_mass=curve.infinity_mass + math.fsum(tail.infinity_mass for tail in tails),
     )
 
 

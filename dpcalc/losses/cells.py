@@ -101,7 +101,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Cut one step's loss into cells so fine that rounding costs about aim.budget; raise if too many, or none has mass.
+    """Cut one step's loss into cells so fine that rounding costs about aim.budget; ConvergenceError if no mass matters.
 
     Args:
         curve: one step in one direction.
@@ -207,7 +207,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return cell edges in y, `per_area` cells per unit of weight or more: as wide as `widest`; raise above 200,000."""
+    """Return cell edges in y, `per_area` cells per unit of weight, none wider than `widest`; or ConvergenceError."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:

@@ -157,20 +157,20 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
     # Lowering point j by g_j changes the profile's slopes on both sides: in masses, that is a second difference with
     # the weights of a lattice in e^epsilon.
     swell = math.exp(tilt * spacing)
-    sunk = np.zeros(points.size - 1, dtype=points.dtype)  # at the lattice points from the first cell's lower end on
-    sunk[:-1] = gap
-    sunk[1:] = np.maximum(sunk[1:], gap * swell)
+    lowering = np.zeros(points.size - 1, dtype=points.dtype)  # at the lattice points from the first cell's lower end on
+    lowering[:-1] = gap
+    lowering[1:] = np.maximum(lowering[1:], gap * swell)
     points = points[1:].copy()
-    last = _cut_where_zero(points, tilt, spacing, sunk)
-    points[0] += sunk[0]  # the chord from epsilon = -inf
-    points[:-1] -= (sunk[1:] / swell - sunk[:-1]) * (math.exp(-spacing) / -math.expm1(-spacing))
-    points[1:] -= (sunk[1:] - sunk[:-1] * swell) / math.expm1(-spacing)
+    last = _cut_where_zero(points, tilt, spacing, lowering)
+    points[0] += lowering[0]  # the chord from epsilon = -inf
+    points[:-1] -= (lowering[1:] / swell - lowering[:-1]) * (math.exp(-spacing) / -math.expm1(-spacing))
+    points[1:] -= (lowering[1:] - lowering[:-1] * swell) / math.expm1(-spacing)
     points[last + 1 :] = 0.0
     return np.concatenate([[0.0], points])
 
 
-def _cut_where_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> int:
-    """Lower `sunk` in place so that the lowered profile is >= 0; return the index from which it is 0."""
+def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array) -> int:
+    """Limit `lowering` in place so that the lowered profile is >= 0; return the index from which on it is 0."""
     # Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the chord before
     # that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
     back = np.arange(points.size - 1, -1, -1) * spacing
@@ -179,9 +179,9 @@ def _cut_where_zero(points: Array, tilt: float, spacing: float, sunk: Array) -> 
     above = np.append(np.cumsum(plain[::-1])[::-1][1:], 0.0)
     discounted = np.append(np.cumsum((plain * np.exp(back[near:]))[::-1])[::-1][1:], 0.0)
     profile = np.maximum(above - np.exp(-back[near:]) * discounted, 0.0) * np.exp(-tilt * back[near:])
-    first = near + int(np.argmax(profile <= sunk[near:] * (1 + 1e-9)))  # the last profile value is 0
+    first = near + int(np.argmax(profile <= lowering[near:] * (1 + 1e-9)))  # the last profile value is 0
     last = max(first - 1, near)
-    sunk[last:] = profile[last - near :]
+    lowering[last:] = profile[last - near :]
     return last
 
 
@@ -204,10 +204,10 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
         return [], []
     spend(3 * TURN * mass.size)
     top, bottom = mass[loss > loss[-1] - spacing].sum(), mass[loss < loss[0] + spacing].sum()
-    return _sweep(_SweptAtoms(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
+    return _sweep(_AtomSweep(mass.tolist(), loss.tolist(), tilt, 1 if bottom > top else -1), spacing)
 
 
-def _sweep(atoms: "_SweptAtoms", spacing: float) -> tuple[list[int], list[float]]:
+def _sweep(atoms: "_AtomSweep", spacing: float) -> tuple[list[int], list[float]]:
     """Return (lattice indices, masses): atoms up to each lattice point, merged with later ones to keep P and Q mass."""
     mass, loss, tilt, end = atoms.mass, atoms.loss, atoms.tilt, atoms.end
     places: list[int] = []
@@ -224,7 +224,7 @@ def _sweep(atoms: "_SweptAtoms", spacing: float) -> tuple[list[int], list[float]
             i += end
         # Merging is worth its cost as long as it is below that of rounding what is missing down by one spacing.
         limit = 1.0 if end < 0 else min(1.0, spacing * total / missing - 1) if missing else 0.0
-        more, gained, i = atoms.brought_mass(i, goal, missing, limit)
+        more, gained, i = atoms.merged_until_balanced(i, goal, missing, limit)
         if end > 0 and gained < missing:  # what they do not suffice for is rounded down
             leftover = (1 - gained / missing) * total
             total -= leftover
@@ -236,7 +236,7 @@ def _sweep(atoms: "_SweptAtoms", spacing: float) -> tuple[list[int], list[float]
 
 
 @dataclass(frozen=True)
-class _SweptAtoms:
+class _AtomSweep:
     """Tilted masses by increasing loss, and the direction of the sweep: 1 from the lowest loss, -1 from the highest."""
 
     mass: list[float]
@@ -244,8 +244,8 @@ class _SweptAtoms:
     tilt: float
     end: int
 
-    def brought_mass(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
-        """Move atoms from index i on to loss `goal` until they balance `missing`: (mass, part balanced, next index).
+    def merged_until_balanced(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
+        """Move atoms from index i on to loss `goal` until they balance `missing`: (mass, part balanced, next i).
 
         Args:
             i: index of the first atom.

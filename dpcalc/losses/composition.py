@@ -153,7 +153,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return how often the spacing can double, up to a maximum, until rounding `copies` up costs the budget."""
+    """Return the most doublings of the spacing, up to a maximum, for which rounding `copies` up costs <= budget."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size

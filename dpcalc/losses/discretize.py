@@ -26,7 +26,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice or two, each cell's P and Q mass split over its ends (upper bound); or raise.
+    """Return one step on a lattice or two, each cell's mass split over its ends (upper bound); or ConvergenceError.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -118,7 +118,7 @@ def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: f
 
 
 def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Return a LossPmf of these masses at these indices and 0 at others, index 0 included; raise above 2^22 entries."""
+    """Return a LossPmf of these masses at these indices, 0 between, index 0 included; ConvergenceError above 2^22."""
     first = int(places.min(initial=0))
     size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:

@@ -56,8 +56,7 @@ def _tails(low: float, high: float) -> list[tuple[int, float]]:
     """Return 1 or 2 (sign, log mass) whose signed sum is the N(0, 1) mass of [low, high], of the nearer tail."""
     if low > 0:
         low, high = -high, -low
-    ends = [(1, math.inf if high == math.inf else high), (-1, low)]
-    return [(sign, 0.0 if x == math.inf else normal_log_cdf(x)) for sign, x in ends if x > -math.inf]
+    return [(sign, normal_log_cdf(x)) for sign, x in ((1, high), (-1, low)) if x > -math.inf]
 
 
 def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:

@@ -41,7 +41,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
-    """Return the law under Q of one step's ratio dP/dQ, on lattices for its bulk; raise if most ratios are infinite.
+    """Return the law under Q of one step's ratio dP/dQ on lattices; TooLargeError if most ratios are infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).

@@ -164,7 +164,7 @@ class MixturePair(LossCurve):
         return log_p + log_base, loss
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
-        """Return (log density of each component less log_base, log_base); raise for centers over 1e8 deviations off.
+        """Return ([log density of each component - log_base], log_base); ConvergenceError for too far centers.
 
         Args:
             y: points, any shape.
@@ -270,7 +270,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return per interval the length on which P, Q and their ratio vary: deviation^2 / span of the centers felt there.
+    """Return per interval the length on which P, Q, P/Q vary: deviation^2 / span of centers that matter, <= deviation.
 
     Args:
         pair: the mixtures.
@@ -283,7 +283,7 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
         Lengths, at most the deviation, shape (n,).
     """
     # The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
-    # components that are felt there; between two points those felt at either.
+    # components that matter there; between two points those that matter at either.
     spend(3 * ELEMENT * (y.size + 100) * len(pair.centers))
     exponents, _ = pair.log_densities(y)
     ends = []
@@ -294,9 +294,9 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
         for _, log_w, exponent in used:
             np.maximum(top, exponent + log_w, out=top)
         for c, log_w, exponent in used:
-            felt = exponent + log_w > top + _LOG_PRESENT
-            low[felt] = np.minimum(low[felt], c)
-            high[felt] = np.maximum(high[felt], c)
+            matters = exponent + log_w > top + _LOG_PRESENT
+            low[matters] = np.minimum(low[matters], c)
+            high[matters] = np.maximum(high[matters], c)
         ends.append((np.minimum(low[1:], low[:-1]), np.maximum(high[1:], high[:-1])))
     (low_p, high_p), (low_q, high_q) = ends
     together = np.maximum(high_p, high_q) - np.minimum(low_p, low_q)

@@ -89,7 +89,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return the k-fold self-compositions for all k in counts by one FFT; tails go to `lost`; raise above 2^22 entries.
+    """Return the k-fold self-compositions for all k in counts by one FFT, tails in `lost`; TooLargeError above 2^22.
 
     Args:
         pmf: a loss on a lattice.

@@ -209,7 +209,7 @@ def loss_moments(
 
 
 def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) at a segment's quadrature nodes, negligible ones left out; raise TooLargeError."""
+    """Return (log P mass, loss) at a segment's quadrature nodes that matter; TooLargeError for too many densities."""
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     negligible = _LOG_NEGLIGIBLE
@@ -255,7 +255,7 @@ def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Cut panels so that the phase frequency * L turns at most 4 radians in each; unchanged for 0; may raise."""
+    """Cut panels so that frequency * L turns at most 4 radians in each; unchanged for 0; may be ConvergenceError."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)

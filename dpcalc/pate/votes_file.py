@@ -157,7 +157,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 
 def _csv_table(path: str) -> IntArray:
-    """Return the whole numbers of a CSV file split at , ; or tab, skipping a first line without numbers; or raise."""
+    """Return the whole numbers of a CSV file split at , ; or tab, a first line without numbers skipped; InputError."""
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0
     for number, line in _lines(path):

@@ -347,7 +347,7 @@ def _certified_work() -> Iterator[None]:
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of one direction: delta at the epsilon of `pld`, by importance sampling; raise if inf."""
+    """Return the check of one direction, delta at `pld`'s epsilon by importance sampling; UnsupportedError if inf."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():

@@ -39,7 +39,7 @@ class Simulation:
 
 
 def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], None]) -> Simulation:
-    """Return checks of every phase's sampling and of delta both ways, or a note why none; refuse correlated noise.
+    """Return checks of every phase's sampling and, by whole releases or losses, of delta both ways; notes say why not.
 
     Args:
         plan: a training run.

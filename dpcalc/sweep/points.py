@@ -74,7 +74,7 @@ class SweptConfig:
     overrides: Overrides
 
     def plan(self, assignments: Iterable[str]) -> Plan:
-        """Return the plan of the config, or of the options alone, with these "key=value" texts assigned; or raise.
+        """Return the plan of the config (text None: of the options) with "key=value" texts assigned; or InputError.
 
         Raises:
             InputError: the config is not valid with them.
@@ -151,7 +151,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config whose keys are swept, its file read once; without a path that of the options; InputError.
+    """Return the config whose keys are swept, its file read once; path None: the options alone; InputError.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
