@@ -73,6 +73,7 @@ def build(config: Sections) -> Plan:
         raise
     except InputError as cause:
         raise whole_file(config.root.mark.source.path, "DPC106", str(cause), "") from cause
+    # Asked of the whole plan: whether a theorem covers a phase depends on unit, adjacency and group size too.
     _refuse_mechanisms(plan, config.runs)
     _refuse_group(plan, node_at(config.root, "privacy", "group_size"))
     return plan
@@ -87,6 +88,7 @@ def _refuse_group(plan: Plan, node: Node | None) -> None:
     if why:
         message = f"`{node.path}`: {why}"
         raise ConfigError([error("DPC104", node.anchor, message, "nothing is proved for such a group; lower it")])
+    # For add-remove the group is removed as a whole, and each step must still find what it draws.
     max_size = max_group_size(phases, unit=plan.unit, adjacency=plan.adjacency)
     if size > max_size:
         removed = plan.adjacency is Adjacency.ADD_REMOVE
@@ -114,6 +116,7 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
     mean = float(tuning.mean)
     if tuning.distribution == "poisson":
         return Poisson(mean=mean)
+    # The geometric and the logarithmic distribution are the negative binomial ones of shape 1 and 0.
     shape = {"geometric": 1.0, "logarithmic": 0.0}.get(tuning.distribution, float(tuning.shape or 0))
     return TruncatedNegativeBinomial(shape=shape, mean=mean)
 
@@ -133,6 +136,7 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
     )
     built = Episodes(**asdict(run.episodes)) if run.episodes else None
     hierarchy = Hierarchy(levels=levels, tree=config.tree, episodes=built)
+    # Clipping is counted in levels from the outermost, 0 for the whole batch; records are clipped if nothing is stated.
     clip = run.clip
     name = _text(entry(run.run.at, "name")) or f"phase {number}"
     phase = Phase(

@@ -127,6 +127,7 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
     with errors_at(name):
         source = _csv_source(name, files)
     lines = [(number, line) for number, line in enumerate(source.lines, 1) if line.strip() and line.strip()[0] != "#"]
+    # Spreadsheets in many languages write `;`, since their decimal point is a comma.
     delimiter = next((sign for sign in ";\t" if lines and sign in lines[0][1]), ",")
     rows = [_cells_of_line(source, number, line, delimiter) for number, line in lines]
     if not rows or tuple(cell.text.lower() for cell in rows[0]) != HEADER:
@@ -158,6 +159,7 @@ def _csv_source(name: Scalar, files: Files) -> Source:
 def _cells_of_line(source: Source, number: int, line: str, delimiter: str) -> list[_Cell]:
     """Return the cells of one line of a CSV file; `number`, from 1, is the line's. Text that is no number is kept."""
     cells, start = [], 0
+    # Cells are split by hand: a CSV reader does not tell the columns at which errors point, and no cell has quotes.
     for text, name in zip(line.split(delimiter), (*HEADER, *("cell",) * line.count(delimiter)), strict=False):
         word = text.strip()
         column = start + len(text) - len(text.lstrip()) + 1
@@ -201,6 +203,7 @@ def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
             is_valid = False
         if not is_valid or order.number is None or epsilon.number is None:
             continue
+        # Orders are compared as floats, which the bounds use: two that round to one float are one order.
         if previous and float(order.number) <= float(previous[0]):
             yield error(
                 "DPC106", order.mark, f"{order.name} must be above the order before it, got `{order.text[:40]}`"

@@ -88,6 +88,7 @@ def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iter
     before, after = old.plan.phases, new.plan.phases
     if before[0].hierarchy.data != after[0].hierarchy.data and not any(keys[0] == "data" for keys in reported):
         yield ("data",)
+    # A difference that the configs state themselves explains a difference of the plans; only the others are looked for.
     if len(before) != len(after) or any("mechanism" in keys[:3] for keys in reported):
         return
     for number, (earlier, later) in enumerate(zip(before, after, strict=True)):
@@ -127,6 +128,8 @@ def _pairs(
     """Yield (path, old part or None, new part or None, new parent) of the smallest parts that differ by themselves."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
+        # Sections are compared key by key only if each key means something alone. A draw with other keys is one
+        # difference: a plan with half of the old and half of the new draw is no plan that anybody wrote.
         are_independent = _has_independent_keys(keys) and (EPISODES in old.entries) == (EPISODES in new.entries)
         if are_independent or {*names} <= old.entries.keys() & new.entries.keys():
             for name in names:
@@ -156,6 +159,7 @@ def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, lo
     """Return a differing pair of parts, None where one lacks it, as a Difference; `loaded` is the new config."""
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
+    # A mark in another file counts only if it is that of the referenced value; an option has no line to show.
     is_in_file = mark.source.path == loaded.path or (isinstance(new, Scalar) and mark is new.origin)
     return Difference(
         key=name or dotted(keys),

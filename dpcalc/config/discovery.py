@@ -114,6 +114,7 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
     patterns = config_patterns(data, shown)
     if not patterns:
         return None
+    # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
     root = git_root(folder) or folder
     place = Folder(folder=folder.resolve(), root=root.resolve())
     paths = tuple(dict.fromkeys(name for pattern in patterns for name in _project_files(folder, pattern, place, shown)))
@@ -303,6 +304,8 @@ def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
             ahead = _parts_after_match(states, entry.name, parts)
             if len(parts) in ahead:
                 yield folder / entry.name
+            # `**` does not follow links, which may lead back upwards; a link that the pattern names is the author's
+            # choice.
             below = ahead if entry.is_symlink() else ahead | _any_depth_parts(states, parts)
             below.discard(len(parts))
             if below and entry.is_dir():

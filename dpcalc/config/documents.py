@@ -118,6 +118,7 @@ class _TreeBuilder:
         Raises:
             Refusal: more than MAX_EVENTS values, or MAX_DEPTH levels of nesting.
         """
+        # JSON has no aliases, but a small file can still nest deeply or hold many values: the limits are those of YAML.
         self._count += 1
         if self._count > MAX_EVENTS or self._depth > MAX_DEPTH:
             raise _too_large()

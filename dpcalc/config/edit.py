@@ -83,6 +83,7 @@ class TextPositions:
         self._text = source.text
         self._scalars: dict[tuple[int, int], ScalarSpan] = {}
         self._mappings: dict[tuple[int, int], MappingSpan] = {}
+        # Marks of the tree have lines and columns; edits need indices into the text, which only the events have.
         events = tuple(yaml.parse(source.text, Loader=yaml.SafeLoader))
         aliased = {event.anchor for event in events if isinstance(event, yaml.AliasEvent)}
         shared = [""]
@@ -110,6 +111,8 @@ class TextPositions:
             mapping: the mapping.
             entry: "key: value" on one line.
         """
+        # After the first entry, not at the end: the end of a block mapping is hard to tell from comments that follow
+        # it.
         if mapping.flow:
             offset = mapping.start + 1 if mapping.first is None else mapping.first
             text = f", {entry}" if mapping.first is not None else entry if mapping.empty else f"{entry}, "
@@ -154,6 +157,7 @@ def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
     Their indices refer to the text before all edits.
     """
+    # From the end of the text to its beginning, so that earlier indices stay valid.
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.stop :]
     return text
@@ -246,6 +250,7 @@ def write(rewrite: Rewrite) -> tuple[str, ...]:
     data = read_bytes(rewrite.path)
     source = decode(data, rewrite.path)
     assumed = Overrides(assumed=rewrite.assumed)
+    # With options the plan is not what the file states; writing the solution alone would then state a third plan.
     if load_text(source.text, path=rewrite.path, key=rewrite.key, overrides=assumed).plan != rewrite.before:
         raise InputError(
             f"--write: {visible(rewrite.path)}: expected a file that means this run by itself, got one that options "
@@ -291,6 +296,8 @@ class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputE
 def _require_plan(text: str, rewrite: Rewrite) -> str:
     """Return a text that states `rewrite.after`; raise _Refusal for any other text."""
     try:
+        # The edits are right if and only if the new text means the new plan: anchors, merges and references are not
+        # reasoned about, the text is loaded.
         if load_text(text, path=rewrite.path, key=rewrite.key).plan == rewrite.after:
             return text
     except ConfigError:
@@ -460,6 +467,7 @@ def _full_decimal(amount: Fraction) -> str:
         exact = _EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
     except Inexact:
         raise _Refusal(f"{amount} is no decimal number") from None
+    # The shortest decimal of the float is what a person would write; it counts only if it is the number exactly.
     short = repr(float(exact))
     if Decimal(short) == exact:
         return short

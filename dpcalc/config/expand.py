@@ -274,6 +274,7 @@ def ineffective_errors(
     Yields:
         The errors; two options that state the same thing are named together.
     """
+    # Merging keeps the node objects, so that identity tells whether a value reached the plan.
     used_nodes = {id(node) for tree in used for _, node in walk(tree, "")}
     ineffective = [item for item in assignments if not _is_used(item, used_nodes)]
     for item in ineffective:
@@ -330,8 +331,11 @@ def _finish_sections(sections: Section) -> Section:
 
 def _kept_entries(base: Section, over: Section) -> Iterator[tuple[str, Node]]:
     """Yield the inherited (key, value) that no amount, length, scheme or mechanism type in `over` excludes."""
+    # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & over.entries.keys() for key in group}
     scheme, mechanism = over.entries.get("scheme"), over.entries.get("type")
+    # Another scheme takes other keys: what it does not take is not inherited, so that a phase can change it in one
+    # line.
     if isinstance(scheme, Scalar) and scheme.text in SCHEMES:
         kept = {"scheme", *SCHEMES[scheme.text]}
         excluded |= {*DRAW_KEYS, BATCH_SIZE} - kept - ({BATCH_SIZE} if AMOUNT_KEYS & kept else set())

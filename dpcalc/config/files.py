@@ -99,6 +99,7 @@ class Folder:
                 files with this suffix.
         """
         refuse_unusual_name(name)
+        # What decides is the target, links followed; the written path only tells which sentence fits.
         base = Path(holder).parent if holder else self.folder
         written = Path(os.path.normpath(base / name))
         real = _real(base / name)
@@ -242,6 +243,7 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     try:
         end = time.monotonic() + max_wait
+        # Polling, since a blocking lock cannot be given a time limit without signals.
         while not _try_lock(folder):
             if time.monotonic() > end:
                 raise InputError(f"{path}: expected it to be free within {max_wait:g} s, another dpcalc is changing it")
@@ -353,10 +355,12 @@ def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = 
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
+        # The owner before the mode: changing the owner can clear bits of the mode.
         if like is not None and hasattr(os, "chown"):
             with contextlib.suppress(PermissionError):
                 os.chown(fresh, like.st_uid, like.st_gid)
         fresh.chmod(_new_file_mode() if like is None else stat.S_IMODE(like.st_mode))
+        # The file gets its name here, and the folder is synced after it.
         yield fresh
         _sync_folder(target.parent)
     finally:

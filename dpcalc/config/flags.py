@@ -104,6 +104,8 @@ def load_from_flags(overrides: Overrides) -> Loaded:
     if not given.states(_SCHEME):
         assumed.append(f"{_SCHEME}=poisson")
     if not given.states(_SIZE):
+        # Epsilon of Poisson draws depends on the rate alone, but a plan needs a number of examples: the smallest that
+        # fits.
         rate = given.texts.get(_RATE) or given.assumed.get(_RATE, "1")
         fitting = _fitting_size("1" if given.scheme == "all" else rate)
         assumed.append(f"{_SIZE}={max(fitting, _group_size(given.texts.get(_GROUP, '1')))}")

@@ -164,6 +164,7 @@ def _property_schema(declared: Key) -> Schema:
     core = kind.as_json_schema()
     if getattr(kind, "quotients", False):
         core = {"anyOf": [*core.get("anyOf", [core]), {"type": "string", "pattern": QUOTIENT_PATTERN}]}
+    # A text may be a reference anyway, and what stands in a list or mapping has its own alternatives.
     if "$ref" in core or core.get("type") == "array" or core == {"type": "string"}:
         return {**about, **core}
     return {**about, "anyOf": [core, {"$ref": "#/$defs/reference"}, *_digits_reference(core)]}

@@ -57,6 +57,8 @@ def _not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
     elif _lacks_sections(root):
         yield _no_sections_error(root)
     phases = root.entries.get("phases")
+    # Each phase gets a copy of all that it inherits, so that the work is the product; the limit on events bounds the
+    # file only.
     inherited = sum(1 for key in RUN_KEYS if key in root.entries for _ in walk(root.entries[key], key))
     if isinstance(phases, Items) and inherited * len(phases.items) > MAX_INHERITED:
         message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
@@ -366,6 +368,8 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
     opened = _open(source, key, overrides, files)
     part, root = opened.part, opened.root
     config, section_errors = read_sections(root, files)
+    # All rules run on what could be read, so that one call reports every error; those that only follow from a broken
+    # reference are dropped.
     idle = ineffective_errors(opened.settings, tuple(_plan_trees(root)), has_phases="phases" in root.entries)
     errors = (*_version_errors(root), *section_errors, *consistency_errors(config), *idle)
     errors = (*opened.errors, *_not_at_places_of(errors, opened.reference_errors))
@@ -394,6 +398,7 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
     outside: dict[tuple[int, int], str] = {}
+    # A loop and not `walk`: values of `x-` keys are anchors too, to which an alias in the config may lead.
     waiting = [(tree, False)]
     while waiting:
         node, is_user_data = waiting.pop()

@@ -136,6 +136,7 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
         allowed = ", ".join(f"`{field}`" for field in fields if field != "type")
         message = f"`{key}` does not go with type `{name}`"
         return error("DPC107", mark, message, f"`{name}` takes {allowed}" if allowed else "")
+    # A known key in the wrong place deserves an answer about the place; only then is it looked up as a misspelling.
     if not isinstance(scheme, Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
         return unknown_key_error(section, key, value)
     others = [name for name in ("size", "expected", "rate") if name in section.entries]

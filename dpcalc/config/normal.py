@@ -201,6 +201,8 @@ def _allocation_keys(allocation: Allocation) -> str:
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
     """Return (", rate: ..." or ", expected: ...", the other as remark), as a finite decimal or a quotient."""
+    # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
+    # is written, and the other one as a remark.
     expected = rate * level.count
     stated = scalars.decimal_text(rate)
     if stated is not None and not level.is_equal:

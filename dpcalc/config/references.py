@@ -76,6 +76,7 @@ class References:
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
         """Return (value at the end of a chain of references, (file, path) there); Refusal for a cycle or a dead end."""
+        # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
         place = ""
         while True:
@@ -166,6 +167,8 @@ def _split_number_error(empty: Scalar) -> Diagnostic | None:
     mark = empty.key
     if mark is None or mark.line > len(mark.source.lines):
         return None
+    # YAML makes `5,000` in braces the value 5 and an empty key `000`: the digits on both sides of the comma are looked
+    # up.
     line, start = mark.source.lines[mark.line - 1], mark.column - 1
     after, before = _THOUSANDS.match(line, start), _BEFORE_COMMA.search(line[:start])
     if after is None or before is None:
@@ -206,6 +209,7 @@ def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest:
     Raises:
         Refusal: there is no such key, or it is repeated.
     """
+    # OmegaConf writes `a.0`; six digits are more than any list has, and keep `int` from reading a number without end.
     if isinstance(node, Items) and isinstance(key, str) and key.isascii() and key.isdigit():
         key = int(key[:6])
     if isinstance(node, Section) and key in node.repeated:

@@ -83,6 +83,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
         sampling = run.node("sampling")
         if run.sampling is None or sampling is None or config.data is None:
             continue
+        # Without counts the rules about periods and passes still hold: any large count stands for a missing one.
         count_ranges = config.count_ranges or ((MAX_COUNT, MAX_COUNT),) * len(config.data.levels)
         levels = [
             _fitting_level(level.name, run.sampling.get(level.name, Draw(scheme="all")), count_range)
@@ -120,6 +121,7 @@ def _size_errors(config: Sections) -> Iterator[Diagnostic]:
     count_ranges = config.count_ranges
     if count_ranges is None:
         return
+    # Every count may be valid while their product is not.
     if max_units(config, len(count_ranges)) > MAX_RECORDS:
         yield error(
             "DPC106", _last_size_mark(config.root), f"more than {MAX_RECORDS:.0e} records in all", "check the counts"

@@ -74,6 +74,7 @@ def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, "a mapping")])
     keys = {name: key for name, key in keys.items() if not key.is_short_form}
+    # Unknown keys are collected first: a missing key next to its misspelling is one mistake, and gets one error.
     extra = [name for name in node.entries if name not in keys and not name.startswith(USER_KEY)]
     values: dict[str, Any] = {}
     errors: list[Diagnostic] = []
@@ -332,6 +333,7 @@ class _SectionReader:
 
     def check_inherited(self, run: Run) -> None:
         """Add the errors of the top level that phases inherit from, but no missing keys (DPC103): phases state them."""
+        # Read by a second reader, whose errors are filtered: what is missing here may stand in the phases.
         reader = _SectionReader(self._names, self._data)
         reader.read_run(run)
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
@@ -406,6 +408,8 @@ class _SectionReader:
             return None
         if entry(node, EPISODES) is not None:
             return None
+        # Before anything else: a misspelt `episodes` would be taken for the name of a level, and its keys for those of
+        # a draw.
         misspelt = self._misspelt_episodes_error(node)
         if misspelt:
             self.problems.append(misspelt)

@@ -70,6 +70,7 @@ def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
     """
     start = max(0, min(column - 1 - _WINDOW // 2, len(line) - _WINDOW))
     stop = min(len(line), start + _WINDOW)
+    # The line is cut before it is escaped, so that columns of the file can be turned into cells of the terminal.
     window = line[start:stop].replace("\t", " ")
     first, last = column - 1 - start, min(column - 1 - start + width, len(window))
     before, marked, after = (
@@ -152,6 +153,7 @@ class ConfigError(InputError):
 
 def _printable_part(text: str, start: int, stop: int) -> str:
     """Return a part of a text, escaped; runner commands are recognised in the whole text."""
+    # A runner's command can begin before the part that is shown, so the whole text is searched.
     commands = {match.start() for match in LOG_COMMAND.finditer(text)}
     return "".join(_escaped(text[at]) if at in commands else _printable(text[at]) for at in range(start, stop))
 
@@ -300,6 +302,8 @@ def decode(data: bytes, path: str) -> Source:
     except UnicodeDecodeError as cause:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8") from None
+        # The place is found by decoding what comes before the wrong byte; the line is shown with replacement
+        # characters.
         offset = cause.start + len(data) - len(body)
         readable = _source(body.decode("utf-8", errors="replace"), path)
         mark = _mark_after(readable, body[: cause.start].decode("utf-8"))

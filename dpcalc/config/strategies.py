@@ -161,6 +161,7 @@ def _npy_entries(content: bytes) -> "Array":
     body = content[stream.tell() :]
     if len(body) != side * side * dtype.itemsize:
         raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
+    # `numpy.load` would reserve the memory that the header asks for; here its shape was compared with the bytes.
     numbers = np.frombuffer(body, dtype=dtype).reshape(shape, order="F" if is_by_columns else "C")
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(numbers, dtype=np.float64)
@@ -218,6 +219,7 @@ def _refuse_wrong_entries(entries: "Array") -> None:
     """
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
+    # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.
     zero_column = ~entries.any(axis=0)
     wrong = (
         (~np.isfinite(entries), "is not finite", "a strategy holds finite numbers"),

@@ -184,6 +184,7 @@ def split_path(text: str) -> tuple[tuple[PathStep, ...], int]:
     steps: list[PathStep] = []
     position = 0
     while position < len(text):
+        # A point only between steps; an index only behind a key without a point: `a[0].b`, neither `a.[0]` nor `[0]`.
         if steps and text[position] == ".":
             position += 1
         match = _PART.match(text, position)

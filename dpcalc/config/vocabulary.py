@@ -167,6 +167,7 @@ def key_suggestion(section: str, key: str) -> Suggestion:
         is_same_section = name in keys and home.partition(".")[0] == top
         hint = f"dpcalc calls this `{name if is_same_section else ours}`"
         return Suggestion(hint=hint, key=name, section=ours.partition(".")[0])
+    # A key that is right elsewhere is more likely misplaced than misspelt, so this comes before the near spellings.
     homes = [home for home in SECTIONS if home not in {"", "phases[]", "sampling.*"} and key in keys_in(home)]
     homes.sort(key=lambda home: _LAST_HOMES.index(home) if home in _LAST_HOMES else -1)
     if homes:

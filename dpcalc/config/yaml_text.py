@@ -152,6 +152,7 @@ class _TreeBuilder:
             raise ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
         if isinstance(node, yaml.ScalarNode):
             return Scalar(text=node.value, plain=not node.style, mark=mark, key=key, path=path)
+        # An alias is the same node object again: among its own ancestors it would be built without end.
         self._ancestors.append(id(node))
         if isinstance(node, yaml.CollectionNode) and not node.flow_style:
             mark = Mark(mark.source, mark.line, mark.column)
@@ -208,6 +209,7 @@ class _TreeBuilder:
         """
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Node] = {}
+        # Of a list of mappings the first wins, so it is written last.
         for mapping in reversed(sources):
             tree = self.build(mapping, path, mark)
             if isinstance(tree, Section):

@@ -149,6 +149,7 @@ def _load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | N
     """Return a config as it was in a revision, if renamed under its old name; None if the revision lacks the file."""
     place = revision.path_from_top(path)
     data = revision.content(place, limit=MAX_BYTES)
+    # Renames are asked for only where the file is missing: git compares the whole tree for them.
     if data is None and place in revision.old_names:
         place = revision.old_names[place]
         data = revision.content(place, limit=MAX_BYTES)

@@ -111,6 +111,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
         base = None if case.pair is None else base_costs(case.pair, costs)
     except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
         return error_result(case.path, error)
+    # The limit of the base counts too: a change cannot raise the budget that it is judged by.
     limit = _strictest_limit(case.new, case.pair, demands)
     problems = (
         *case.problems,
@@ -235,6 +236,7 @@ def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
 
 def _suggestions(requests: Sequence[Fit], costs: Costs) -> Fits:
     """Return the answers to fit requests of one plan: noise, or its factor for several phases, and steps."""
+    # A factor for several phases: their noises keep their ratios.
     noise, *others = (costs.fit(request) for request in requests)
     if len(requests[0].plan.phases) > 1:
         return Fits(noise_factor=noise)

@@ -195,6 +195,8 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
         plan: the plan.
         guarantee: its upper bound.
     """
+    # pld is tight up to its grid. Another method in its place, or counts that were rounded up, may be far above the
+    # truth.
     is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes
     return plan.knows_losses and plan.tuning is None and not is_sharp
 
@@ -217,6 +219,7 @@ def compute_answer(request: Request) -> Answer:
     from dpcalc.planner.search import EpsilonGoal  # noqa: PLC0415  where nothing fails nothing is solved for
     from dpcalc.planner.solve import solve  # noqa: PLC0415  likewise
 
+    # A noise multiplier is printed with few digits; steps are whole numbers and need no margin.
     target = request.limit * (1 - CLOSE) if request.quantity == "sigma" else request.limit
     value = solve(request.plan, request.quantity, goal=EpsilonGoal(limit=target)).value
     if not isinstance(value, int | float):

@@ -91,6 +91,7 @@ def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
         )
         for difference, plan in pair.steps
     ]
+    # A change without an epsilon of its own comes last: nothing shows that it cost anything.
     changes.sort(key=lambda change: -1.0 if change.alone is None else change.alone, reverse=True)
     without = {difference.key: _epsilon_or_none(plan, costs) for difference, plan in pair.claims}
     return BaseCost(name=pair.name, guarantee=costs.guarantee(pair.old.plan), changes=tuple(changes), without=without)
@@ -176,6 +177,7 @@ def _raised_limits(pair: ConfigPair) -> Iterator[Problem]:
     if old.max_increase_pct is not None:
         limits["budget.max_increase_pct"] = (old.max_increase_pct, None if new is None else new.max_increase_pct)
     for key, (before, after) in limits.items():
+        # A removed limit allows everything.
         now = math.inf if after is None else after
         if not now <= before:
             mark = pair.new.mark(key) or pair.new.mark("budget")
@@ -284,6 +286,7 @@ def _claims_taken_back(
 
     A claim may help only together with other changes; taking it back alone shows its effect.
     """
+    # The differences are taken the other way round, so that one of them applied to the new config takes a claim back.
     reversed_changes = (
         {difference.keys: difference for difference in differences(new, old)} if 0 < len(claims) <= MAX_CAUSES else {}
     )

@@ -116,6 +116,7 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
     Raises:
         InputError: the run is on other data, its name is taken, or the file does not end with its phases.
     """
+    # Two runs may end at the same time: without the lock the second would append to a ledger that lacks the first.
     with exclusive_lock(path):
         before = load(path) if Path(path).exists() else None
         old = b"" if before is None else read_bytes(path)
@@ -276,5 +277,6 @@ def _extends_base(path: str, base: str) -> bool:
         now = read_bytes(path)
     except InputError:  # it is gone, which `check` has reported
         return False
+    # A checkout may change line ends, and an editor the last one; both change no entry.
     old, new = (data.replace(b"\r\n", b"\n").rstrip(b"\n") for data in (before, now))
     return new == old or new.startswith(old + b"\n")

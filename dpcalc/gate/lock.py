@@ -235,6 +235,7 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
         One result for each entry without a config: all such entries after a search; with CONFIG... those that a pattern
         of them matches, and those whose files no longer exist, since other files are another call's.
     """
+    # A file that cannot be read has an error of its own; its entry is not called stale as well.
     known = {lock.entry_name(case.new) for case in cases if case.new is not None}
     broken = {lock.relative_path(case.path) for case in cases if case.new is None}
     detail = f"{NAME} holds it, and it is none of the configs any more; {_AGAIN}"

@@ -75,6 +75,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
         InputError: a file cannot be used.
     """
     # The policy of the base counts as well: a change under review cannot loosen the policy that judges it.
+    # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
     policy = NO_POLICY
     for place in places:

@@ -126,6 +126,7 @@ class Revision:
         """
         if "\n" in place:
             raise Refusal("DPC110", "has a line break in its name", "rename it")
+        # git reads the name from its input: on the command line it could be taken for an option or a pattern.
         request = f"{self.commit}:{'' if place == '.' else place}\n".encode(errors="surrogateescape")
         reply = _git(self.root, "cat-file", "--batch-check", "--follow-symlinks", stdin=request).split(b"\n")[0]
         if reply.endswith(b" missing"):
@@ -144,6 +145,7 @@ class Revision:
         Raises:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
         """
+        # Links are followed by hand, one at a time, to see each target before it leaves the repository.
         for _ in range(_MAX_LINKS):
             if self._mode_at(place) in _FILES:
                 return place
@@ -279,6 +281,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None =
 @cache
 def _git_path() -> str:
     """Return the absolute path of git, searched in absolute entries of PATH; InputError if it is not installed."""
+    # A relative entry of PATH would run a `git` of the checkout.
     folders = (folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute())
     path = shutil.which("git", path=os.pathsep.join(folders))
     if path is None or not Path(path).is_absolute():

@@ -142,6 +142,7 @@ class Workers(Generic[T, R]):
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
         """Yield (index, value or exception) of the next answer; at time `until` OutOfTimeError of late tasks."""
+        # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
         left = until - time.monotonic()
         try:
             worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
@@ -237,6 +238,7 @@ def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]")
 
 def _send(worker: _Worker, message: bytes) -> None:
     """Write a message to a process; errors are ignored: its listener reports a dead process."""
+    # The process may have died in the meantime; its listener says so.
     with suppress(OSError):
         if worker.process.stdin is not None:
             write_message(worker.process.stdin, message)
