@@ -115,23 +115,29 @@ def _allocated_bounds(
 
 
 def averaged_choices(
-    choices: tuple[PhaseBound, ...], hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
+    choices: tuple[PhaseBound, ...],
+    hierarchy: Hierarchy,
+    paths: tuple[Path, Path | None],
+    *,
+    clip: int,
+    adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
     """Return the bounds of one unit with those that are averaged over the unit's mates, where that is possible.
 
     Args:
         choices: from `phase_bounds`, for a single unit.
         hierarchy: levels and schemes.
-        path: the path to the unit.
+        paths: the path to the unit; and one that is nowhere below those of many units, which then share one average.
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
 
     Returns:
         The average in the place of a plain bound, which it is nowhere above; after the others, of which any may be the
-        smallest.
+        smallest, also where it is shared.
 
     Source: docs/theory.md, Theorem 6.9.
     """
+    path, shared = paths
     if hierarchy.episodes is not None or hierarchy.allocation is not None:
         return choices
     if not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
@@ -140,13 +146,13 @@ def averaged_choices(
     def averaged(level: int, relation: Adjacency) -> PhaseBound:
         return bound_with_redraws(
             hierarchy,
-            _path_down_to(path, level),
+            _path_down_to(shared or path, level),
             Group(),
             lambda drawn: averaged_unit_bound(hierarchy, drawn, clip=clip, adjacency=relation),
         )
 
     own = averaged(len(path.counts), adjacency)
-    if choices[0].plain is not None:
+    if choices[0].plain is not None and shared is None:
         joint = own.plain and joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
         return (own, replace(own, bound=joint)) if joint and own.plain is own.bound else (own,)
     above = [averaged(level, Adjacency.REPLACE_ONE) for level in range(2, len(path.counts)) if len(choices) > 1]

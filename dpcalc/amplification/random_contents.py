@@ -27,6 +27,7 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
 from dpcalc.sampling.sums import coarsen_at_quantiles
+from dpcalc.work import cached_with_cost
 
 _MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
 _MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
@@ -70,6 +71,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
 
 
+@cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
     """Return `single_unit_bound`, where they are random averaged over the mates as well: a `MatesAverage`.
 

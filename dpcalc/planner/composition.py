@@ -41,7 +41,7 @@ from dpcalc.work import SECOND, own_allowance
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
-_MAX_AVERAGED = 4  # different units averaged over their mates, which takes up to a second each; noise on sums only
+_MAX_AVERAGED = 4  # different units averaged over their mates, up to a second each; more share one average of them all
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 0.8 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
@@ -94,8 +94,8 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     """
     with own_allowance(_LAWS_WORK) as meter:
         units = _with_bounds(plan)
-    is_exhausted = meter.spent > meter.limit
-    return tuple(replace(each_unit, is_rough=is_exhausted or each_unit.group.is_left_open) for each_unit in units)
+    is_rough = meter.spent > meter.limit
+    return tuple(replace(each_unit, is_rough=is_rough or each_unit.group.is_left_open) for each_unit in units)
 
 
 def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
@@ -106,16 +106,17 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     # Where units choose their steps, the path is that of a step which they have chosen.
     in_step = [(hierarchy.given_allocation(), clip) for hierarchy, clip in draws]
     ways = worst_paths(in_step, unit=plan.unit)
-    if plan.group_size > 1:
-        ways = (path_above_all(ways),)
+    shared = path_above_all(ways) if plan.group_size > 1 or len(ways) > _MAX_AVERAGED else ()
+    ways = (shared,) if plan.group_size > 1 else ways
 
     def protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
         bounds = {}
         for (hierarchy, clip), place in first.items():
             path = paths[place]
             bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
-            if plan.adds_noise and group.size == 1 and len(ways) <= _MAX_AVERAGED:
-                bounds[place] = averaged_choices(bounds[place], hierarchy, path, clip=clip, adjacency=plan.adjacency)
+            if plan.adds_noise and group.size == 1:
+                ends = path, shared[place] if shared else None
+                bounds[place] = averaged_choices(bounds[place], hierarchy, ends, clip=clip, adjacency=plan.adjacency)
         return ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,
@@ -123,13 +124,9 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
             choices=tuple(bounds[place] for place in places),
         )
 
-    return tuple(
-        protected(paths, group)
-        for paths in ways
-        for group in groups(
-            plan.group_size, [hierarchy for hierarchy, _ in in_step], unit=plan.unit, adjacency=plan.adjacency
-        )
-    )
+    hierarchies = [hierarchy for hierarchy, _ in in_step]
+    placed = groups(plan.group_size, hierarchies, unit=plan.unit, adjacency=plan.adjacency)
+    return tuple(protected(paths, group) for paths in ways for group in placed)
 
 
 def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
