@@ -10,7 +10,7 @@ Source: docs/theory.md, Theorem 6.10.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
@@ -74,7 +74,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
         return None
     stand_in = path.siblings[ancestor] if isinstance(path.schemes[ancestor], Fixed) else 0
     return JointStepBound(
-        **vars(bound),
+        **{field.name: getattr(bound, field.name) for field in fields(StepBound)},
         mates=scheme.size,
         radius=max(path.contributions[-1], path.siblings[-1]),
         reach=path.contributions[ancestor] - path.contributions[unit - 2] + stand_in,

@@ -126,7 +126,7 @@ def test_the_unit_is_the_same_in_every_phase():
             averaged_choices(
                 phase_bounds(phase.hierarchy, path, clip=3, adjacency=plan.adjacency, group=Group()),
                 phase.hierarchy,
-                path,
+                (path, None),
                 clip=3,
                 adjacency=plan.adjacency,
             )
