@@ -21,7 +21,7 @@ from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAl
 STATE_FORMAT = "dpcalc.accountant/1"
 _MAX_STEPS = 10**12  # an end of the search for the steps left, of a run that costs next to nothing
 _INTERVALS = 512  # certified step counts of a run of known length, at least; more of them take time, fewer are coarse
-_GROWTH = 32  # a certified step count is at most this part of the count above it: epsilon grows by 1.6 % at most
+_GROWTH = 32  # a certified step count is at most 1/32 of it above the steps: the root of 33/32 is 1.016
 _FIRST = 16  # certified step counts of a run of unknown length are so far apart at the start
 _MEMORYLESS = (All, Poisson, CappedPoisson, Fixed, WithReplacement)
 
@@ -39,9 +39,10 @@ class Accountant:
 
     Certified at every time:
         `epsilon` is an upper bound for every data set on the cost of the steps so far. Between two certified counts it
-        is the bound of the next one, which the steps so far cost at most, since they are the beginning of that run:
-        up to some 1.6 % above the exact bound, or 1/512 of the run at its start. It is exact at the end of each phase
-        and where the budget ends. `guarantee()` is exact at any time.
+        is the bound of the next one, which the steps so far cost at most, since they are the beginning of that run. It
+        is at most 1/32 more steps away, or 1/512 of the whole run (16 steps of a run of unknown length): where epsilon
+        grows with the root of the steps that is 1.6 %. The bound is exact at the end of each phase and where the budget
+        ends. `guarantee()` is exact at any time.
         `steps_left` and `should_stop` are exact: one step more would have a certified bound above the budget.
 
     Assumes, as `dpcalc.epsilon` does, that noise, rates and the length do not depend on the data: they are fixed
@@ -100,10 +101,6 @@ class Accountant:
     def __repr__(self) -> str:
         """Return the steps so far and the plan in one line."""
         return f"Accountant({self._steps} steps of {self._plan!r})"
-
-    def __len__(self) -> int:
-        """Return the number of steps so far."""
-        return self._steps
 
     @property
     def steps(self) -> int:

@@ -109,11 +109,13 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
         draw.words for draw, part in releases if "fixed" in part.sampling or "replacement" in part.sampling
     ]
     needs_exchange += [part.mechanism for _, part in releases if "randomized-response" in part.mechanism]
+    is_tree = any("strategy: tree" in part.mechanism for _, part in releases)
     scheme = "Poisson" if any("poisson" in part.sampling for _, part in releases) else "fixed-size"
     is_sampled = any(draw.words for draw, _ in releases)
     unknown = [
         "adjacency: an event does not say it, its accountant does"
-        + (" (fixed-size draws and randomized response: replace-one)" if needs_exchange else ""),
+        + (" (fixed-size draws and randomized response: replace-one)" if needs_exchange else "")
+        + (" (trees: zero-out, since removing a record would shift all later ones)" if is_tree else ""),
         *([f"sampling: {scheme} draws are stated; check that the loader draws so"] if is_sampled else []),
         "clip norm: epsilon does not depend on it; the noise must be relative to it",
     ]
@@ -121,7 +123,7 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
         origin="a dp_accounting DpEvent",
         parts=merged([part for _, part in releases]),
         unknown=tuple(unknown),
-        adjacency="replace-one" if needs_exchange else "add-remove",
+        adjacency="replace-one" if needs_exchange else "zero-out" if is_tree else "add-remove",
         examples=next(iter(sizes), None),
         tuning=tuning,
     )

@@ -6,6 +6,7 @@ Needs opacus 1.6.0 with torch, and dp-accounting 0.6.0, none of which the tests 
 """
 
 import json
+import math
 import pickle
 from importlib.metadata import version
 from pathlib import Path
@@ -98,6 +99,12 @@ def events() -> list[dict[str, object]]:
         "selected": d.RepeatAndSelectDpEvent(
             d.SelfComposedDpEvent(d.PoissonSampledDpEvent(0.01, d.GaussianDpEvent(2.0)), 500), 10.0, 1.0
         ),
+        **{
+            f"selected_{name}": d.RepeatAndSelectDpEvent(
+                d.SelfComposedDpEvent(d.PoissonSampledDpEvent(0.01, d.GaussianDpEvent(2.0)), 500), 10.0, shape
+            )
+            for name, shape in (("logarithmic", 0.0), ("poisson", math.inf), ("negative_binomial", 0.5))
+        },
         "discrete_laplace": d.SelfComposedDpEvent(d.DiscreteLaplaceDpEvent(0.5, 1), 2),
         "single_tree": d.SingleEpochTreeAggregationDpEvent(4.0, 1000),
     }

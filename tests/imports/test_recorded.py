@@ -32,6 +32,7 @@ def flat(sampling, mechanism, steps, *, examples=60_000, adjacency="add-remove",
     )
 
 
+SELECTED = ("scheme: poisson, rate: 0.01", "noise_multiplier: 2", 500)
 BY_HAND = {
     "opacus_engine.pt": ENGINE,
     "opacus_accountant.pt": ENGINE,
@@ -67,11 +68,17 @@ BY_HAND = {
     "event_selected": flat(
         "scheme: poisson, rate: 0.01", "noise_multiplier: 2", 500, more=", tuning: {mean: 10, distribution: geometric}"
     ),
+    "event_selected_logarithmic": flat(*SELECTED, more=", tuning: {mean: 10, distribution: logarithmic}"),
+    "event_selected_poisson": flat(*SELECTED, more=", tuning: {mean: 10, distribution: poisson}"),
+    "event_selected_negative_binomial": flat(
+        *SELECTED, more=", tuning: {mean: 10, distribution: negative-binomial, shape: 0.5}"
+    ),
     "event_discrete_laplace": flat("scheme: all", "type: discrete-laplace, noise_multiplier: 2", 2),
     "event_single_tree": flat(
         "scheme: any-order",
         "type: matrix-factorization, strategy: tree, noise_multiplier: 4, max_participations: 1",
         1000,
+        adjacency="zero-out",
     ),
 }
 FILES = [(f"{name}.txt" if name.startswith("event") else name, name) for name in BY_HAND]
@@ -123,6 +130,9 @@ EXPLAINED = {
     ("event_truncated.txt", "pld"): (1.0, 1.02),  # a slightly loose bound for what is cut
     ("event_concentrated.txt", "rdp"): (0.999, 1.001),
     ("event_selected.txt", "rdp"): (0.999, 1.001),
+    ("event_selected_logarithmic.txt", "rdp"): (0.999, 1.001),
+    ("event_selected_poisson.txt", "rdp"): (0.999, 1.001),
+    ("event_selected_negative_binomial.txt", "rdp"): (0.999, 1.001),
     ("event_discrete_laplace.txt", "pld"): (0.9999, 1.001),
     ("event_single_tree.txt", "rdp"): (1.0, 1.2),  # ours is the exact Gaussian
 }
