@@ -313,7 +313,7 @@ def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array,
 
 
 def divergence_error(pmf: LossPmf) -> float:
-    """Return a bound on delta's error by `lost` and `noise` over e^(log_norm - t epsilon), any epsilon; <= 1e100."""
+    """Return E with |error of delta(epsilon)| <= E e^(log_norm - t epsilon) for every epsilon; at most 1e100."""
     # The weights are at most w(t) (rdp.log_peak); the square of their 2-norm is at most 1 / (2t (2t + 1) (t + 1)
     # spacing) + 2 w(t)^2.
     t = pmf.tilt

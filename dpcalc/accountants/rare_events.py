@@ -65,7 +65,7 @@ class ExpectedLosses:
         return cls(number[order], loss[order])
 
     def margin(self) -> float:
-        """Return the least margin in 2^-60..16 that the sum of smaller losses stays within and few larger ones undo."""
+        """Return the least margin, 2^-60 to 16, that small losses stay within and negative ones seldom exceed."""
         # Losses up to the margin are the bulk, whose sum has to stay within it; larger negative ones would undo a cap.
         order = np.argsort(np.abs(self.loss))
         number, loss = self.number[order], self.loss[order]

@@ -180,7 +180,7 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> tuple[Array, Array, ComposedMoments, float]:
-    """Return (8 orders, K there, moments, their largest order) around the order at which a rising derivative is 0."""
+    """Return 8 orders around the zero of a rising `derivative`(z, K, K'), K there, the moments, their largest order."""
     # The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
@@ -199,7 +199,9 @@ def _zoom_to_minimum(
                 break
         if at == orders.size and high < largest:
             growth = high * float(slope[-1]) - float(value[-1])
-            low, high = high / 2, min(high * _growth_factor(-float(rises[-1]), growth), largest)
+            # To where the sign would change for a Gaussian loss, whose derivative grows with the square of the order.
+            factor = 2 * math.sqrt(-float(rises[-1]) / max(growth, 1e-300))
+            low, high = high / 2, min(high * min(max(4.0, factor), _MAX_GROWTH_FACTOR), largest)
         elif at == 0 and low > _SMALLEST_ORDER:
             low, high = low / 1e3, 2 * low
         else:
@@ -210,11 +212,6 @@ def _zoom_to_minimum(
                 )
                 value, _ = moments.cumulants(orders)
             return orders, value, moments, high
-
-
-def _growth_factor(missing: float, growth: float) -> float:
-    """Return the factor (4 to 1024) on the largest order that would reach the sign change for a Gaussian loss."""
-    return min(max(4.0, 2 * math.sqrt(missing / max(growth, 1e-300))), _MAX_GROWTH_FACTOR)
 
 
 # The moments accountant as published: integer moments 1 to 32 (docs/theory.md, Theorem 3.5).

@@ -216,7 +216,7 @@ def _edges(piece: _Piece, per_area: float) -> Array:
 
 
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return (log2 of the widest spacing that rounds within half the budget, doublings of it beyond 2^14 points)."""
+    """Return (log2 of the widest spacing for a quarter of the budget, doublings beyond 2^14 points for an eighth)."""
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
     level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
@@ -253,7 +253,7 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 
 
 def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> tuple[Array, Array, float]:
-    """Return (tilted mass, loss, largest miss) at nodes between edges `fine`, cut where the loss is in `losses`."""
+    """Return (tilted mass, loss, largest miss) at nodes between edges: `fine`, and where the loss is in `losses`."""
     inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses)
     mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
     return np.maximum(mass, 1e-300), loss, overshoot

@@ -220,7 +220,7 @@ def _sweep(atoms: "_AtomSweep", spacing: float) -> tuple[list[int], list[float]]
         while i != last and (distance := goal - loss[i]) * end >= 0:
             moved = mass[i] * math.exp(tilt * distance)
             total += moved
-            missing += end * moved * _expm1_or_inf(distance)
+            missing += end * moved * (math.expm1(distance) if distance < 700 else math.inf)
             i += end
         # Merging is worth its cost as long as it is below that of rounding what is missing down by one spacing.
         limit = 1.0 if end < 0 else min(1.0, spacing * total / missing - 1) if missing else 0.0
@@ -269,11 +269,6 @@ class _AtomSweep:
                 return total + part * moved, missing, i
             total, gained, i = total + moved, gained + gain, i + end
         return total, gained, i
-
-
-def _expm1_or_inf(distance: float) -> float:
-    """Return e^distance - 1; inf above 700."""
-    return math.expm1(distance) if distance < 700 else math.inf
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:

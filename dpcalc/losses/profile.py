@@ -243,7 +243,7 @@ class ChordProfile(GluedProfile):
         return math.fsum((1.0, *(-mass for mass in on_segments), *(-math.exp(log) for log in self.atoms[1])))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on the profile, in [0, 1]: chords up to the last epsilon, beyond it the pairs."""
+        """Return an upper bound on the profile, in [0, 1]: on the lowered half chords up to the last epsilon."""
         if self.is_swapped and epsilon < 0:
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
         if self.is_swapped or not 0 <= epsilon < self.nodes[-1][0]:

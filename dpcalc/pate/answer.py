@@ -110,6 +110,7 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
     References:
         Papernot et al. 2018 (1802.08908v1), Theorem 6, Propositions 8 and 10.
     """
+    # One teacher changes two counts by one, under noise of deviation sigma: a Gaussian step of distance sqrt(2).
     independent = moments * (moments + 1) / sigma**2
     log_q = np.log(np.maximum(other_wins, 1e-300))[:, None]
     mu_2 = np.maximum(sigma * np.sqrt(-log_q), 1 + 1e-9)
@@ -201,6 +202,7 @@ def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = N
     if rng is not None:
         if votes is None:
             raise InputError("--sanitise: expected votes, whose cost is made public, got none")
+        # Terms that depended on the votes would be private themselves.
         terms = release_terms(aggregation, question.queries, delta=delta, target=question.target)
         sanitised = draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
     return PateAnswer(

@@ -142,6 +142,7 @@ def _add_noise(
     """
     # Both noises are shifted upwards by the quantile, so that each number is too small with probability delta/10 only.
     quantile = -float(normal_quantile_array(np.array([math.log(_FAILURE_SHARE * delta)]))[0])
+    # The noise on the logarithm of the sensitivity makes the scale of the other noise public.
     first, second = (float(z) for z in rng.standard_normal(2))
     scale = terms.noise * sensitivity * math.exp(terms.smoothness * terms.noise * (first + quantile))
     released = max(0.0, divergence + scale * (second + quantile))
@@ -201,6 +202,7 @@ def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) 
         distance += 1
         if math.exp(-smoothness * distance) * bound <= largest:
             return largest
+        # After one more teacher a query may be in any cell within reach of those before.
         widened = _max_of_neighbours(changes)
         if (widened == changes).all():
             return largest

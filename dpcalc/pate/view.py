@@ -145,6 +145,7 @@ def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float
     votes, by_votes = answer.question.votes, answer.by_votes
     if votes is None or by_votes is None:
         return
+    # `count` has no end, so that the lengths cannot be strictly equal.
     columns = (votes.top, votes.leads, by_votes.chances, by_votes.costs)
     yield from zip(itertools.count(1), *(column.tolist() for column in columns), strict=False)
 
@@ -193,6 +194,7 @@ def _published_text(row: Row) -> str:
 
 def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
     """Return a sanitised epsilon and its terms as a JSON object."""
+    # The terms are public by design: chosen without a look at the votes.
     terms = dataclasses.asdict(sanitised.terms).items()
     return (
         Field("epsilon", sanitised.epsilon),
@@ -209,6 +211,7 @@ def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
     """
     if target is None:
         return json_only("target", None)
+    # JSON has one object; people see a row for each text, under one label.
     by_votes, noise = target.max_queries_by_votes, noise_text(target.least_noise, _up, _down)
     epsilon = as_given(question.target or 0.0)
     texts = {

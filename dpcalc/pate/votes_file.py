@@ -74,6 +74,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
     """Return the votes of every row, as given or as in row 1; raise InputError unless all sums equal it."""
+    # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
     wrong = np.flatnonzero(sums != teachers)
@@ -158,6 +159,7 @@ def _npy_header(path: str) -> tuple[tuple[object, ...], np.dtype[Any]]:
 
 def _csv_table(path: str) -> IntArray:
     """Return the whole numbers of a CSV file split at , ; or tab, a first line without numbers skipped; InputError."""
+    # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     delimiter, cells = "", 0
     for number, line in _lines(path):
@@ -201,6 +203,7 @@ def _as_number(word: str) -> float | None:
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield (number from 1, text) of each line not blank; InputError for lines over 64 MiB and bytes not UTF-8."""
     with open_regular(path) as stream:
+        # A file without line ends is refused before it fills the memory.
         number = 0
         while line := stream.readline(_MAX_LINE_BYTES):
             number += 1

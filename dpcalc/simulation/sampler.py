@@ -237,7 +237,7 @@ def draw_rounds(
 
 
 def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
-    """Return (draws from the whole data set in a step, scheme of each level): (1, declared); episodes (tasks, fixed).
+    """Return (independent draws of the data set in a step, scheme of each level): 1, as declared; episodes: tasks.
 
     One draw; for episodes one for each task, with a fixed number of classes and of records.
     """

@@ -278,6 +278,7 @@ def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
     Raises:
         ConvergenceError: the certified bound does not converge either.
     """
+    # An estimate has no certificate: near the budget it may not decide whether the point fits.
     composition = composed(plan)
     needs_bound = plan.method not in {"auto", "pld"} or is_noiseless(plan)
     with suppress(UnsupportedError):  # best of several runs (tuning) has no estimate

@@ -64,6 +64,7 @@ def dask(
         raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
     local = {} if scheduler else _local_options(memory)
     try:
+        # Not the default: a Python program that calls dpcalc may have a client of its own.
         client = Client(scheduler, timeout=10, set_as_default=False, **local)
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error

@@ -54,6 +54,7 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
     for outcome in outcomes:
         texts = ("-",) * len(SHOWN) if outcome.epsilon is None else cells(point_fields(outcome), SHOWN)
         rows.append((*outcome.values, *texts))
+    # Errors stand behind the aligned columns, which their length would tear apart.
     notes = ["", *(f"  {visible(outcome.error)}" if outcome.error else "" for outcome in outcomes)]
     return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
 
@@ -190,6 +191,7 @@ def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, w
     down, across = (tuple(map(_tick, axis.values, axis.numbers or axis.values)) for axis in axes)
     texts = tuple(map(_cell, outcomes))
     margin, size = max(map(len, down)), max(map(len, (*texts, *across)))
+    # What has no room is left out, never averaged: every cell is a number that was computed.
     rows = _evenly_spaced(len(down), _MAX_ROWS)
     columns = _evenly_spaced(len(across), max(2, (width - margin) // (size + 2)))
     cells = (
