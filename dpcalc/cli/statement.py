@@ -1,5 +1,7 @@
 """`dpcalc statement`: a privacy statement for reviewers."""
 
+from contextlib import suppress
+from datetime import date
 from typing import Annotated
 
 import typer
@@ -26,6 +28,9 @@ def statement(
             autocompletion=options.one_of(STATEMENTS),
         ),
     ] = "text",
+    published: Annotated[
+        str, typer.Option(metavar="DATE", help="Date of the release, YYYY-MM-DD; the registry asks for it.")
+    ] = "",
 ) -> CommandResult:
     """Write a privacy statement of a training run, for reviewers.
 
@@ -35,10 +40,22 @@ def statement(
     if written not in STATEMENTS:
         raise InputError(f"--format: expected one of {', '.join(STATEMENTS)}, got `{written}`")
 
+    if published and not _is_date(published):
+        raise InputError(f"--published: expected a date as 2026-01-31, got `{published}`")
+
     from dpcalc.planner.statement import statement as stated
+    from dpcalc.report.registry import registry_notes
     from dpcalc.report.statement import statement_view
 
     loaded = loaded_plan(context)
-    view = statement_view(stated(loaded.plan), loaded)
+    view = statement_view(stated(loaded.plan), loaded, published=published)
     text = statement_format(written)(view, width() if on_terminal() else PLAIN_WIDTH)
-    return CommandResult(text=text, asides=remarks(loaded.diagnostics))
+    notes = registry_notes(view) if written == "registry" else ()
+    return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))
+
+
+def _is_date(text: str) -> bool:
+    """Return True for a date in the form YYYY-MM-DD."""
+    with suppress(ValueError):
+        return date.fromisoformat(text).isoformat() == text
+    return False

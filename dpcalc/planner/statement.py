@@ -38,9 +38,10 @@ from dpcalc.planner.composition import (
     valid_bounds,
 )
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
+from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.optional_parts import FAILURES, optional
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.risk import ROUGH_NOTE, AttackBounds, attack_bounds
+from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import SECOND, allowance
@@ -148,12 +149,14 @@ class Statement:
         unsampled: epsilon if every step were known to hold the unit, an upper bound; `inf` without noise.
         groups: (units together, epsilon at the same delta): upper bounds, `inf` for none, None where none is known.
         attack: what an attacker can gain, upper bounds.
+        gdp: the Gaussian mechanism that hides no more; None where it could not be computed.
     """
 
     evaluation: Evaluation
     unsampled: float
     groups: tuple[tuple[int, float | None], ...]
     attack: AttackBounds
+    gdp: GaussianSummary | None = None
 
 
 def statement(plan: Plan) -> Statement:
@@ -163,7 +166,8 @@ def statement(plan: Plan) -> Statement:
         plan: a training run, or its composition where that is at hand.
 
     Returns:
-        Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end.
+        Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end. For the best of several
+        runs they follow from epsilon and delta alone; groups and the cost without sampling are left out.
 
     Raises:
         ConvergenceError: if there is no certified answer.
@@ -171,6 +175,10 @@ def statement(plan: Plan) -> Statement:
     composition = composed(plan)
     evaluation = evaluate(composition)
     finite, notes = evaluation.guarantee.finite, list(evaluation.guarantee.notes)
+    if plan.tuning is not None:
+        epsilon = evaluation.guarantee.epsilon
+        attack = _attack_bounds_from(epsilon, plan.delta)
+        return Statement(evaluation=evaluation, unsampled=epsilon, groups=(), attack=attack)
     groups: list[tuple[int, float | None]] = []
     with allowance(_GROUPS_WORK):
         for size in GROUP_SIZES if finite else ():
@@ -182,11 +190,31 @@ def statement(plan: Plan) -> Statement:
     with allowance(_ATTACK_WORK):
         attack = attack_bounds(composition)
     notes += [ROUGH_NOTE] if attack.is_rough else []
+    gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
+    notes += [missing] if missing else []
     return Statement(
         evaluation=replace(evaluation, guarantee=replace(evaluation.guarantee, notes=tuple(notes))),
         unsampled=unsampled_epsilon(composition),
         groups=tuple(groups) if finite else tuple((size, math.inf) for size in GROUP_SIZES),
         attack=attack,
+        gdp=gdp,
+    )
+
+
+def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
+    """Return what (epsilon, delta) alone says of attackers, 1 for an infinite epsilon.
+
+    Source: docs/theory.md, Theorem 11.1; the advantage is that of both lines where they meet.
+    """
+    shrink = math.exp(-epsilon)
+
+    def detected(rate: float) -> float:
+        ahead = rate / shrink + delta if shrink > rate else 1.0
+        return min(1.0, ahead, 1 - shrink * (1 - rate - delta))
+
+    return AttackBounds(
+        advantage=min(1.0, (1 - shrink + 2 * delta * shrink) / (1 + shrink)),
+        detection=tuple((rate, detected(rate)) for rate in FALSE_POSITIVE_RATES),
     )
 
 

@@ -29,6 +29,8 @@ STATEMENTS: dict[str, str] = {
     "text": "dpcalc.report.statement:statement_text",
     "markdown": "dpcalc.report.statement:statement_markdown",
     "json": "dpcalc.report.statement:statement_json",
+    "registry": "dpcalc.report.registry:statement_registry",
+    "latex": "dpcalc.report.latex:statement_latex",
 }
 """Formats of `statement --format` by name: "module:name" of a function of (StatementView, columns of a line)."""
 

@@ -1,6 +1,7 @@
-"""The privacy statement of a run for a reviewer who is no theorist, as plain text, Markdown and JSON.
+"""The privacy statement of a run for a reviewer who is no theorist, and its forms as plain text, Markdown and JSON.
 
-Sections of prose and rows are made once and drawn by every format for people.
+A `StatementView` declares the whole contents: sections of prose, rows and points for people, fields for JSON. Every
+form is a function of it and adds nothing; `dpcalc.report.latex` and `dpcalc.report.registry` hold further ones.
 """
 
 import math
@@ -17,7 +18,7 @@ from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
 from dpcalc.report.evaluation import phase_rows
 from dpcalc.report.fields import Field, Fields, Output, config_field, origin_fields
-from dpcalc.report.guarantees import budget_text, method_name, phase_fields, protected_text
+from dpcalc.report.guarantees import budget_text, gdp_field, gdp_text, method_name, phase_fields, protected_text
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned
@@ -28,13 +29,28 @@ COVERED = (
     "every data set of the stated sizes, not only the one at hand",
     "every attacker, also one who knows the code, the settings and all other records, and watches every step",
 )
+OTHER_RUNS = "other runs on the same data: each adds to the cost, and dpcalc ledger computes the cost of all"
 NOT_COVERED = (
     "what is computed from the data without this noise: logged losses and scores, early stopping, vocabularies",
-    "tuning, and other runs on the same data: each adds to the cost, and dpcalc ledger computes the cost of all",
+    f"tuning, and {OTHER_RUNS}",
     "the numbers of units, the sampling rates and the settings: they are assumed public",
     "conclusions about people that would be the same without their data",
     "faults of the training code: wrong clipping, weak random numbers, rounding of the noise, side channels",
+    "how the data are collected, stored and secured, and who else has access to them",
 )
+TRUST = "central: whoever runs the training sees the data, and is trusted to run it as stated and to release no more"
+RELEASE = (
+    "once: all the steps stated here; a later run on the same data, also one that updates the model, is another "
+    "release and adds to the cost"
+)
+OBSERVERS = (
+    "everybody may see all that the steps release, each checkpoint, the settings and this statement; only whoever runs "
+    "the training sees the data, what is drawn and the noise"
+)
+UNTUNED = "not covered: settings are chosen without these data, or every run that was tried counts (dpcalc ledger)"
+DEPLOYMENT = (("trust model", TRUST), ("release", RELEASE), ("who sees what", OBSERVERS), ("tuning", UNTUNED))
+"""What the guarantee takes for granted of the deployment: (label, text)."""
+TUNED = "covered: the best of several runs is released ({}); how many there were stays secret"
 PROMISES = {
     Adjacency.ADD_REMOVE: "{} is in the data or not",
     Adjacency.REPLACE_ONE: "the data hold {} or another in its place",
@@ -74,37 +90,49 @@ class StatementView:
         title: its name.
         sections: in reading order.
         fields: the statement as JSON, numbers unrounded.
+        name: of the run, its path where it has none.
+        published: date of the release, YYYY-MM-DD; "" where it was not given.
     """
 
     title: str
     sections: tuple[StatementSection, ...]
     fields: Fields
+    name: str
+    published: str = ""
 
 
-def statement_view(statement: Statement, loaded: Loaded) -> StatementView:
+def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
     """Return title and sections of a privacy statement; upper bounds rounded up, lower bounds down.
 
     Args:
         statement: evaluation, attack success and groups of one plan.
         loaded: the config of that plan.
+        published: date of the release, YYYY-MM-DD; "" for none.
 
     Returns:
         The view; without a finite epsilon it has no sections on attackers, groups and coverage.
     """
     name = visible(loaded.plan.name or loaded.path)
-    finite = statement.evaluation.guarantee.finite
+    finite, deployment = statement.evaluation.guarantee.finite, DEPLOYMENT
+    not_covered: tuple[str, ...] = NOT_COVERED
+    if loaded.plan.tuning is not None:
+        deployment = (*deployment[:-1], ("tuning", TUNED.format(loaded.plan.tuning.words)))
+        not_covered = tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in not_covered)
     coverage = StatementSection(heading="What is covered", points=COVERED)
     return StatementView(
         title=f"Privacy statement: {name}",
         sections=(
             _guarantee_section(statement, loaded.plan.budget),
-            *((_attack_section(statement), _comparison_section(statement), coverage) if finite else ()),
-            StatementSection(heading="What is not covered", points=NOT_COVERED),
+            *((_attack_section(statement), *_comparison_section(statement), coverage) if finite else ()),
+            StatementSection(heading="What is not covered", points=not_covered),
+            StatementSection(heading="How it is released", rows=deployment),
             _training_section(statement),
             StatementSection(heading="Assumptions", points=tuple(map(visible, statement.evaluation.assumptions))),
-            _origin_section(loaded),
+            _origin_section(loaded, published),
         ),
-        fields=_json_fields(statement, loaded),
+        fields=_json_fields(statement, loaded, deployment, not_covered),
+        name=name,
+        published=published,
     )
 
 
@@ -119,7 +147,7 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
             f"Whether {difference} changes the probability of anything that the result of the training may reveal by "
             f"at most a factor of {factor}, and by at most {as_given(guarantee.delta)} on top of that."
         )
-    return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(guarantee, budget)))
+    return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(_guarantee_rows(statement, budget)))
 
 
 def _epsilon_text(guarantee: Guarantee, budget: Budget | None) -> str:
@@ -135,8 +163,9 @@ def _factor_text(epsilon: str) -> str:
     return f"e^{epsilon}{figures}"
 
 
-def _guarantee_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of each part of the guarantee, of the accountant and of the budget."""
+def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of each part of the guarantee, of mu-GDP, of the accountant and of the budget."""
+    guarantee = statement.evaluation.guarantee
     yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
     if guarantee.epsilon_lower is not None:
         gap = "the bound is tight" if guarantee.tight else "the smallest bound that holds lies between the two"
@@ -146,6 +175,8 @@ def _guarantee_rows(guarantee: Guarantee, budget: Budget | None) -> Iterator[tup
     yield "adjacency", f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
     if guarantee.finite:
         yield "kind", KINDS[guarantee.kind]
+        if statement.gdp is not None:
+            yield "mu-GDP", gdp_text(statement.gdp)
         yield "accountant", f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
     if budget is not None:
         yield "budget", budget_text(guarantee.epsilon, budget.epsilon)
@@ -170,8 +201,8 @@ def _attack_section(statement: Statement) -> StatementSection:
     return StatementSection(heading="What an attacker can gain", prose=(prose,), rows=tuple(rows))
 
 
-def _comparison_section(statement: Statement) -> StatementSection:
-    """Return the section with epsilon without amplification, if that is larger, and epsilon of each group size."""
+def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
+    """Yield the section with epsilon without amplification, if that is larger, and epsilon of each group size."""
     unit = visible(statement.evaluation.guarantee.unit)
     prose, rows = "", []
     if statement.unsampled > statement.evaluation.guarantee.epsilon * (1 + _SAME):
@@ -188,7 +219,8 @@ def _comparison_section(statement: Statement) -> StatementSection:
         "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, "
         "and rarely tight."
     )
-    return StatementSection(heading="For comparison", prose=(prose,), rows=tuple(rows))
+    if rows:
+        yield StatementSection(heading="For comparison", prose=(prose,), rows=tuple(rows))
 
 
 def _group_text(epsilon: float | None) -> str:
@@ -204,18 +236,21 @@ def _training_section(statement: Statement) -> StatementSection:
     return StatementSection(heading="Sampling and training", prose=prose, rows=tuple(phase_rows(statement.evaluation)))
 
 
-def _origin_section(loaded: Loaded) -> StatementSection:
-    """Return the section with the config's path and hash and the version of dpcalc."""
+def _origin_section(loaded: Loaded, published: str) -> StatementSection:
+    """Return the section with the config's path and hash, the version of dpcalc and the date of the release, if any."""
     path = visible(loaded.path)
     rows = [
         ("config", path if not loaded.section else f"{path}, section {visible(loaded.section)}"),
         ("config_hash", loaded.config_hash),
         ("dpcalc", __version__),
+        *([("published", published)] if published else []),
     ]
     return StatementSection(heading="Where it comes from", rows=tuple(rows))
 
 
-def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
+def _json_fields(
+    statement: Statement, loaded: Loaded, deployment: tuple[tuple[str, str], ...], not_covered: tuple[str, ...]
+) -> Fields:
     """Return the fields of a statement for JSON, with its config and origin."""
     evaluation, attack = statement.evaluation, statement.attack
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
@@ -231,13 +266,15 @@ def _json_fields(statement: Statement, loaded: Loaded) -> Fields:
     return (
         config_field(loaded),
         Field("guarantee", evaluation.guarantee.to_dict()),
+        Field("gdp", None) if statement.gdp is None else gdp_field(statement.gdp),
         Field("attack", {"kind": "upper", "advantage": attack.advantage, "detection": detection}),
         Field("without_amplification", (Field("epsilon", statement.unsampled), Field("kind", "upper"))),
         Field("groups", groups),
         Field("steps", evaluation.steps),
         Field("phases", [phase_fields(phase) for phase in evaluation.phases]),
         Field("covered", list(COVERED)),
-        Field("not_covered", list(NOT_COVERED)),
+        Field("not_covered", list(not_covered)),
+        Field("deployment", {label.replace(" ", "_"): text for label, text in deployment}),
         Field("assumptions", list(evaluation.assumptions)),
         *origin_fields(loaded),
     )

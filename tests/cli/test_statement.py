@@ -1,4 +1,4 @@
-"""`dpcalc statement`: one statement, three formats, the same bytes for the same config."""
+"""`dpcalc statement`: one statement, five formats, the same bytes for the same config."""
 
 import json
 
@@ -51,3 +51,28 @@ def test_json_agrees_with_epsilon(real, config):
 def test_overrides_and_an_unknown_format(real, config):
     assert "  epsilon               at most 0\n" in real("statement", config, "--steps", "0").out
     assert real("statement", config, "--format", "pdf").code == 2
+
+
+def test_the_registry_form_lists_what_is_left_to_a_person(real, config):
+    ended = real("statement", config, "--format", "registry")
+    assert ended.out.startswith("url_slug: clinic\nstatus: Draft\n")
+    assert "note: a person must answer (`...`): deployment.basic.data_curators" in ended.err
+    assert "publication_date" in ended.err
+    dated = real("statement", config, "--format", "registry", "--published", "2026-01-31")
+    assert "publication_date: '2026-01-31'" in dated.out
+    assert "publication_date" not in dated.err
+    assert real("statement", config, "--format", "latex").out.startswith("\\documentclass")
+    assert "published             2026-01-31" in real("statement", config, "--published", "2026-01-31").out
+
+
+@pytest.mark.parametrize("date", ["31.1.2026", "2026-1-31", "20260131", "2026-02-30", "..."])
+def test_a_date_that_is_none(real, config, date):
+    ended = real("statement", config, "--published", date)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"--published: expected a date as 2026-01-31, got `{date}`" in ended.err
+
+
+def test_nothing_is_registered_without_noise(real, config):
+    ended = real("statement", config, "--noise-multiplier", "0", "--format", "registry")
+    assert (ended.code, ended.out) == (2, "")
+    assert "expected a run with a finite epsilon" in ended.err

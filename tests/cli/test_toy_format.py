@@ -65,7 +65,10 @@ def test_a_statement_in_a_format_of_one_function_and_one_line(with_toy, config, 
     first, *headings, epsilon = ended.out.splitlines()
     assert (ended.code, first, headings[0]) == (0, "Privacy statement: toys", "The guarantee")
     assert float(epsilon) == json.loads(with_toy("statement", config(), "--format", "json").out)["guarantee"]["epsilon"]
-    assert "text, markdown, json, toy, got `tex`" in with_toy("statement", config(), "--format", "tex").err
+    assert (
+        "text, markdown, json, registry, latex, toy, got `tex`"
+        in with_toy("statement", config(), "--format", "tex").err
+    )
 
 
 def test_it_is_nowhere_else():

@@ -170,6 +170,8 @@ ONE_CONFIG = [
     ["solve-sigma", "--target-eps", "1"],
     ["show"],
     ["statement", "--format", "markdown"],
+    ["statement", "--format", "registry"],
+    ["statement", "--format", "latex"],
     ["ledger", "add", "--dry-run", "l.yaml"],
     ["lock"],
     ["simulate", "--draws", "50"],
@@ -182,7 +184,7 @@ def test_answers_about_a_valid_file(repository, dpcalc, command):
     (repository / "a.yaml").write_text(CONFIG.format(budget="9", **names), encoding="utf-8")
     ended = dpcalc(*command, "a.yaml")
     assert ended.code == 0
-    if "markdown" in command:
+    if {"markdown", "registry"} & set(command):  # the registry shows its texts as Markdown
         assert not re.search(r"(?<!\\)<(?!!-- -->)|@(?!<!-- -->)|(?<!\\)!\[", ended.out)
 
 

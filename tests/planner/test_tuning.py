@@ -16,7 +16,6 @@ from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.risk import attack_bounds
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
-from dpcalc.planner.statement import statement
 from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial
 
 TEXT = """\
@@ -72,7 +71,6 @@ def test_solvers_keep_to_the_best_of_several():
     [
         lambda plan: composed(plan).steps,
         compare,
-        statement,
         attack_bounds,
         lambda asked: delta_of(asked, epsilon=1.0),
         lambda asked: guarantee(asked, method="pld"),

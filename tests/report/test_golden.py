@@ -10,6 +10,8 @@ from dpcalc.gate.verdict import Result, Verdict
 from dpcalc.report.evaluation import comparison_output, evaluation_output
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import gate_view
+from dpcalc.report.latex import statement_latex
+from dpcalc.report.registry import statement_registry
 from dpcalc.report.risk import risk_output
 from dpcalc.report.solution import delta_output, no_solution_output, solution_output
 from dpcalc.report.statement import statement_json, statement_markdown, statement_text, statement_view
@@ -66,6 +68,9 @@ OUTPUTS = {
     "statement_text_infinite.txt": lambda: statement_text(statement_view(NOTHING, loaded())),
     "statement_markdown.txt": lambda: statement_markdown(statement_view(STATEMENT, loaded(section="dpcalc"))),
     "statement_markdown_hostile.txt": lambda: statement_markdown(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED)),
+    "statement_latex.txt": lambda: statement_latex(statement_view(STATEMENT, loaded(), published="2026-01-31")),
+    "statement_latex_hostile.txt": lambda: statement_latex(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED)),
+    "statement_registry.txt": lambda: statement_registry(statement_view(STATEMENT, loaded(), published="2026-01-31")),
     "statement_json.txt": lambda: statement_json(statement_view(STATEMENT, loaded())),
     "check_text.txt": lambda: report_format("text").text(gate_view("check", RESULTS, levels=SEEN)),
     "check_text_verbose.txt": lambda: report_format("text").text(gate_view("check", RESULTS[:1], levels=Severity)),

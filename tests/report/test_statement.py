@@ -1,18 +1,29 @@
 """Statements: every number on its safe side, and nothing that a file says has power over a reader's screen."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from decimal import Context, Decimal
 
+import jsonschema
 import pytest
+import yaml
 
+from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.risk import AttackBounds
+from dpcalc.planner.statement import statement as made_statement
+from dpcalc.planner.tuning import Poisson
+from dpcalc.report.formats import STATEMENTS, statement_format
+from dpcalc.report.latex import latex_escaped, statement_latex
+from dpcalc.report.registry import FIELDS, UNANSWERED, registry_notes, statement_registry
 from dpcalc.report.statement import escaped, statement_json, statement_markdown, statement_text, statement_view
+from tests.report.risks import NO_SUMMARY
 from tests.report.samples import EVALUATION, GUARANTEE, PLAN
 from tests.report.statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
+from tests.report.test_formats import SCHEMAS
 
 
 def text_of(statement=STATEMENT, config=None):
@@ -100,7 +111,7 @@ def test_without_sampling_nothing_is_said_of_amplification():
     assert all("has the weaker guarantee" in " ".join(text.split()) for text in texts)
 
 
-@pytest.mark.parametrize("drawn", [statement_text, statement_markdown])
+@pytest.mark.parametrize("drawn", [statement_text, statement_markdown, statement_latex, statement_registry])
 def test_nothing_steers_a_terminal(drawn):
     text = drawn(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED))
     assert all(line.isprintable() for line in text.splitlines())
@@ -131,7 +142,7 @@ def test_ordinary_words_are_not_escaped():
 COMMANDS = "::error::a ::add-mask::b ##[error]c ##vso[task.setvariable]d"
 
 
-@pytest.mark.parametrize("drawn", [statement_text, statement_markdown])
+@pytest.mark.parametrize("drawn", [statement_text, statement_markdown, statement_latex, statement_registry])
 def test_nothing_is_a_command_to_a_runner(drawn):
     config = loaded(replace(PLAN, name=COMMANDS), path=COMMANDS)
     text = drawn(statement_view(STATEMENT, config))
@@ -140,3 +151,140 @@ def test_nothing_is_a_command_to_a_runner(drawn):
     document = statement_json(statement_view(STATEMENT, config))
     assert "##" not in document.replace("u0023#", "")
     assert json.loads(document)["config"]["name"] == COMMANDS
+
+
+# What every form says, the registry of deployments, LaTeX
+
+
+@pytest.mark.parametrize("form", STATEMENTS)
+@pytest.mark.parametrize("tuned", [False, True])
+def test_every_form_says_how_the_run_is_released_and_what_is_not_covered(form, tuned):
+    config = loaded(replace(PLAN, tuning=Poisson(mean=5.0) if tuned else None))
+    text = statement_format(form)(statement_view(STATEMENT, config), 80)
+    words = " ".join(re.sub(r"[\\{}]|&#92;", "", text).split())
+    assert "whoever runs the training sees the data, and is trusted to run it as stated" in words
+    assert "once: all the steps stated here; a later run on the same data" in words
+    assert "everybody may see all that the steps release, each checkpoint" in words
+    assert "how the data are collected, stored and secured" in words
+    assert ("settings are chosen without these data" in words) is not tuned
+    assert ("the best of several runs is released (poisson, 5 on average)" in words) is tuned
+    assert ("tuning, and other runs on the same data" in words) is not tuned
+    assert "0.587" in words or '"mu": 0.5861035845951474' in words
+
+
+def test_a_mu_that_sums_nothing_up_is_said_to():
+    assert "mu-GDP no good summary of this run: regret 0.0371" in text_of(replace(STATEMENT, gdp=NO_SUMMARY))
+    assert "mu-GDP" not in text_of(replace(STATEMENT, gdp=None))
+
+
+REGISTRY = json.loads((SCHEMAS / "deployments_registry.json").read_text(encoding="utf-8"))
+
+
+def problems(text):
+    """What the registry's own check finds in an entry: its schema, folded texts, two backslashes in a row."""
+    entry = yaml.safe_load(text)
+    validator = jsonschema.Draft7Validator(REGISTRY, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
+    folded = [token.style for token in yaml.scan(text) if getattr(token, "style", None) == ">"]
+    doubled = [each for each in values(entry) if re.search(r"\\\\[^()]", str(each))]
+    return [error.message for error in validator.iter_errors(entry)] + folded + doubled
+
+
+def values(entry):
+    if not isinstance(entry, dict | list):
+        return [entry]
+    return [each for inner in (entry.values() if isinstance(entry, dict) else entry) for each in values(inner)]
+
+
+def leaves(schema, path=()):
+    if "properties" not in schema:
+        return [".".join(path)]
+    return [leaf for name, inner in schema["properties"].items() for leaf in leaves(inner, (*path, name))]
+
+
+def test_the_declared_fields_are_those_of_the_registry():
+    assert {field.path for field in FIELDS} == set(leaves(REGISTRY)) - {
+        "deployment.privacy_loss.privacy_parameters.rho"
+    }
+
+
+@pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=r"a\\b: [\\(x) ..."))])
+@pytest.mark.parametrize("statement", [STATEMENT, HOSTILE_STATEMENT, replace(STATEMENT, gdp=None, groups=())])
+def test_an_entry_is_valid_once_it_has_a_date(statement, config):
+    assert problems(statement_registry(statement_view(statement, config, published="2026-01-31"))) == []
+    assert problems(statement_registry(statement_view(statement, config))) == [
+        "'publication_date' is a required property"
+    ]
+
+
+def test_an_entry_states_what_is_known_and_asks_for_the_others():
+    view = statement_view(replace(STATEMENT, evaluation=EVALUATION), loaded())
+    entry = yaml.safe_load(statement_registry(view))
+    assert (entry["url_slug"], entry["status"], entry["tier"]) == ("clinic-maml", "Draft", 3)
+    deployment = entry["deployment"]
+    assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.946867, "delta": 1e-5}
+    assert deployment["privacy_loss"]["privacy_unit"] == "one example"
+    assert deployment["basic"]["description"] == UNANSWERED
+    assert deployment["basic"]["data_curators"] == [UNANSWERED]
+    assert "publication_date" not in deployment["basic"]
+    answer, add, check = registry_notes(view)
+    assert answer.startswith(
+        "a person must answer (`...`): deployment.basic.data_curators, deployment.basic.description"
+    )
+    assert add == (
+        "left out, for a person to add: deployment.basic.publication_date, deployment.basic.data_product_sector"
+    )
+    assert "deployment.deployment_model.model_name" in check
+    dated = statement_view(STATEMENT, loaded(), published="2026-01-31")
+    assert "publication_date" not in " ".join(registry_notes(dated))
+
+
+def test_without_a_guarantee_nothing_is_registered():
+    with pytest.raises(InputError, match="expected a run with a finite epsilon"):
+        statement_registry(statement_view(NOTHING, loaded()))
+
+
+TEX = "\\ { } $ & # ^ _ % ~ < > | \" ' ` -- --- ,, ?` !` ^^5c \\input{/etc/passwd} [x] @"
+COMMANDS_OF_ESCAPES = re.compile(
+    r"\\(?:text(?:backslash|asciicircum|asciitilde|less|greater|bar|quotedbl|quotesingle|asciigrave)\{\}|[{}$&#_%])"
+)
+
+
+def test_latex_shows_every_character_as_it_is():
+    escaped_text = latex_escaped(TEX)
+    left = COMMANDS_OF_ESCAPES.sub("", escaped_text).replace("{}", "")
+    assert not re.search(r"[\\{}$&#^_%~]", left)
+    assert not re.search(r"--|,,|\?`|!`|''|``|<<|>>", COMMANDS_OF_ESCAPES.sub("x", escaped_text))
+
+
+@pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=TEX), path=TEX, section=TEX)])
+def test_latex_is_balanced_whatever_names_hold(config):
+    text = statement_latex(statement_view(HOSTILE_STATEMENT, config))
+    head, body = text.split("\\begin{document}\n")
+    assert "\\documentclass" in head
+    opened = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if kind == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert not opened
+    body = COMMANDS_OF_ESCAPES.sub("", body)
+    assert body.count("{") == body.count("}")
+    known = {"section", "subsection", "begin", "end", "item"}
+    assert set(re.findall(r"\\([A-Za-z]+|.)", body)) <= known
+    assert not re.search(r"[$&#^_%~]", body)
+
+
+def test_a_statement_of_the_best_of_several_runs_follows_from_epsilon_and_delta():
+    run = replace(PLAN, tuning=Poisson(mean=5.0))
+    made = made_statement(run)
+    epsilon, delta = made.evaluation.guarantee.epsilon, run.delta
+    # the worst (epsilon, delta)-private mechanism: randomized response, but all is given away with probability delta
+    truth = (1 - delta) * math.exp(epsilon) / (1 + math.exp(epsilon))
+    lie = (1 - delta) / (1 + math.exp(epsilon))
+    assert made.attack.advantage == pytest.approx(delta + truth - lie, rel=1e-12)
+    for rate, detected in made.attack.detection:
+        exact = delta + truth * rate / lie if rate < lie else delta + truth + lie * (rate - lie) / truth
+        assert detected == pytest.approx(min(1.0, exact), rel=1e-9)
+    assert (made.groups, made.gdp) == ((), None)
+    assert "together" not in text_of(made, loaded(run))
