@@ -43,6 +43,9 @@ def import_(  # noqa: PLR0913  one parameter an option
         ),
     ] = None,
     dataset_size: Annotated[str | None, typer.Option(metavar="N", help="Number of examples.")] = None,
+    batch_size: Annotated[
+        str | None, typer.Option(metavar="N", help="Examples in a batch, for calls of TF-Privacy.")
+    ] = None,
     sample_rate: Annotated[
         str | None, typer.Option(metavar="Q", help="Rate, for calls of Opacus: 1 / len(loader), e.g. 1/235.")
     ] = None,
@@ -63,6 +66,7 @@ def import_(  # noqa: PLR0913  one parameter an option
         {
             "--delta": delta,
             "--dataset-size": dataset_size,
+            "--batch-size": batch_size,
             "--sample-rate": sample_rate,
             "--epochs": epochs,
             "--steps": steps,
@@ -109,6 +113,7 @@ def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
         delta=texts["--delta"],
         adjacency=adjacency,
         examples=numbers["--dataset-size"],
+        batch_size=numbers["--batch-size"],
         sample_rate=numbers["--sample-rate"],
         epochs=numbers["--epochs"],
         steps=numbers["--steps"],

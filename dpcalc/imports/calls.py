@@ -60,6 +60,7 @@ CALLS = frozenset(_SIGNATURES)
 _OUR_NAMES = {"number_of_examples": "n", "num_epochs": "epochs", "target_delta": "delta"}
 _OPTIONS = {
     "n": "--dataset-size",
+    "batch_size": "--batch-size",
     "epochs": "--epochs",
     "steps": "--steps",
     "delta": "--delta",
@@ -139,6 +140,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     given = {_OUR_NAMES.get(name, name): value for name, value in stated.items()}
     added = {
         "n": terms.examples,
+        "batch_size": terms.batch_size,
         "epochs": terms.epochs,
         "steps": terms.steps,
         "sample_rate": terms.sample_rate,

@@ -71,8 +71,10 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
         return _value_run(literal_value(tree.body[0].value), terms)
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
     if len(calls) != 1:
-        lines = f" on lines {', '.join(str(call.lineno) for call in calls[:10])}" if calls else ""
-        raise InputError(f"expected one of {_KINDS}, got {len(calls) or 'none'}{lines}; keep one in the file")
+        if not calls:
+            raise InputError(f"expected {_KINDS}, got none of these")
+        lines = ", ".join(str(call.lineno) for call in calls[:10])
+        raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     return _value_run(literal_value(calls[0]), terms)
 
 
@@ -83,10 +85,10 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
             return call_run(value, terms)
         case Call(name=name) if name.endswith("DpEvent"):
             return event_run(value, terms)
-        case dict() if "history" in value:
-            return accountant_run(value)
+        case dict() if str(value.get("format", "")).startswith("dpcalc."):
+            raise InputError("expected a file of another library, got a state of dpcalc.Accountant, which has a config")
         case dict():
-            return accountant_run(_only_state(value))
+            return accountant_run(value if "history" in value else _only_state(value))
         case [[_, _, _], *_]:
             return accountant_run({"history": value})
         case _:

@@ -42,6 +42,7 @@ class Terms:
         delta: text of a number in (0, 1).
         adjacency: name of an adjacency.
         examples: number of examples.
+        batch_size: examples in a batch.
         sample_rate: inclusion probability.
         epochs: passes over the data, > 0.
         steps: noisy updates.
@@ -51,6 +52,7 @@ class Terms:
     delta: str | None = None
     adjacency: str | None = None
     examples: Fraction | None = None
+    batch_size: Fraction | None = None
     sample_rate: Fraction | None = None
     epochs: Fraction | None = None
     steps: Fraction | None = None

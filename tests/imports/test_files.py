@@ -182,6 +182,7 @@ DEEP = 100_000
         "3",
         "'text'",
         "class A: pass",
+        '{"format": "dpcalc.accountant/1", "history": [[0, null, null, 3]]}',
         "compute_noise(1)\ncompute_noise(2)",
         "compute_dp_sgd_privacy(*numbers)",
         "compute_dp_sgd_privacy(**numbers)",
@@ -365,7 +366,7 @@ def test_calls_as_plans(text, terms, plan, tmp_path):
         ),
         (
             "compute_dp_sgd_privacy(n=10, batch_size=b, noise_multiplier=1, epochs=1, delta=1e-5)",
-            "`b`, which is not run",
+            "`b`, which is not run; give --batch-size",
         ),
         ("compute_dp_sgd_privacy(n=10, batch_size=20, noise_multiplier=1, epochs=1, delta=1e-5)", "from 1 to 10"),
         ("compute_dp_sgd_privacy(n=10, batch_size=2, noise_multiplier=1, epochs=1, delta=1/n)", "give --delta"),
