@@ -394,29 +394,22 @@ def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list
     edits: list[Edit] = []
     written: list[tuple[int, str]] = []
     for change, scalar in made:
-        if scalar is None:
+        node = change.node
+        if scalar is None or node is None:
             edits.append(_insertion_edit(change, positions))
             written.append((change.run.at.mark.line, f"{change.path}: {_full_decimal(change.amount)}"))
         else:
-            edits += _replacement_edits(change, scalar, positions)
-            written.append(_written_line(change))
+            edits += _replacement_edits(change, node, scalar, positions)
+            key, text = _stated_text(change, node)
+            written.append((node.mark.line, f"{key}: {text} (was {node.path.rpartition('.')[2]}: {node.text})"))
     return edits, written
 
 
-def _written_line(change: _NumberChange) -> tuple[int, str]:
-    """Return (line, "key: new (was key: old)") of a replaced number; LookupError if the file does not state it."""
-    if change.node is None:
-        raise LookupError(f"{change.path}: expected a value in the file, got none")
-    key, text = _stated_text(change, change.node)
-    return change.node.mark.line, f"{key}: {text} (was {change.node.path.rpartition('.')[2]}: {change.node.text})"
-
-
-def _replacement_edits(change: _NumberChange, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
+def _replacement_edits(change: _NumberChange, node: Scalar, scalar: ScalarSpan, positions: TextPositions) -> list[Edit]:
     """Return the edits that replace a number, and its key if it changes; _Refusal for references and anchors."""
-    node = change.node
-    if node is not None and "${" in node.text:
+    if "${" in node.text:
         raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
-    if node is None or scalar.anchor:
+    if scalar.anchor:
         raise _Refusal(f"`{change.path}` comes from the anchor `&{scalar.anchor}`, which other places repeat")
     key, text = _stated_text(change, node)
     edits = [Edit(start=scalar.start, stop=scalar.stop, text=text)]

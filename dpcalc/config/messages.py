@@ -7,13 +7,12 @@ from dpcalc.config.schema import SCHEMES, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, node_at
 from dpcalc.config.values import BATCH_SIZE, DRAW_KEYS
-from dpcalc.config.vocabulary import ADVICE, is_planned_value, key_suggestion, section_kind, value_suggestion
+from dpcalc.config.vocabulary import PLANNED_METHODS, key_suggestion, section_kind, value_suggestion
 from dpcalc.errors import KeyedInputError, listed
 from dpcalc.keys import WrongValueError
 from dpcalc.mechanisms.kinds import MECHANISMS
 
 NOT_YET = "is not supported by this version of dpcalc"
-_KEY_NAMES = {"type": "mechanism type", "method": "accounting method"}
 DRAW_FORM = "a mapping such as {scheme: poisson, rate: 0.01}"
 
 
@@ -90,13 +89,8 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
         allowed: the allowed words.
     """
     text = node.text if isinstance(node, Scalar) else ""
-    if is_planned_value(key, text):
-        return error(
-            "DPC104",
-            node.anchor,
-            f"{_KEY_NAMES.get(key, key)} `{text}` {NOT_YET}",
-            ADVICE.get(text, f"use {listed(allowed)}"),
-        )
+    if key == "method" and text in PLANNED_METHODS:
+        return error("DPC104", node.anchor, f"accounting method `{text}` {NOT_YET}", PLANNED_METHODS[text])
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         return wrong_type_error(node, listed(allowed))
     message = f"`{node.path}` must be {listed(allowed)}, got {scalars.describe(node)}"

@@ -93,10 +93,8 @@ _VALUES = {
     },
     "method": {"pld": "prv pldaccountant connect-the-dots", "rdp": "renyi", "moments": "ma moments-accountant"},
 }
-_NOT_YET_VALUES = {
-    "method": ("inversion", "gdp"),
-}
-ADVICE = {
+# Accounting methods that dpcalc knows by name and does not offer, with the advice for each.
+PLANNED_METHODS = {
     "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",
     "inversion": "it is accurate but proves nothing; `dpcalc compare` shows it beside the bounds",
 }
@@ -127,16 +125,6 @@ def section_kind(path: str) -> str:
     general = re.sub(r"\[[0-9]+\]", "[]", path)
     general = general.removeprefix("phases[].").replace("also[]", "also")
     return "sampling.*" if general.startswith("sampling.") and general not in SECTIONS else general
-
-
-def is_planned_value(key: str, text: str) -> bool:
-    """Return True for an accounting method that dpcalc knows by name and does not offer (inversion, gdp).
-
-    Args:
-        key: key whose value it is; other keys than `method` have no such values.
-        text: the value.
-    """
-    return text in _NOT_YET_VALUES.get(key, ())
 
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
