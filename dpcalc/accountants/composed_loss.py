@@ -80,7 +80,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss of the run on one grid, log slack)], one a side; UnsupportedError for steps known by RDP.
+    """Return [(tilted loss of the run on one grid, log slack) for each side]; UnsupportedError for steps known by RDP.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -103,7 +103,7 @@ def composed_loss(
 def _compose_steps(
     steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss, log slack)] of all steps composed, one a side; ConvergenceError for no steps."""
+    """Return [(tilted loss, log slack) for each side] of all steps composed; ConvergenceError for no steps."""
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
     share = 2 if len(steps) == 1 else 4  # the rest is for the sum of the steps
@@ -123,7 +123,7 @@ def _compose_steps(
 def _first_discretizations(
     step: Step, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(one step on its first grid, log slack)], one a side; UnsupportedError for an RdpCurve."""
+    """Return [(one step on its first grid, log slack) for each side]; UnsupportedError for an RdpCurve."""
     curve, moments, copies = step
     tilt = settings.tilt
     if isinstance(curve, RdpCurve):
@@ -156,7 +156,7 @@ def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: B
 def _revealed_steps(
     curve: RevealedSubsample, moments: LogMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Loss, float]]:
-    """Return [(steps under one public draw composed, log slack)], one a side; TypeError for wrong moments."""
+    """Return [(steps under one public draw composed, log slack) for each side]; TypeError for wrong moments."""
     # The errors of the steps count with the tilted probability that the draw takes the unit.
     if not isinstance(moments, RevealedSubsampleMoments):
         raise TypeError("composition: expected the moments of a revealed draw, got those of a step")

@@ -78,7 +78,7 @@ def closed_form_rdp_delta(counts: dict[Curve, int], *, epsilon: float) -> float:
 
 
 def closed_form_cumulants(counts: dict[Curve, int]) -> Callable[[Array], Array]:
-    """Return a function from orders z > 0 to upper bounds on K(z) of a composition's finite losses.
+    """Return a function from orders z > 0 to upper bounds on the log moments of a run's finite losses.
 
     Args:
         counts: steps of one direction and how often each occurs.
@@ -115,7 +115,7 @@ def closed_form_profile(counts: dict[Curve, int], epsilons: Array) -> Array:
 
 
 def _min_over_orders(counts: dict[Curve, int], bound: Callable[[Array, Array], Array]) -> float:
-    """Return the smallest `bound(orders, K(orders))` over orders from 1e-12 to 1e12, zooming in four times."""
+    """Return the smallest `bound(orders, log moments)` over orders from 1e-12 to 1e12, zooming in four times."""
     cumulants = closed_form_cumulants(counts)
     corners = [curve.corners for curve in counts if isinstance(curve, RdpCurve)]
     orders = np.unique(np.concatenate([np.geomspace(_MIN_ORDER, _MAX_ORDER, _ORDERS), *corners]))
@@ -135,7 +135,7 @@ LogMoment = Callable[[Array], Array]
 
 
 def _log_moment(curve: Curve) -> LogMoment:
-    """Return a function of an array of orders z > 0 that bounds K(z) of one step of any kind from above."""
+    """Return a function from orders z > 0 to upper bounds on the log moments of one step of any kind."""
     match curve:
         case RevealedSubsample(rate=rate, counts=counts):
             steps = [(count, _log_moment(step)) for step, count in counts]
@@ -157,7 +157,7 @@ def _log_moment(curve: Curve) -> LogMoment:
 
 
 def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
-    """Return K(z) = log(1 + sum_i w_i (e^{K_i(z)} - 1)) of a public draw of a part (log w_i, K_i), or of loss 0."""
+    """Return log(1 + sum_i w_i (e^{K_i(z)} - 1)) of z, for parts (log w_i, log moment K_i) drawn publicly."""
 
     def log_moment(orders: Array) -> Array:
         gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
@@ -168,7 +168,7 @@ def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
 
 
 def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
-    """Return K(z) = log(zero-loss mass + sum_i mass_i e^{z loss_i}), rounded up, at least 0."""
+    """Return log(zero-loss mass + sum_i mass_i e^{z loss_i}) as a function of z, rounded up, at least 0."""
     losses, logs = np.array(atoms.losses), np.array(atoms.log_masses)
     log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
 
@@ -185,7 +185,7 @@ def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
 
 
 def _log_moment_of_moves(moves: Moves) -> LogMoment:
-    """Return K(z) = log(1 + sum_k w_k (e^{z (z + 1) d_k^2 / 2} - 1)) of mass w_k moved over d_k deviations."""
+    """Return log(1 + sum_k w_k (e^{z (z + 1) d_k^2 / 2} - 1)) of z, for mass w_k moved over d_k deviations."""
     distances, logs = moves
     half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
     log_masses = np.full(half_squares.size, -math.inf)

@@ -18,7 +18,7 @@ _LARGEST = 1e100  # distance in deviations whose square still is a float
 
 
 def points_around(pair: MixturePair) -> Array | None:
-    """Return rising points, 4 a deviation, within 40 deviations of any center; None if too many or too far."""
+    """Return rising points, 4 to a standard deviation, within 40 of them from any center; None if too many."""
     # Points are multiples of a fixed width, so that centers which lie close together share them.
     width, centers = pair.deviation / PER_DEVIATION, np.array(pair.centers)
     if not max(pair.span, 1.0) / pair.deviation < _LARGEST:

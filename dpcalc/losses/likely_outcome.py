@@ -27,7 +27,7 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return (K of D||D', of D'||D), upper bounds, of (epsilon, 0)-DP steps with one outcome of mass >= 1 - q.
+    """Return log moments (D||D', D'||D), upper bounds, of (epsilon, 0)-DP steps with one outcome of mass >= 1 - q.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -60,7 +60,7 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) -> Array:
-    """Return K(z) rounded up if the other outcomes (mass q in P, or in Q if swapped is 1) have this loss."""
+    """Return the log moment, rounded up, if the other outcomes (mass q in P; swapped 1: in Q) have this loss."""
     other = np.minimum(q * np.exp(loss if swapped else -loss), 1 - 1e-16)
     p, q = (other, q) if swapped else (q, other)
     log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
@@ -69,7 +69,7 @@ def _log_moment_of_two_losses(q: Array, z: Array, loss: float, *, swapped: int) 
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return (K of D||D', of D'||D), upper bounds, of Gaussian steps with one outcome of mass >= 1 - q.
+    """Return log moments (D||D', D'||D), upper bounds, of Gaussian steps with one outcome of mass >= 1 - q.
 
     Args:
         q: bound on the probability of the other outcomes, shape (n,), in [0, 1].
@@ -88,7 +88,7 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return K(z), shape (q, orders), if other outcomes are two tails of N(mean, 1), of mass q; the largest."""
+    """Return log moments, shape (q, orders), if other outcomes are two tails of N(mean, 1); worst split."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])

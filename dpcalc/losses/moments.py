@@ -43,7 +43,7 @@ class LogMoments(Protocol):
         ...
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return K(z) at z = real + i k step, k = 0, ..., count - 1, shape (count,).
+        """Return log E_P[e^{zL}] at z = real + i k step, k = 0, ..., count - 1, shape (count,).
 
         Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
         """
@@ -66,7 +66,7 @@ class ComposedMoments:
     parts: tuple[tuple[LogMoments, int], ...]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K(z), K'(z)) of the composed loss at orders z > 0, each of the shape of `orders`."""
+        """Return (K(z), K'(z)), the sums over the steps of log moments, at orders z > 0, shape of `orders`."""
         value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
         for moments, count in self.parts:
             step_value, step_slope = moments.cumulants(orders)
@@ -79,7 +79,7 @@ class ComposedMoments:
         return sum(count * variance for variance, _, count in steps), sum(count * fourth for _, fourth, count in steps)
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return K(z) of the composed loss at z = real + i k step, k = 0, ..., count - 1.
+        """Return the sum over the steps of log E_P[e^{zL}] at z = real + i k step, 0 <= k < count.
 
         Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
         """
@@ -107,7 +107,7 @@ class RevealedSubsampleMoments:
     steps: ComposedMoments
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return log(1 - rate + rate e^{K(z)}) and its derivative at orders z > 0, shape of `orders`."""
+        """Return log(1 - rate + rate e^{K(z)}), K that of the steps, and its derivative at orders z > 0."""
         value, slope = self.steps.cumulants(orders)
         mixed = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + value)
         mixed = np.where(value < _LARGE, np.log1p(self.rate * np.expm1(np.minimum(value, _LARGE))), mixed)
@@ -126,7 +126,7 @@ class RevealedSubsampleMoments:
         return spread, drawn * central + (1 - drawn) * (drawn * mean) ** 4 - 3 * spread**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Return log(1 - rate + rate e^{K(z)}) at z = real + i k step, k = 0, ..., count - 1.
+        """Return log(1 - rate + rate e^{K(z)}), K that of the steps, at z = real + i k step, k < count.
 
         Args: those of `dpcalc.losses.quadrature.LossMoments.cumulants_on_line`.
         """

@@ -243,7 +243,7 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a deviation apart; above 100,000 of them wider far from the centers.
+    """Return rising points from low to high, half a deviation apart; if over 100,000, wider far from the centers.
 
     Args:
         pair: the mixtures.

@@ -105,7 +105,7 @@ class LossMoments:
         return int(self.loss.size)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K(z), K'(z)) at orders 0 < z <= max_order, good to about 1e-12 relative.
+        """Return (K(z), K'(z)), K(z) = log E_P[e^{zL}], at orders 0 < z <= max_order, to about 1e-12 relative.
 
         Args:
             orders: z, shape (m,), 0 < z <= max_order.
@@ -135,7 +135,7 @@ class LossMoments:
         return variance, float((weights * gap**4).sum()) - 3 * variance**2
 
     def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Return K(z) at z = real + i k step, k = 0, ..., count - 1, on any branch of the logarithm.
+        """Return log E_P[e^{zL}] at z = real + i k step, 0 <= k < count, on any branch of the logarithm.
 
         Args:
             real: in (0, max_order].
@@ -187,7 +187,7 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return the log P mass and loss of quadrature nodes and atoms, from which K(z) follows up to `max_order`.
+    """Return the log P mass and loss of nodes and atoms, whose log moments are right up to order `max_order`.
 
     Args:
         curve: one step, one direction.

@@ -66,7 +66,7 @@ class RdpCurve:
 
     @cached_property
     def _hull(self) -> tuple[Array, Array]:
-        """(z, K) of the corners of the lower convex hull, (0, 0) first, shape (n,) each."""
+        """(z, log moment) of the corners of the lower convex hull of the points, (0, 0) first, shape (n,) each."""
         # Andrew's monotone chain: a corner goes when the next point shows that it lies above the chord.
         corners = [(0.0, 0.0)]
         for order, value in self.points:
@@ -83,13 +83,13 @@ class RdpCurve:
         return self._hull[0][1:]
 
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the divergence of order a > 1, interpolating K(a - 1); inf above the last order."""
+        """Return an upper bound on the divergence of order a > 1, interpolated as log moment; inf above the last."""
         if order > self.points[-1][0]:
             return math.inf
         return float(self.cumulants(np.array([order - 1]))[0][0]) / (order - 1)
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return (K, K') interpolated at orders z = a - 1, shape of `orders`; (1e200, 1e250) above the last order."""
+        """Return (log moment, its slope) on the hull at orders z = a - 1; (1e200, 1e250) above the last order."""
         places, heights = self._hull
         right = np.clip(np.searchsorted(places, orders), 1, len(places) - 1)
         left = right - 1
