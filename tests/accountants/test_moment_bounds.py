@@ -218,6 +218,7 @@ def test_basic_is_the_sum_of_exact_epsilons(steps, delta):
     assert basic({curve: steps}, delta=delta).epsilon == pytest.approx(float(exact), rel=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(4), 1))
 def test_basic_of_different_steps_takes_the_costlier_direction_of_each(block):
     rng = generator(block, 311)

@@ -143,6 +143,7 @@ def test_what_is_not_tested_is_said(audit):
     assert "note: example: how many there are is not declared, so that only sizes and repeats are tested\n" in ended.err
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("children_hear_ctrl_c")
 def test_ctrl_c_ends_it_quietly(tmp_path):
     (tmp_path / "run.yaml").write_text(flat_config("poisson"), encoding="utf-8")

@@ -131,6 +131,7 @@ def command(*words, **options):
     )
 
 
+@pytest.mark.heavy
 def test_a_pipe_that_never_ends_does_not_hold_a_gate_up():
     with command("check", "-", "--timeout", "0.3", stdin=subprocess.PIPE) as waiting:
         try:

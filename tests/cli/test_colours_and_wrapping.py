@@ -111,6 +111,7 @@ def test_counts_have_thousands_separators_for_people_only(dpcalc, config):
     assert "phases: training: 5000 steps" in dpcalc("epsilon", config(steps=5000)).out
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", thinned(["several", "epsilon", "compare", "steps"], 1))
 def test_names_are_shown_as_they_are_written(config, tmp_path, command):
     """No markup is read in them, and no code of an emoji."""

@@ -180,6 +180,7 @@ def test_an_answer_of_a_process(process, config):
     assert "DPC301" in ended.stdout
 
 
+@pytest.mark.heavy
 def test_colours_are_not_forced_into_a_pipe(process, config):
     env = {"GITHUB_ACTIONS": "1", "FORCE_COLOR": "1"}
     for arguments in (("--help",), ("epsilon", config())):
@@ -237,6 +238,7 @@ def test_the_reader_of_an_error_is_gone():
     os.close(writer)
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 @pytest.mark.parametrize(("closed", "code"), [(">&-", 3), ("2>&-", 1), (">&- 2>&-", 3)])
 def test_closed_streams(config, closed, code):

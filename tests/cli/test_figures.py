@@ -47,6 +47,7 @@ def test_divergences_lie_between_the_bounds(figures, name):
     assert 2 in found["rdp"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["composed_gaussian", "composed_laplace"])
 def test_general_bounds_compose_better_than_advanced_composition(figures, name):
     found = series(figures[name](2))

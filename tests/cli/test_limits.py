@@ -31,6 +31,7 @@ def test_no_number_is_too_large_for_the_clocks_of_the_system(real, file, text):
     assert real("show", str(file()), "--timeout", text).code == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", [("epsilon",), ("compare",), ("statement",)])
 def test_a_single_command_ends_in_time(config, command):
     ended = subprocess.run(

@@ -31,6 +31,7 @@ def test_costs_side_by_side_are_those_of_each_alone(real, two):
         assert block.strip() == f"config: {path}\n{real('epsilon', path).out}".strip()
 
 
+@pytest.mark.heavy
 def test_comparisons_side_by_side_are_those_of_each_alone(real, two):
     together = json.loads(real("compare", *two, "--json").out)
     for path, found in zip(two, together["configs"], strict=True):

@@ -81,6 +81,7 @@ def test_a_wrong_rate_is_found(real, file, monkeypatch):
     assert wrong(real, file) == ["inclusion of one example"]
 
 
+@pytest.mark.heavy
 def test_a_sampler_that_draws_too_often_is_found(real, file, monkeypatch):
     fixed = FLAT.replace("{scheme: poisson, rate: 0.01}", "{scheme: fixed, size: 10}")
     monkeypatch.setattr(Fixed, "rate", lambda self, count: Fraction(self.size, 2 * count))

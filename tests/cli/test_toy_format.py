@@ -59,6 +59,7 @@ def test_the_help_names_it():
     assert "markdown or toy; to PATH or standard" in " ".join(ended.stdout.split())
 
 
+@pytest.mark.heavy
 def test_a_statement_in_a_format_of_one_function_and_one_line(with_toy, config, monkeypatch):
     monkeypatch.setitem(STATEMENTS, "toy", "tests.cli.toy_format:toy_statement")
     ended = with_toy("statement", config(name="toys"), "--format", "toy")

@@ -169,6 +169,7 @@ LAYOUTS = st.builds(
 )
 
 
+@pytest.mark.heavy
 @settings(max_examples=150, deadline=None)
 @given(NUMBER, NEW, LAYOUTS)
 def test_only_the_bytes_of_the_value_change(old, new, layout):

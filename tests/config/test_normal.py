@@ -152,6 +152,7 @@ def test_names_are_quoted_where_they_must_be(word):
     assert load_text(normal_form(found), path="f").plan.name == word
 
 
+@pytest.mark.heavy
 @given(st.text(max_size=30))
 def test_names_of_any_kind(word):
     try:

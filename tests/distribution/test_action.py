@@ -120,6 +120,7 @@ def test_patterns_are_left_to_dpcalc(action):
     assert words[words.index("--") + 1 :] == patterns
 
 
+@pytest.mark.heavy
 def test_dpcalc_reaches_every_directory_and_name(tmp_path):
     paths = [
         "cf/top.yaml",

@@ -75,6 +75,7 @@ def test_the_hook_is_one_of_ours():
     assert {hook["id"] for hook in repository["hooks"]} <= known
 
 
+@pytest.mark.heavy
 def test_the_gate_of_this_repository_passes():
     *_, step, _ = GATE["jobs"]["privacy"]["steps"]
     assert step["uses"] == "./"

@@ -79,6 +79,7 @@ def test_what_a_task_prints_is_no_answer(capfd):
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.heavy
 def test_workers_answer_more_than_once_and_start_again_after_they_were_ended():
     with Workers(act) as workers:
         assert workers.answers([1, "die"])[0] == 2

@@ -53,6 +53,7 @@ def codes(result):
     return [one["code"] for one in result["findings"]]
 
 
+@pytest.mark.heavy
 def test_a_renamed_config_is_compared_with_what_it_was(repository):
     code, result = checked(repository)
     assert (code, codes(result)) == (0, ["DPC401"])
@@ -60,6 +61,7 @@ def test_a_renamed_config_is_compared_with_what_it_was(repository):
     assert codes(checked(repository, "c.yaml")[1]) == ["DPC401"]
 
 
+@pytest.mark.heavy
 def test_no_command_of_the_configuration_runs(repository, tmp_path):
     mark = tmp_path / "ran"
     script = tmp_path / "script"
@@ -90,6 +92,7 @@ def test_no_command_of_the_configuration_runs(repository, tmp_path):
     assert not mark.exists(), mark.read_text(encoding="utf-8")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["local", "ext"])
 def test_nothing_is_fetched(repository, tmp_path, kind):
     """A clone without the content of old files names the repository, and the command, to get it from."""
@@ -110,6 +113,7 @@ def test_nothing_is_fetched(repository, tmp_path, kind):
     assert "clone without `--filter`" in result["findings"][0]["message"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", thinned(["GIT_DIR", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"], 2))
 def test_the_environment_names_no_other_repository(repository, tmp_path, name):
     other = tmp_path / "other"
@@ -119,6 +123,7 @@ def test_the_environment_names_no_other_repository(repository, tmp_path, name):
     assert (code, codes(result)) == (0, ["DPC401"])
 
 
+@pytest.mark.heavy
 def test_git_is_not_taken_from_the_checkout(repository, tmp_path):
     mark = tmp_path / "ran"
     (repository / "git").write_text(f'#!/bin/sh\ntouch "{mark}"\n', encoding="utf-8")

@@ -83,6 +83,7 @@ def program(tmp_path):
     return sys.executable, script
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("words", COMMANDS, ids=["in time", "many"])
 def test_a_verdict_is_not_forged(ran, program, words):
     ended = ran(*program, *words)
@@ -91,6 +92,7 @@ def test_a_verdict_is_not_forged(ran, program, words):
     assert "passed" not in ended.stdout.splitlines()[-1]
 
 
+@pytest.mark.heavy
 def test_a_lock_and_a_sweep_are_not_forged(ran, program, checkout):
     assert ran(*program, "lock", "a0.yaml").returncode == 0
     (entry,) = json.loads((checkout / "dpcalc.lock").read_text(encoding="utf-8"))["configs"].values()
@@ -155,6 +157,7 @@ def build_wheel(folder, settings=None, metadata=None):
 """
 
 
+@pytest.mark.heavy
 def test_the_scripts_of_the_action(ran, tmp_path):
     """The real `venv` and `pip`, and dpcalc of this environment in the place of what would be downloaded."""
     source, runner = tmp_path / "source", tmp_path / "runner"

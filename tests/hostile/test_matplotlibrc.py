@@ -32,6 +32,7 @@ def drawn(folder):
     return (folder / "a.svg").read_bytes()
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(
     not Path(sys.executable).with_name("dpcalc").exists(), reason="dpcalc is not installed as a command"
 )

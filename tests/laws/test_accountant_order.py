@@ -6,6 +6,7 @@ optimal <= min(basic, advanced), and no bound below pld lower.
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import strategies as st
 
 from dpcalc.accountants import accountant_of
@@ -112,6 +113,7 @@ def test_moment_bounds(plan):
         assert at_most(classic, moments)
 
 
+@pytest.mark.heavy
 @law(plans(), few=5)
 def test_the_certified_interval_is_below_every_other_bound(plan):
     for counts in directions(plan):
@@ -136,6 +138,7 @@ def test_inversion_lies_in_the_certified_interval(plan):
             assert at_most(estimate, upper)
 
 
+@pytest.mark.heavy
 @law(plans(), few=5)
 def test_optimal_composition_is_never_above_basic_and_advanced(plan):
     for counts in directions(plan):

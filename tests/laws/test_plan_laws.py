@@ -145,6 +145,7 @@ def test_n_steps_are_n_copies_of_one(plan):
     assert guarantee(split).epsilon == guarantee(whole).epsilon
 
 
+@pytest.mark.heavy
 @law(plans(phases=2))
 def test_the_order_of_phases_is_irrelevant(plan):
     turned = replace(plan, phases=plan.phases[::-1])
@@ -217,6 +218,7 @@ def test_delta_at_the_certified_epsilon_is_no_larger(plan):
             assert delta_ends(counts, lower)[0] >= plan.delta
 
 
+@pytest.mark.heavy
 @law(plans(phases=2))
 def test_every_accountant_is_above_the_lower_end(plan):
     lower = ends(plan)[1]

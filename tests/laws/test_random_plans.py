@@ -75,6 +75,7 @@ def test_schedules_in_which_units_choose_their_steps_more(block):
         check_answer(allocated(block, number))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", thinned(range(4), 1))
 def test_gaussian_schedules(number):
     check_order(gaussian(0, number, most=12))
@@ -105,6 +106,7 @@ def phase(number, sigma, rate, steps):
     return Phase(name=f"phase {number}", hierarchy=Hierarchy(levels=(level,)), mechanism=noise, clip=1, steps=steps)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("delta", thinned([1e-15, 1e-20, 5.1e-21], 1))
 def test_a_step_too_small_for_the_lattice_has_a_lower_bound(delta):
     """Two phases: on the lattice that the second one needs, all losses of the first lie in one cell."""

@@ -19,6 +19,7 @@ def binomial_pair(number, *, deviation):
     return MixturePair.of(dict(enumerate(weights)), {0: Fraction(1)}, deviation=deviation)
 
 
+@pytest.mark.heavy
 def test_densities_of_many_components_take_little_memory():
     pair = binomial_pair(400, deviation=5.0)
     y = np.linspace(-50.0, 450.0, 200_000)

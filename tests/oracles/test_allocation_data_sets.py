@@ -218,6 +218,7 @@ SMALL_GRIDS = [problem for problem in PROBLEMS if problem.steps < 3]
 LARGE_GRIDS = [pytest.param(problem, marks=pytest.mark.slow) for problem in PROBLEMS if problem.steps == 3]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("delta", [1e-2, 1e-4])
 @pytest.mark.parametrize("problem", [*thinned(SMALL_GRIDS, 8), *LARGE_GRIDS], ids=repr)
 def test_no_data_set_costs_more_and_some_as_much_as_the_lower_end(problem, delta):

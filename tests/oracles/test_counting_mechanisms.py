@@ -76,6 +76,7 @@ def marked(run, rng):
     yield rng.integers(0, 2, len(run.keys)).astype(float)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("block", "number"), BLOCKS)
 @pytest.mark.parametrize("flavour", thinned(FLAVOURS, 3), ids=lambda flavour: flavour.__name__)
 def test_no_count_costs_more_than_what_is_promised_of_each_step(flavour, block, number):

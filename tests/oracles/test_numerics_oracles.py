@@ -62,6 +62,7 @@ def test_inversion_and_the_fine_lattice_agree(seed):
     assert inverted_epsilon(counts, problem.delta) == pytest.approx(fine, rel=1e-8, abs=2 * abs(fine - coarse))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", thinned(range(4), 1))
 def test_conditioning_and_the_fine_lattice_agree(seed):
     problem = random_problem(generator(seed, 37), steps=2, rarest=1e-2, farthest=40)

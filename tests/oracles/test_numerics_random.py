@@ -62,6 +62,7 @@ def run_many(block, size, *, rarest, most):
     assert checked >= 0.6 * size
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(10), 1))
 def test_many_draws_of_the_unit(block):
     run_many(block, 20, rarest=1e-5, most=400)
@@ -84,6 +85,7 @@ def run_rare(block, size):
         check(problem, exact, error)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(5), 1))
 def test_few_draws_of_the_unit(block):
     run_rare(block, 2)

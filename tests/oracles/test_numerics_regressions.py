@@ -48,6 +48,7 @@ OVERFLOWED = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", thinned(TOO_HIGH, 1))
 def test_rare_large_negative_losses_do_not_lift_the_lower_end(case):
     exact, error = estimated_epsilon([(case.curve, case.steps)], case.delta)
@@ -154,6 +155,7 @@ ROUNDED = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", thinned(FAR, 1))
 def test_rare_losses_have_narrow_and_valid_ends(case):
     exact, error = estimated_epsilon([(case.curve, case.steps)], case.delta)

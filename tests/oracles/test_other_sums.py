@@ -46,6 +46,7 @@ def planned(tree, unit, clip, relation, noises):
     return Plan(phases=(phase,), unit=unit, adjacency=Adjacency(relation), delta=1e-5)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", thinned(range(10), 4))
 def test_no_data_set_costs_more_than_the_joint_bound(seed):
     rng = np.random.default_rng([seed, 83])

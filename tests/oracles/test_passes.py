@@ -76,6 +76,7 @@ def check_upper(rng, number, most_outcomes, **amounts):
         done += 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(3), 1))
 def test_no_data_set_exceeds_the_bound_of_a_shuffle(block):
     check_upper(np.random.default_rng([block, 41]), 12, 300, extreme=4, random=1, in_plane=0)
@@ -193,6 +194,7 @@ AMOUNTS = [(0, 6), *(pytest.param(block, 40, marks=pytest.mark.slow) for block i
 """(seed, problems): by default, and in the slow suite."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("block", "number"), AMOUNTS)
 @pytest.mark.parametrize("kind", NOISE, ids=lambda kind: kind.name)
 def test_no_data_set_exceeds_the_bound_under_other_noise(kind, block, number):
@@ -203,6 +205,7 @@ def test_no_data_set_exceeds_the_bound_under_other_noise(kind, block, number):
         assert ratio <= NEVER, (problem, values)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("block", "number"), AMOUNTS)
 def test_no_count_costs_more_than_what_is_promised_of_each_step(block, number):
     """Laplace noise of scale 1 / epsilon on a count of units is epsilon-DP, and told with probability delta else."""
@@ -315,6 +318,7 @@ def test_solvers_pass_over_sizes_that_are_refused():
     assert (group.value, group.fails_at) == (3, None)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("adjacency", "limit"), thinned([(Adjacency.ZERO_OUT, 1.4), (Adjacency.ADD_REMOVE, 2.2)], 1))
 def test_the_largest_size_that_drops_its_last_batch(adjacency, limit):
     """Epsilon does not grow with the size: above half of the units a pass is one step, and leaves many out."""

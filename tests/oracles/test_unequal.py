@@ -243,6 +243,7 @@ RANGES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("sizes", "draws"), thinned(RANGES, 1))
 @pytest.mark.parametrize("relation", thinned(RELATIONS, 1))
 def test_a_range_of_sizes_covers_every_tree_in_it(sizes, draws, relation):

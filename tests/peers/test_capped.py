@@ -14,6 +14,7 @@ GRID = 1e-3
 RELATIONS = {"add-remove": "ADD_OR_REMOVE_ONE", "zero-out": "REPLACE_SPECIAL", "replace-one": "REPLACE_ONE"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize(("draw", "sigma"), [((4_000, Fraction(1, 100), 50), 1.0), ((30, Fraction(1, 6), 5), 2.0)])
 def test_no_more_than_dp_accounting(adjacency, draw, sigma):

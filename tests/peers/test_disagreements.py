@@ -177,6 +177,7 @@ FIXED = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("case", "data_set"), FIXED)
 def test_dp_accounting_fixed_batches_cost_an_actual_data_set_more_than_its_bound(case, data_set):
     """All others at -1, the record at +1 or -1: the flat Poisson pair at half the noise, by its own PLD."""

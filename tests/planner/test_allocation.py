@@ -126,6 +126,7 @@ def replace_scheme(old, scheme):
     return replace(old, phases=(replace(phase, hierarchy=Hierarchy(levels=(level,))),))
 
 
+@pytest.mark.heavy
 def test_the_fewest_bins_and_the_most_times():
     goal = EpsilonGoal(limit=1.0)
     answer = solve(plan(bins(10), sigma=2.0, steps=600, delta=1e-5), "rate", goal=goal)
@@ -148,6 +149,7 @@ def test_an_unfinished_pass_of_a_group_costs_less_than_a_whole_one(delta):
     assert costs == sorted(costs)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("mechanism", "changes"),
     [

@@ -76,6 +76,7 @@ def test_delta_at_the_epsilon_of_a_delta_is_that_delta():
     assert found.delta_lower <= 1e-5 <= found.delta * 1.001
 
 
+@pytest.mark.heavy
 def test_a_delta_far_out_is_below_that_of_the_moments():
     plan = load(str(SAMPLES / "mini_imagenet_5way_1shot.yaml")).plan
     for epsilon in (50.0, 100.0):

@@ -41,6 +41,7 @@ def test_steps_of_the_gaussian_mechanism(goal):
     assert found.fails_at == found.value + 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("goal", GOALS)
 def test_the_rate_of_a_single_step_is_that_of_the_mixture(goal):
     found = solve(plan_of(Poisson(probability=Fraction(1, 2)), noise=0.5, steps=1), "rate", goal=goal)

@@ -68,6 +68,7 @@ def test_poisson_groups_are_the_published_mixture():
     assert answer.group_size == 5
 
 
+@pytest.mark.heavy
 def test_groups_under_batches_of_a_fixed_size():
     """At least the data set of theory, at most its bound, which is converged to 1e-4; the published pair is below."""
     answer = evaluate(group_of_five(FIXED))

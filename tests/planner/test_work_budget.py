@@ -372,6 +372,7 @@ def test_large_groups_without_exact_probabilities():
             assert float(below) <= float(exact) * (1 + 1e-12) + 1e-300
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sigma", [pytest.param(0.1, marks=pytest.mark.slow), 0.5])
 def test_moments_where_components_lie_many_deviations_apart(sigma):
     """Panels are as wide as the noise where P and Q are one component each; the whole line by mpmath."""

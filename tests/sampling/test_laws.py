@@ -142,6 +142,7 @@ def test_the_chance_to_be_drawn_at_all(count, draws):
         assert exact * (1 - mpmath.mpf("1e-50")) <= value <= exact * (1 + mpmath.mpf("1e-30"))
 
 
+@pytest.mark.heavy
 def test_sums_of_many_counts_are_bounded_from_above():
     law = binomial(50, Fraction(1, 10))
     exact, above = tails(convolve_power(law, 12)), tails(convolve_power_upper(law, 12))

@@ -27,6 +27,7 @@ def test_a_mutant_does_not_depend_on_those_before_it():
     assert numbered(SEED, 1631) == alone
 
 
+@pytest.mark.heavy
 def test_mutated_configs(tmp_path):
     run(tmp_path, 100_000, 40)
 

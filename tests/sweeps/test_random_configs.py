@@ -44,6 +44,7 @@ def run(first, count):
     assert answers >= count / 2
 
 
+@pytest.mark.heavy
 def test_random_configs():
     run(100_004, 10)
 
