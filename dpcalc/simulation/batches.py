@@ -64,21 +64,21 @@ class MemberDistribution:
     in_round: float | None
 
 
-def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> MemberDistribution:
+def member_distribution(plan: Plan, protected: ProtectedUnit, phase_index: int) -> MemberDistribution:
     """Return how many protected units a step (shuffle: a pass) draws: the distribution or an upper bound on it.
 
     Args:
         plan: a training run.
         protected: the unit or group.
-        index: of the phase, from 0.
+        phase_index: of the phase, from 0.
     """
-    hierarchy, path = plan.phases[index].hierarchy, _path_of_a_step(plan, protected, index)
+    hierarchy, path = plan.phases[phase_index].hierarchy, _path_of_a_step(plan, protected, phase_index)
     is_of_pass = any(isinstance(level.scheme, Shuffle) for level in hierarchy.levels)
     in_round = None
     if hierarchy.episodes is not None:
         law, is_exact = _episode_distribution(hierarchy, plan.unit, plan.group_size), True
     elif plan.group_size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
-        frames = zip(hierarchy.levels, _path_frames(hierarchy, protected, index, plan.unit), strict=False)
+        frames = zip(hierarchy.levels, _path_frames(hierarchy, protected, phase_index, plan.unit), strict=False)
         rates = [level.scheme.rate(count) for level, (_, count) in frames]
         law, is_exact = {1: math.prod(rates, start=Fraction(1))}, True
         in_round = None if is_of_pass else _round_inclusion(hierarchy, rates)
@@ -88,9 +88,9 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
     return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=is_of_pass, in_round=in_round)
 
 
-def _path_of_a_step(plan: Plan, protected: ProtectedUnit, index: int) -> Path:
+def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> Path:
     """Return the path of one step: a level whose units choose their steps as a Poisson draw with the same rate."""
-    hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
+    hierarchy, path = plan.phases[phase_index].hierarchy, protected.paths[phase_index]
     if not 0 < hierarchy.allocated <= len(path.schemes):
         return path
     schemes = [*path.schemes]
@@ -118,18 +118,18 @@ def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tup
     return total, placement is not None and not is_bound and max(total) <= _MAX_EXACT_COUNTS
 
 
-def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int, ...]:
+def watched_units(plan: Plan, protected: ProtectedUnit, phase_index: int) -> tuple[int, ...]:
     """Return the numbers, from 0, of the protected units in the synthetic data set; a group by its placement.
 
     Args:
         plan: a training run.
         protected: the unit or group.
-        index: of the phase, from 0.
+        phase_index: of the phase, from 0.
     """
-    hierarchy = plan.phases[index].hierarchy
+    hierarchy = plan.phases[phase_index].hierarchy
     # A single unit lies on its path; members of a group fill their placement from the first units on.
     if plan.group_size == 1:
-        *_, (unit, _) = _path_frames(hierarchy, protected, index, plan.unit)
+        *_, (unit, _) = _path_frames(hierarchy, protected, phase_index, plan.unit)
         return (unit,)
     placement = _placement(plan, protected)
     if placement is not None:
@@ -159,9 +159,11 @@ def _placed_units(hierarchy: Hierarchy, placement: Placement, parent: int, level
         yield from _placed_units(hierarchy, inner, first + offset, level + 1)
 
 
-def _path_frames(hierarchy: Hierarchy, protected: ProtectedUnit, index: int, level: int) -> Iterator[tuple[int, int]]:
+def _path_frames(
+    hierarchy: Hierarchy, protected: ProtectedUnit, phase_index: int, level: int
+) -> Iterator[tuple[int, int]]:
     """Yield (number of the unit from 0, units in its frame) at each level, from the outermost to the protected one."""
-    unit, places = 0, protected.paths[index].place
+    unit, places = 0, protected.paths[phase_index].place
     for depth in range(1, level + 1):
         first, size = children(hierarchy, depth, np.array([unit]))
         unit = int(first[0]) + (places[depth - 1] if places else 0)
@@ -240,13 +242,13 @@ class _Phase:
         )
 
 
-def batch_checks(plan: Plan, protected: ProtectedUnit, index: int, source: RandomSource) -> Iterator[Check]:
+def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source: RandomSource) -> Iterator[Check]:
     """Yield one phase's checks of drawn rounds: inclusion of protected units, share of each level, batch size.
 
     Args:
         plan: a training run.
         protected: the unit or group that is watched.
-        index: of the phase, from 0.
+        phase_index: of the phase, from 0.
         source: random numbers, effort and progress.
 
     Yields:
@@ -257,17 +259,17 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, index: int, source: Rando
         InputError: one round draws too many units.
         UnsupportedError: shuffles whose passes do not end together.
     """
-    phase = plan.phases[index]
+    phase = plan.phases[phase_index]
     hierarchy = phase.hierarchy
     rounds = int(min(_MAX_ROUNDS, max(_MIN_ROUNDS, _DEFAULT_COST / round_cost(hierarchy))))
     if source.effort.draws:
         rounds = -(-source.effort.draws // steps_per_round(hierarchy))
-    watched = WatchedUnits(level=plan.unit, units=watched_units(plan, protected, index))
+    watched = WatchedUnits(level=plan.unit, units=watched_units(plan, protected, phase_index))
     counts = draw_rounds(
         hierarchy, watched, rounds=rounds, rng=source.rng, on_progress=lambda done: source.on_progress(done / rounds)
     )
     drawn = _Phase(name=phase.name if len(plan.phases) > 1 else "", hierarchy=hierarchy, counts=counts)
-    yield from _inclusion_checks(drawn, plan, member_distribution(plan, protected, index))
+    yield from _inclusion_checks(drawn, plan, member_distribution(plan, protected, phase_index))
     _, schemes = draws_of_step(hierarchy)
     for level, scheme, count in zip(hierarchy.levels, schemes, counts.levels, strict=True):
         yield _level_check(drawn, level.name, scheme, count)
@@ -324,14 +326,10 @@ def _batch_size_check(phase: _Phase, depth: int) -> Check:
     """Return the check of the mean number of units of level `depth` (from 1) in a step."""
     hierarchy, count = phase.hierarchy, phase.counts.levels[depth - 1]
     expected = _expected_batch(hierarchy, depth)
-    return Check(
-        phase=phase.name,
-        quantity=f"batch size ({hierarchy.level(depth).name})",
-        computed=(expected, expected),
-        observed=float(count.batches.mean()),
-        interval=_batch_interval(phase, depth),
-        trials=count.batches.size,
-        note=f"from {count.min_batch} to {count.max_batch}",
+    quantity, note = f"batch size ({hierarchy.level(depth).name})", f"from {count.min_batch} to {count.max_batch}"
+    interval, trials = _batch_interval(phase, depth), count.batches.size
+    return replace(
+        phase.check(quantity, (expected, expected), float(count.batches.mean()), interval, trials), note=note
     )
 
 
