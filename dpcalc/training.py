@@ -94,7 +94,7 @@ class Accountant:
         self._history: list[tuple[_Setting, int]] = []
         self._steps = 0
         self._phases: dict[_Setting, Phase] = {}
-        self._composition: Composition = composed(run)
+        self._base: Composition = composed(run)
         self._certified: tuple[int, float] = (0, 0.0)
         self._last_step: int | None = None
 
@@ -194,9 +194,18 @@ class Accountant:
         return replace(self._plan, phases=phases or (replace(self._plan.phases[0], steps=0),))
 
     def _bound(self, run: Plan) -> float:
-        """Return the certified upper bound on epsilon of a run, with what is known of one with the same draws."""
-        self._composition = self._composition.changed(run)
-        return guarantee(self._composition).epsilon
+        """Return the certified upper bound on epsilon of a run."""
+        return guarantee(self._composed(run)).epsilon
+
+    def _composed(self, run: Plan) -> Composition:
+        """Return the composition of a run, with the protected units of the last one that has the same draws.
+
+        One base is kept, not a chain of compositions: each holds its losses.
+        """
+        draws = [[(phase.hierarchy, phase.clip) for phase in each.phases] for each in (run, self._base.stated)]
+        if draws[0] != draws[1]:
+            self._base = composed(run)
+        return self._base.changed(run)
 
     @property
     def epsilon(self) -> float:
@@ -243,7 +252,7 @@ class Accountant:
         Raises:
             ConvergenceError: there is no certified answer.
         """
-        composition = self._composition = self._composition.changed(self._so_far())
+        composition = self._composed(self._so_far())
         upper = guarantee(composition)
         return with_lower_bound(composition, upper) if upper.finite else upper
 

@@ -1,5 +1,6 @@
 """`dpcalc.Accountant`: certified at every step, exact where it says so, its state, and the sample callbacks."""
 
+import gc
 import importlib.util
 import json
 import math
@@ -15,6 +16,7 @@ import dpcalc.training
 from dpcalc import Accountant, epsilon, load, plan
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
+from dpcalc.planner.composition import Composition
 from tests.oracles.exact_gaussian import exact_epsilon
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
@@ -164,6 +166,23 @@ def test_a_run_without_noise_stops_at_once():
     accountant.step()
     assert accountant.epsilon == math.inf
     assert "epsilon <= inf" in accountant.summary()
+
+
+def test_readings_leave_no_compositions_behind():
+    """A run of a million steps with a schedule of its own reads epsilon as often; each composition has losses."""
+
+    def alive():
+        gc.collect()
+        return sum(isinstance(each, Composition) for each in gc.get_objects())
+
+    accountant = Accountant(noise_multiplier=30.0, steps=400, **FULL)
+    before = alive()
+    for step in range(12):
+        accountant.step(noise_multiplier=20.0 + step % 2)
+        _ = accountant.epsilon, accountant.guarantee()
+        accountant.step(count=3)
+        _ = accountant.epsilon
+    assert alive() <= before + 3
 
 
 def test_few_compositions_are_made(monkeypatch):
