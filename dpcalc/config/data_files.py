@@ -36,7 +36,7 @@ def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scal
     for key, value in node.entries.items():
         if key not in ("file", *others) and not key.startswith(USER_KEY):
             message = f"unknown key `{key}` in `{node.path}`"
-            hint = "it takes `file`, or is a list"
+            hint = f"it takes `file`, {'or is a list' if not others else ' and '.join(f'`{x}`' for x in others)}"
             raise ConfigError([error("DPC101", value.key or value.anchor, message, hint)])
     if name is None:
         raise ConfigError([missing_key_error(node, "file")])

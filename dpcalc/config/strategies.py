@@ -45,7 +45,7 @@ def strategy(node: Node, files: Files) -> "Strategy":
                 return _banded(node.entries["banded"])
             case ["tree"]:
                 return Tree(restart_every=_single_count(node.entries["tree"], "restart_every"))
-            case ["file"] | ["file", "sha256"] | ["sha256", "file"]:
+            case stated if "file" in stated:
                 return _matrix(node, files)
     raise ConfigError([wrong_type_error(node, STRATEGIES)])
 

@@ -105,6 +105,7 @@ def test_a_stated_sum_is_that_of_the_entries(tmp_path):
     words = "`mechanism.strategy.sha256` is not that of the matrix in `c.npy`, which is "
     refused(tmp_path, f"strategy: {{file: c.npy, sha256: {digest}}}, {ONCE}", words)
     refused(tmp_path, f"strategy: {{sha256: [1], file: c.npy}}, {ONCE}", words)
+    refused(tmp_path, f"strategy: {{file: c.npy, sha: 1}}, {ONCE}", "unknown key `sha` in `mechanism.strategy`")
 
 
 def test_the_content_of_a_file_is_hashed_and_its_name_is_not(tmp_path):

@@ -21,6 +21,7 @@ from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson
+from tests.thinning import thinned
 
 ADD, ZERO, REPLACE = Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE
 ROUNDING = 2e-3  # of the grids below, relative to delta; what is near 0 may be off by 1e-7
@@ -101,7 +102,7 @@ HELD = [  # bins, steps, coefficients, noise
 ]
 
 
-@pytest.mark.parametrize(("bins", "steps", "coefficients", "noise"), HELD)
+@pytest.mark.parametrize(("bins", "steps", "coefficients", "noise"), thinned(HELD, keep=4))
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_no_unit_in_bins_costs_more_than_the_bound(bins, steps, coefficients, noise, adjacency):
     strategy = toeplitz_matrix(coefficients, steps)
@@ -140,7 +141,7 @@ def check_bins(run, strategy, bins, noise, seed=0):
         assert bound.delta_lower <= largest * (1 + ROUNDING) + 1e-7
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", thinned(range(20), keep=3))
 def test_no_unit_in_bins_costs_more_under_a_matrix(seed):
     """Banded matrices with columns of different norms and signs, also where bands do not divide the bins."""
     rng = np.random.default_rng(seed)
@@ -166,11 +167,11 @@ MORE_BINS = [  # bins, steps, coefficients, noise: also of bands that do not div
 ]
 
 
-@pytest.mark.parametrize("problem", MORE_BINS)
+@pytest.mark.parametrize("problem", thinned([(problem,) for problem in MORE_BINS], keep=3))
 def test_no_unit_in_more_bins_costs_more(problem):
     """Losses drawn at random from the mixture over all bins: five deviations of the mean below the bound, or more."""
     bins, steps, coefficients, noise = problem
-    strategy, number = toeplitz_matrix(coefficients, steps), 200_000
+    strategy, number = toeplitz_matrix(coefficients, steps), 100_000
     run = plan_of(Toeplitz(coefficients=coefficients), BallsInBins(bins=bins, is_held=True), steps, noise=noise)
     own = shifts(strategy, bins, np.ones((steps, 1))) / (noise * np.linalg.norm(strategy, axis=0).max())
     products, rng = own @ own.T, np.random.default_rng(steps)
@@ -292,26 +293,31 @@ def cut_law(others, rate, cap, own, *, has_unit):
     return law
 
 
-def released_deltas(laws_p, laws_q, strategy, deviation, epsilon):
-    """(D||D', D'||D) of C G + Z with independent sums G of these laws, on a grid over all rows of the release."""
+def released_deltas(sums_p, sums_q, strategy, deviation, epsilon):
+    """(D||D', D'||D) of C G + Z for sums G with these probabilities, {sums of all steps: chance}, on a grid of rows."""
     rows = len(strategy)
-    reach = (
-        max(abs(value) for law in (*laws_p, *laws_q) for value in law) * np.abs(strategy).sum(axis=1) + 5 * deviation
-    )
-    grids = [np.linspace(-a, a, 41) for a in reach]
+    largest = max(abs(value) for sums in (*sums_p, *sums_q) for value in sums)
+    grids = [np.linspace(-a, a, 41) for a in largest * np.abs(strategy).sum(axis=1) + 5 * deviation]
     cell = math.prod(float(grid[1] - grid[0]) for grid in grids)
     at = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1).reshape(-1, rows)
 
-    def density(laws):
+    def density(table):
         total = np.zeros(len(at))
-        for sums in itertools.product(*(law.items() for law in laws)):
-            weight = math.prod(chance for _, chance in sums)
-            center = strategy @ np.array([value for value, _ in sums])
-            total += weight * np.exp(-0.5 * ((at - center) ** 2).sum(axis=1) / deviation**2)
+        for sums, weight in table.items():
+            total += weight * np.exp(-0.5 * ((at - strategy @ np.array(sums)) ** 2).sum(axis=1) / deviation**2)
         return total / (2 * math.pi * deviation**2) ** (rows / 2)
 
-    f, g = density(laws_p), density(laws_q)
+    f, g = density(sums_p), density(sums_q)
     return tuple(cell * float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in ((f, g), (g, f)))
+
+
+def independent(laws):
+    """{sums of all steps: chance} of independent steps."""
+    table = {}
+    for steps in itertools.product(*(law.items() for law in laws)):
+        sums = tuple(value for value, _ in steps)
+        table[sums] = table.get(sums, 0) + math.prod(chance for _, chance in steps)
+    return table
 
 
 CUT = [  # others in the unit's group, others in the second group, rate, cap, noise
@@ -323,7 +329,7 @@ CUT = [  # others in the unit's group, others in the second group, rate, cap, no
 TWO_BANDS = np.array([[1.0, 0, 0], [0.5, 0.8, 0], [0, -0.3, 1.1]])
 
 
-@pytest.mark.parametrize("data", CUT)
+@pytest.mark.parametrize("data", thinned([(data,) for data in CUT], keep=2))
 @pytest.mark.parametrize("adjacency", [ADD, ZERO, REPLACE])
 def test_no_cut_group_costs_more_than_the_bound(data, adjacency):
     """Three steps over two groups: the unit's group draws in steps 0 and 2, the other one in step 1."""
@@ -339,7 +345,11 @@ def test_no_cut_group_costs_more_than_the_bound(data, adjacency):
     for epsilon in (0.1, 0.8):
         bound = delta_of(run, epsilon=epsilon).delta
         truth = released_deltas(
-            (with_unit, between, with_unit), (without, between, without), TWO_BANDS, deviation, epsilon
+            independent((with_unit, between, with_unit)),
+            independent((without, between, without)),
+            TWO_BANDS,
+            deviation,
+            epsilon,
         )
         assert max(truth) <= bound * (1 + ROUNDING)
         assert max(truth) > 0
@@ -395,3 +405,33 @@ def test_cut_groups_beside_other_phases():
     both = replace(first, phases=(first.phases[0], replace(second.phases[0], name="q")))
     assert guarantee(both).epsilon > guarantee(first).epsilon
     assert epsilon_lower(both)[0] <= guarantee(both).epsilon
+
+
+# Draws below a bin.
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+@pytest.mark.parametrize("adjacency", thinned([ADD, ZERO], keep=1))
+@pytest.mark.parametrize("mate", [1, -1])
+def test_no_draw_below_a_bin_costs_more_than_the_bound(unit, adjacency, mate):
+    """A user of two records, each drawn with probability .6 in the user's steps, in one of two bins; three steps."""
+    levels = (
+        Level(name="user", count=5, scheme=BallsInBins(bins=2, is_held=True)),
+        Level(name="record", count=2, scheme=Poisson(probability=Fraction(3, 5))),
+    )
+    mechanism = MatrixFactorization(strategy=matrix_strategy(TWO_BANDS), noise_multiplier=1.3)
+    phase = Phase(name="p", hierarchy=Hierarchy(levels=levels), mechanism=mechanism, clip=2, steps=3)
+    run = Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-5)
+    deviation = 1.3 * np.linalg.norm(TWO_BANDS, axis=0).max()
+    nobody = {0: 1.0}
+
+    def over_bins(law):
+        tables = [independent([law if step % 2 == own else nobody for step in range(3)]) for own in (0, 1)]
+        return {sums: sum(table.get(sums, 0) for table in tables) / 2 for sums in tables[0] | tables[1]}
+
+    present = over_bins(cut_law((mate,), 0.6, 9, 1, has_unit=True))
+    absent = over_bins(nobody if unit == 1 else cut_law((mate,), 0.6, 9, 0, has_unit=False))
+    for epsilon in (0.2, 0.9):
+        bound = delta_of(run, epsilon=epsilon)
+        truth = released_deltas(present, absent, TWO_BANDS, deviation, epsilon)
+        assert 0 < max(truth) <= bound.delta * (1 + ROUNDING)
