@@ -308,10 +308,7 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
     frame_size = count.offered / parents
     of_frames = isinstance(scheme, Fixed | CappedPoisson)
     expected = count.nominal / parents if of_frames else expected_draws(scheme, frame_size)
-    if isinstance(scheme, Shuffle):
-        expected *= scheme.steps_of_a_pass(int(frame_size))
-    elif isinstance(scheme, BallsInBins | RandomAllocation):
-        expected *= scheme.steps_of_a_pass
+    expected *= _steps_of_draw(scheme, int(frame_size))
     observed = count.drawn / parents
     interval = observed, observed
     if isinstance(scheme, CappedPoisson):
@@ -320,6 +317,13 @@ def _level_check(phase: _Phase, name: str, scheme: Scheme, count: LevelCount) ->
         interval = low * cap, high * cap
     when = "in a pass" if isinstance(scheme, Shuffle | BallsInBins | RandomAllocation) else "at a time"
     return phase.check(f"{name} drawn {when}", (expected, expected), observed, interval, count.parents)
+
+
+def _steps_of_draw(scheme: Scheme, count: int) -> int:
+    """Return the number of steps that one draw from a frame of `count` units is for: those of a pass, else 1."""
+    if isinstance(scheme, Shuffle):
+        return scheme.steps_of_a_pass(count)
+    return scheme.steps_of_a_pass if isinstance(scheme, BallsInBins | RandomAllocation) else 1
 
 
 def _batch_size_check(phase: _Phase, depth: int) -> Check:
@@ -367,11 +371,7 @@ def _batch_interval(phase: _Phase, depth: int) -> Ends:
         low = high = float(copies)
         for level, scheme, count in zip(levels, schemes, counts, strict=False):
             ends = _level_check(phase, level.name, scheme, count).interval
-            factor = level.count if isinstance(scheme, Poisson) else 1.0
-            if isinstance(scheme, Shuffle):
-                factor = 1 / scheme.steps_of_a_pass(level.count)
-            elif isinstance(scheme, BallsInBins | RandomAllocation):
-                factor = 1 / scheme.steps_of_a_pass
+            factor = (level.count if isinstance(scheme, Poisson) else 1) / _steps_of_draw(scheme, level.count)
             low, high = low * ends[0] * factor, high * ends[1] * factor
         return low, high
     largest = copies * math.prod(scheme.max_drawn(level.count) for scheme, level in zip(schemes, levels, strict=False))

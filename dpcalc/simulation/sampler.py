@@ -253,14 +253,14 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
     """
-    shuffled = [level for level in hierarchy.levels if isinstance(level.scheme, Shuffle)]
-    if len(shuffled) > 1 or any(not level.is_equal for level in shuffled):
+    shuffled = [(level, level.scheme) for level in hierarchy.levels if isinstance(level.scheme, Shuffle)]
+    if len(shuffled) > 1 or any(not level.is_equal for level, _ in shuffled):
         raise UnsupportedError(
             "simulate: expected at most one shuffle, of frames of one size, got more or unequal ones"
         )
-    for level in shuffled:
-        if isinstance(level.scheme, Shuffle):
-            return level.scheme.steps_of_a_pass(level.count)
+    if shuffled:
+        ((level, scheme),) = shuffled
+        return scheme.steps_of_a_pass(level.count)
     if hierarchy.allocation is not None:
         return hierarchy.allocation.steps_of_a_pass
     return hierarchy.level(1).redraw_every
