@@ -167,7 +167,7 @@ MORE_BINS = [  # bins, steps, coefficients, noise: also of bands that do not div
 ]
 
 
-@pytest.mark.parametrize("problem", thinned([(problem,) for problem in MORE_BINS], keep=3))
+@pytest.mark.parametrize("problem", thinned([pytest.param(problem) for problem in MORE_BINS], keep=3))
 def test_no_unit_in_more_bins_costs_more(problem):
     """Losses drawn at random from the mixture over all bins: five deviations of the mean below the bound, or more."""
     bins, steps, coefficients, noise = problem
@@ -329,7 +329,7 @@ CUT = [  # others in the unit's group, others in the second group, rate, cap, no
 TWO_BANDS = np.array([[1.0, 0, 0], [0.5, 0.8, 0], [0, -0.3, 1.1]])
 
 
-@pytest.mark.parametrize("data", thinned([(data,) for data in CUT], keep=2))
+@pytest.mark.parametrize("data", thinned([pytest.param(data) for data in CUT], keep=2))
 @pytest.mark.parametrize("adjacency", [ADD, ZERO, REPLACE])
 def test_no_cut_group_costs_more_than_the_bound(data, adjacency):
     """Three steps over two groups: the unit's group draws in steps 0 and 2, the other one in step 1."""
