@@ -71,7 +71,7 @@ class Release:
         return np.asarray(np.logaddexp(missed, math.log(rate) + logs).sum(axis=1))
 
 
-def no_release(plan: Plan, phase: Phase) -> str:
+def no_release_reason(plan: Plan, phase: Phase) -> str:
     """Return why a phase with correlated noise cannot be drawn: noise, levels below, size; "" if it can.
 
     Args:
@@ -84,7 +84,7 @@ def no_release(plan: Plan, phase: Phase) -> str:
     deciding = phase.hierarchy.level(max(1, phase.hierarchy.allocated))
     if any(level is not deciding and level.scheme != All() for level in phase.hierarchy.levels):
         return "levels below the one that decides when a unit takes part are drawn, too"
-    if _cases(phase) > _MAX_CASES or _cases(phase) * phase.steps > _MAX_ENTRIES:
+    if _case_count(phase) > _MAX_CASES or _case_count(phase) * phase.steps > _MAX_ENTRIES:
         return "its strategy has too many entries"
     return ""
 
@@ -94,7 +94,7 @@ def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Chec
 
     Args:
         plan: the training run.
-        phase: one of its phases, for which `no_release` returns "".
+        phase: one of its phases, for which `no_release_reason` returns "".
         source: random numbers, effort and progress.
     """
     # What the removal of its only unit costs is at most the bound of every adjacency and group size.
@@ -126,7 +126,7 @@ def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Chec
     return tuple(checks)
 
 
-def _cases(phase: Phase) -> int:
+def _case_count(phase: Phase) -> int:
     """Return how many ways a unit can take part in a release: bins, steps of its group, else 1."""
     match phase.hierarchy.allocation or phase.hierarchy.level(1).scheme:
         case BallsInBins(bins=bins):

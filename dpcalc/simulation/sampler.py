@@ -40,7 +40,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, index in its frame) of each unit in one draw from each frame, both from 0, frames ascending.
+    """Return (frame, index in frame), from 0, of the units of one draw from each frame; TypeError for an allocation.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -358,7 +358,7 @@ def _merge(parts: Sequence[LevelCount]) -> LevelCount:
 
 
 def _draw_chunk(hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator) -> DrawCounts:
-    """Return the counts of `rounds` rounds, drawn level by level as rows (first step, unit), and of watched units."""
+    """Return the counts of `rounds` rounds at once, each level drawn as rows (first step, unit) from the rows above."""
     # Each row (first step, unit) is in use for `span` steps; the redraw period of each level divides it.
     span = length = steps_per_round(hierarchy)
     copies, schemes = draws_of_step(hierarchy)

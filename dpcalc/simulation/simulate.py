@@ -11,7 +11,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.simulation.batches import batch_checks
 from dpcalc.simulation.checks import Check, Effort, RandomSource
 from dpcalc.simulation.losses import loss_checks
-from dpcalc.simulation.releases import no_release, release_checks
+from dpcalc.simulation.releases import no_release_reason, release_checks
 from dpcalc.work import SECOND, allowance
 
 _CHOICE_WORK = 2.0 * SECOND  # for the unit that decides
@@ -73,7 +73,7 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
         else:
             checks += batch_checks(plan, protected, index, part)
         if phase.is_correlated:
-            why = no_release(plan, phase)
+            why = no_release_reason(plan, phase)
             checks += () if why else release_checks(plan, phase, part)
             notes += [f"no release of {phase.name} is drawn: {why}"] if why else []
     if not reason:

@@ -26,7 +26,7 @@ from dpcalc.sampling.schemes import (
 from dpcalc.sampling.trees import tree_of
 from dpcalc.simulation import batches
 from dpcalc.simulation.checks import Effort
-from dpcalc.simulation.releases import no_release
+from dpcalc.simulation.releases import no_release_reason
 from dpcalc.simulation.simulate import simulate_plan
 from tests.thinning import thinned
 
@@ -246,4 +246,4 @@ def test_releases_that_are_not_drawn():
     assert "no release of training is drawn: levels below the one that decides" in result.notes[1]
     many = plan(levels((40, BallsInBins(bins=3000))), steps=3000, adjacency=Adjacency.ADD_REMOVE)
     many = replace(many, phases=(replace(many.phases[0], mechanism=noise),))
-    assert no_release(many, many.phases[0]) == "its strategy has too many entries"
+    assert no_release_reason(many, many.phases[0]) == "its strategy has too many entries"
