@@ -27,7 +27,7 @@ from dpcalc.sampling.schemes import (
     Shuffle,
     WithReplacement,
 )
-from dpcalc.sampling.trees import MAX_RECORDS, Tree, indexed
+from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 TASK = "task"  # name of a constructed unit in messages
 
@@ -113,9 +113,8 @@ class Level:
             raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
         if self.redraw_every < 1:
             raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        if isinstance(self.scheme, (Fixed, Shuffle)) and not _can_draw(self.scheme, self.min_count):
-            for fault in size_faults(self.name, self.scheme.size, self.min_count, self.count):
-                raise fault
+        for fault in _scheme_faults(self.name, self.scheme, (self.min_count, self.count)):
+            raise fault
         scheme = drawn_from(self.scheme, self.count)
         if scheme == All() or not isinstance(self.scheme, Fixed) or self.scheme.size <= self.min_count:
             object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
@@ -295,9 +294,12 @@ def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | N
         yield KeyedInputError("episodes", problem, "lower `shots` or `queries`")
 
 
-def _can_draw(scheme: Fixed | Shuffle, count: int) -> bool:
-    """Return True if size <= count, or the scheme is a fixed draw with at_most."""
-    return scheme.size <= count or (isinstance(scheme, Fixed) and scheme.at_most)
+def _scheme_faults(
+    level: str, scheme: Scheme, sizes: Sequence[int], smallest_parent: str = ""
+) -> Iterator[KeyedInputError]:
+    """Yield the `size_faults` of a scheme over parents of these sizes; none if it can draw from any number."""
+    if isinstance(scheme, Shuffle) or (isinstance(scheme, Fixed) and not scheme.at_most):
+        yield from size_faults(level, scheme.size, min(sizes), max(sizes), smallest_parent=smallest_parent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,14 +347,11 @@ class Hierarchy:
             schemes: one for each level.
 
         Raises:
-            InputError: names the first unit that holds fewer units than a step draws.
+            InputError: names the first of the smallest units, which holds fewer units than a step draws.
         """
-        for number, scheme in enumerate(schemes, start=1):
-            short = tree.first_below(number, scheme.size) if isinstance(scheme, (Fixed, Shuffle)) else None
-            if isinstance(scheme, (Fixed, Shuffle)) and short is not None and not _can_draw(scheme, short[1]):
-                place, size = short
-                drawn = f"{scheme.size} of level {names[number - 1]}, which a step draws"
-                raise InputError(f"tree{indexed(place)}: expected at least {drawn}, got {size}")
+        for number, (name, scheme) in enumerate(zip(names, schemes, strict=True), start=1):
+            for fault in _scheme_faults(name, scheme, tree.sizes[number - 1], tree.smallest_parent(number)):
+                raise fault
         levels = (
             Level(name=name, count=max(sizes), min_count=min(sizes), scheme=scheme)
             for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)

@@ -79,20 +79,8 @@ class Tree:
         Args:
             level: number of the level whose units are counted, from 1.
         """
-        position = self.first_below(level, min(self.sizes[level - 1]) + 1)
-        return "" if position is None else f"data.tree{indexed(position[0])}"
-
-    def first_below(self, level: int, size: int) -> tuple[tuple[int, ...], int] | None:
-        """Return (place, count) of the first parent with fewer than `size` units of a level; None if there is none.
-
-        Args:
-            level: of the units that are counted, from 1; the parents are those of the level above.
-            size: a whole number.
-        """
-        for unit, count in enumerate(self.sizes[level - 1]):
-            if count < size:
-                return self.place(level - 1, unit), count
-        return None
+        sizes = self.sizes[level - 1]
+        return f"data.tree{indexed(self.place(level - 1, sizes.index(min(sizes))))}"
 
 
 @dataclass(frozen=True, kw_only=True)

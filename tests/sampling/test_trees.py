@@ -19,9 +19,7 @@ def test_sizes_and_places():
     assert [tree.place(2, unit) for unit in range(5)] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     assert tree.place(3, 4) == (0, 1, 0)
     assert tree.place(0, 0) == ()
-    assert tree.first_below(3, 4) == ((0, 1), 2)
-    assert tree.first_below(2, 3) == ((1,), 2)
-    assert tree.first_below(1, 2) is None
+    assert [tree.smallest_parent(level) for level in (1, 2, 3)] == ["data.tree", "data.tree[1]", "data.tree[0][1]"]
     assert tree.nested() == EXAMPLE
 
 
@@ -85,10 +83,15 @@ def test_a_hierarchy_of_a_tree():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "place"), [((1, 1, 3), r"tree\[0\]\[1\].*got 2"), ((1, 3, 1), r"tree\[1\].*got 2"), ((3, 1, 1), "tree:")]
+    ("sizes", "limit"),
+    [
+        ((1, 1, 3), r"visit.size is 3, more than the 2 of `data.tree\[0\]\[1\]`"),
+        ((1, 3, 1), r"patient.size is 3, more than the 2 of `data.tree\[1\]`"),
+        ((3, 1, 1), "clinic.size is 3, more than the count 2 of level `clinic`"),
+    ],
 )
-def test_draws_larger_than_a_unit_name_it(sizes, place):
-    with pytest.raises(InputError, match=place):
+def test_draws_larger_than_a_unit_name_it(sizes, limit):
+    with pytest.raises(InputError, match=limit):
         Hierarchy.of_tree(tree_of(EXAMPLE, NAMES), NAMES, [Fixed(size=size) for size in sizes])
 
 
