@@ -57,7 +57,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return the configs for a command that names none; None if there are none, InputError for ambiguous ones.
+    """Return the configs in DPCALC_CONFIG, else of the nearest folder upwards that has or names any; else None.
 
     Args:
         current: the current directory, absolute.

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dpcalc.config import scalars
@@ -204,11 +204,10 @@ def _cell_number(cell: str, row: int, column: int) -> float:
     word = cell.strip()
     if not word and column > row:
         return 0.0
-    try:
-        return float(word) if "_" not in word else math.nan
-    except ValueError:
-        problem = f"row {row}, column {column} is no number: {word[:40] or 'nothing'}"
-        raise Refusal("DPC110", problem, _FILE_HINT) from None
+    with suppress(ValueError):
+        if "_" not in word:  # Python reads 1_0 as ten, other readers of CSV do not
+            return float(word)
+    raise Refusal("DPC110", f"row {row}, column {column} is no number: {word[:40] or 'nothing'}", _FILE_HINT)
 
 
 def _refuse_wrong_entries(entries: "Array") -> None:

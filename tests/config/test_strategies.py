@@ -204,7 +204,7 @@ def test_hostile_files(tmp_path):
         ("1,0\n", "is not square"),
         ("", "is not square"),
         ("a,b\n1,1\n", "row 1, column 1 is no number"),
-        ("1,0\n1_0,1\n", "row 2, column 1 is not finite"),
+        ("1,0\n1_0,1\n", "row 2, column 1 is no number: 1_0"),
         ("1,0\n1e999,1\n", "row 2, column 1 is not finite"),
         ("1,2\n1,1\n", "row 1, column 2 is not 0"),
         ("\xff", "no UTF-8"),
