@@ -380,6 +380,7 @@ def _answering_methods(results: Sequence[MethodEpsilon], method: str) -> str:
 
 def _scale(series: Sequence[Series]) -> str:
     """Return LOG if the positive finite numbers differ by more than a factor of 100, else LINEAR."""
+    # Two decades on a linear axis leave the small half of the numbers on one line of pixels.
     shown = [y for line in series for y in line.ys if y is not None and 0 < y < math.inf]
     return LOG if shown and max(shown) > _LOG_RATIO * min(shown) else LINEAR
 

@@ -66,6 +66,7 @@ def legend(series: Series) -> str:
     """Return the name of a line for a legend: "NAME: method, kind of number, unit and delta", nothing twice."""
     if series.is_reference:
         return visible(series.name)
+    # The name may end in the method or the kind already: nothing is said twice.
     method = "" if series.method in {series.name, series.name.rpartition(", ")[2]} else series.method
     kind = "" if KINDS[series.kind] in series.name else KINDS[series.kind]
     details = ", ".join(filter(None, (method, kind, series.about)))
@@ -83,6 +84,7 @@ def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
 
 def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
     """Return (x, the y of each line, None where it has none) for each x of any line, in ascending order."""
+    # Lines may have different x, as published bounds at whole orders do: every x of any of them has a row.
     columns = [dict(zip(series.xs, series.ys, strict=True)) for series in chart.series]
     return [(x, [ys.get(x) for ys in columns]) for x in sorted({x for ys in columns for x in ys})]
 

@@ -56,6 +56,7 @@ def _round_multiples(low: float, high: float, max_ticks: int) -> tuple[float, ..
 
 def _powers_of_ten(low: float, high: float, max_ticks: int) -> tuple[float, ...]:
     """Return the powers of ten in [low, high], only every n-th so that there are at most about `max_ticks`."""
+    # The logarithm of a power of ten may be a last digit off.
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     spacing = max(1, math.ceil((last - first + 1) / max_ticks))
     return tuple(float(f"1e{power}") for power in range(first, last + 1) if power % spacing == 0)
@@ -111,6 +112,7 @@ class _Scale:
         """Return the place of a value in [0, size - 1], not rounded; None if it is off the scale."""
         if self.is_log and value <= 0:
             return None
+        # The smallest and the largest value may lie outside by round-off.
         share = ((math.log(value) if self.is_log else value) - self.low) / (self.high - self.low)
         return share * (self.size - 1) if -1e-9 <= share <= 1 + 1e-9 else None
 
@@ -137,6 +139,7 @@ def chart_text(chart: Chart, *, width: int) -> str:
     ys = [y for series in chart.series for y in series.ys if y is not None and math.isfinite(y)]
     ys += [limit.value for limit in chart.limits if limit.axis == "y"]
     xs = [x for series in chart.series for x in series.xs]
+    # The vertical axis first: the width of its labels decides how many columns are left for the lines.
     down = _Scale.covering(chart.y, ys, HEIGHT)
     labels = {round(place): x_text(value) for value, place in down.ticks()}
     margin = max(map(len, labels.values()), default=0)

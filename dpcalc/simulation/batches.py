@@ -100,6 +100,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
     """Return (distribution of the members drawn, mixed over contexts; True if it is exact for equal frames)."""
+    # Where a group has too many placements one bound holds for all of them; else what a step reveals is enumerated.
     placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
         parent_rate = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))

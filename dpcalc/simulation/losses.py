@@ -395,6 +395,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
     run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
     if runs is not None:
         return counts, runs
+    # Fewer runs than the minimum would say nothing: of a longer run fewer steps are checked, with bounds of their own.
     share = min(1.0, _MAX_LOSSES / (_MIN_RUNS * run_cost))
     shorter = {curve: max(1, int(count * share)) for curve, count in counts.items()}
     return shorter, int(min(_MAX_RUNS, max(_MIN_RUNS, _MAX_LOSSES / run_cost)))

@@ -57,6 +57,8 @@ class Release:
             rng: random numbers.
             is_present: True to draw from P, False to draw from Q.
         """
+        # The loss depends on the release only through its scalar products with what each case adds, which are normal
+        # with the products as covariance; with the unit they are shifted by the products of the cases that happen.
         cases, rate = len(self.products), self.rate
         along = rng.standard_normal((runs, cases)) @ self.root.T
         if is_present and rate is None:

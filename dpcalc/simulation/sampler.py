@@ -222,6 +222,7 @@ def draw_rounds(
         InputError: one round draws too many units.
         UnsupportedError: shuffles whose passes do not end together.
     """
+    # Rounds are independent, so that chunks of them bound the memory without changing what is drawn.
     chunk = max(1, min(rounds, int(CHUNK / round_cost(hierarchy))))
     parts = []
     done = 0
@@ -302,6 +303,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
         InputError: more units than can be drawn.
         UnsupportedError: shuffles whose passes do not end together.
     """
+    # Level by level: the expected number of frames that are drawn from, times what a draw from one of them looks at.
     copies, schemes = draws_of_step(hierarchy)
     total, parents = 0.0, float(copies)
     for level, scheme in enumerate(schemes, start=1):

@@ -257,6 +257,7 @@ def _point_plan(chunk: Chunk, values: tuple[str, ...]) -> Plan:
 
 def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
     """Return epsilon and budget of a point; or its error, exit code 2 for a wrong config, 3 for no answer."""
+    # What is wrong with one point is its outcome: the other points of the grid are computed all the same.
     try:
         plan = _point_plan(chunk, values)
         epsilon, kind, method = estimate_or_bound(plan)

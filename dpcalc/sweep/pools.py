@@ -38,6 +38,7 @@ def processes(
     Yields:
         Results; exceptions in their place, also for a task that takes more than TASK_SECONDS.
     """
+    # Workers can be ended one by one: a task that takes too long does not end the sweep.
     with Workers(function, processes=jobs or _processors(), memory=memory) as workers:
         yield from workers.finished(tasks, seconds=TASK_SECONDS)
 
