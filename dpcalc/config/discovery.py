@@ -144,9 +144,7 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
         raise whole_file(shown, cause.code, cause.message, "--no-config does without it") from None
     except (ValueError, RecursionError) as cause:
         raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", "--no-config does without it") from None
-    tool = content.get("tool")
-    ours = tool.get("dpcalc") if isinstance(tool, dict) else None
-    patterns = ours.get("configs", []) if isinstance(ours, dict) else []
+    patterns = dpcalc_table(content).get("configs", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
         raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
@@ -158,6 +156,13 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
             message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {number}"
             raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
     return patterns
+
+
+def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
+    """Return the table [tool.dpcalc] of a parsed `pyproject.toml`; {} if it has none."""
+    tool = content.get("tool")
+    table = tool.get("dpcalc") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def matching_files(folder: Path, pattern: str) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcalc.config.discovery import PYPROJECT, folders_to_search
+from dpcalc.config.discovery import PYPROJECT, dpcalc_table, folders_to_search
 from dpcalc.config.documents import parse_toml
 from dpcalc.config.files import Refusal, refuse_outward_link
 from dpcalc.config.source import MAX_BYTES, decode, read_bytes, visible
@@ -135,16 +135,15 @@ def parse_policy(data: bytes, path: str) -> Policy:
 
 def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
     """Return the table [tool.dpcalc.policy] of a TOML file, None without; InputError for unknown keys beside it."""
-    content: object = _toml_content(data, path)
-    for name in ("tool", "dpcalc", "policy"):
-        unknown = [key for key in content if key not in _OURS] if name == "policy" and isinstance(content, dict) else []
-        if unknown:
-            known = ", ".join(_OURS)
-            raise InputError(f"{visible(path)}: expected keys of [tool.dpcalc] ({known}), got `{visible(unknown[0])}`")
-        content = content.get(name) if isinstance(content, dict) else None
-    if content is not None and not isinstance(content, dict):
+    ours = dpcalc_table(_toml_content(data, path))
+    unknown = [key for key in ours if key not in _OURS]
+    if unknown:
+        known = ", ".join(_OURS)
+        raise InputError(f"{visible(path)}: expected keys of [tool.dpcalc] ({known}), got `{visible(unknown[0])}`")
+    table = ours.get("policy")
+    if table is not None and not isinstance(table, dict):
         raise InputError(f"{visible(path)}: expected a table {TABLE}, got a value")
-    return content
+    return table
 
 
 def _toml_content(data: bytes, path: str) -> dict[str, object]:
