@@ -38,7 +38,7 @@ _COMPOSITION_WORK = 1.0 * SECOND  # for each; where all need more, moments in cl
 _COMPOSITIONS = 4  # of one direction, at most: sharp at 0, then at the epsilons that decide, mostly at the floor
 _NEAR = 0.05  # part of the last epsilon within which a composition is sharp enough
 _NARROW = 0.005  # times mu: intervals of epsilon that are not halved again; 3e-6 of mu may be lost in one
-_LARGEST = 1e5  # epsilon; of larger ones no mu is known
+_LARGEST, _SMALLEST = 1e5, 1e-9  # epsilons: of a larger one no mu is known; nodes up to a smaller one would coincide
 _WIDE = 30.0  # intervals above it are halved unseen: e^_WIDE is finite
 _ZOOM, _ROUNDS = 64, 4  # points of each round that looks for the epsilon where a profile reaches the floor
 _NODES, _TESTS = 1200, 400  # epsilons whose lines make up a trade-off curve; points at which curves are compared
@@ -168,7 +168,7 @@ def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
     """Return the bound of one direction by moments in closed form: cheap, and there always is one."""
     with own_allowance(math.inf):
         end = closed_form_rdp(counts, delta=floor).epsilon
-        nodes = np.linspace(0.0, min(end, _LARGEST), _NODES)
+        nodes = np.linspace(0.0, max(min(end, _LARGEST), _SMALLEST), _NODES)
         deltas = closed_form_profile(counts, nodes)
     return _read(partial(_chords, nodes, deltas), end, floor, is_rough=True)
 

@@ -183,6 +183,7 @@ def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):
     rough = gaussian_summary(plan)
     assert (sharp.is_rough, rough.is_rough) == (False, True)
     assert sharp.mu < rough.mu < math.inf
+    assert 0 <= gaussian_summary(plan, floor=0.9).mu < 1e-3  # more than there is to write off
 
 
 @pytest.mark.parametrize("mu", [0.01, 1.0, 6.0])
