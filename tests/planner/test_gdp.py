@@ -44,8 +44,8 @@ def needed_mu(epsilon, delta):
 
 
 def largest_mu(profile, floor, end):
-    """The smallest mu of a profile at 600 epsilons: never above the exact one."""
-    epsilons = np.linspace(0, end, 600)
+    """The smallest mu of a profile at 300 epsilons: never above the exact one."""
+    epsilons = np.linspace(0, end, 300)
     deltas = profile(epsilons)
     return max(needed_mu(e, d) for e, d in zip(epsilons[deltas > floor], deltas[deltas > floor], strict=True))
 
@@ -77,13 +77,13 @@ def test_gaussian_noise_without_sampling_is_its_own_summary():
     assert (found.regret, found.misfit) == (0, 0)
 
 
-@pytest.mark.parametrize("mu", [1e-4, 0.5, 3.0, 6.0])
+@pytest.mark.parametrize("mu", thinned([0.5, 6.0, 1e-4, 3.0], 2))
 def test_draws_that_hardly_ever_leave_a_unit_out_cost_what_no_draw_costs(mu):
     plan = plan_of(Poisson(probability=1 - Fraction(1, 10**9)), noise=10 / mu, steps=100)
     assert mu * (1 - 1e-6) <= gaussian_summary(plan).mu <= mu * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("scale", thinned([1.0, 0.5, 3.0], 1))
 def test_laplace_noise_is_not_summed_up(scale):
     found = gaussian_summary(with_mechanism(Laplace(noise_multiplier=scale)))
     known = largest_mu(lambda epsilon: -np.expm1((epsilon - 1 / scale) / 2), 1e-5, 1 / scale)
@@ -103,7 +103,7 @@ def laplace_missed(rate, scale):
 def regret_of(mu, missed):
     """The largest distance along the diagonal from a symmetric trade-off curve to the Gaussian one, by bisection."""
     worst = 0.0
-    for rate in np.geomspace(1e-4, 0.999, 600):
+    for rate in np.geomspace(1e-4, 0.999, 300):
         miss, low, high = missed(rate), 0.0, 1.0
         for _ in range(50):
             move = (low + high) / 2
@@ -113,7 +113,7 @@ def regret_of(mu, missed):
     return worst
 
 
-@pytest.mark.parametrize("truth", [0.6, 0.75, 0.9])
+@pytest.mark.parametrize("truth", thinned([0.75, 0.6, 0.9], 1))
 def test_randomized_response_is_not_summed_up(truth):
     mechanism = RandomizedResponse(truth_probability=truth)
     found = gaussian_summary(with_mechanism(mechanism, adjacency=Adjacency.REPLACE_ONE))
@@ -143,8 +143,8 @@ def sampled_deltas(share, sigma, epsilons):
     return np.array([[ahead(e) for e in epsilons], [back(e) for e in epsilons]])
 
 
-@pytest.mark.parametrize(("share", "sigma"), [(0.3, 1.0), (0.05, 0.5), (0.9, 2.0)])
-@pytest.mark.parametrize("floor", [1e-3, 1e-6])
+@pytest.mark.parametrize(("share", "sigma"), thinned([(0.3, 1.0), (0.05, 0.5), (0.9, 2.0)], 2))
+@pytest.mark.parametrize("floor", thinned([1e-6, 1e-3], 1))
 def test_one_sampled_step(share, sigma, floor):
     plan = plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1)
     found = gaussian_summary(plan, floor=floor)
@@ -157,7 +157,7 @@ def test_one_sampled_step(share, sigma, floor):
 
 def test_a_smaller_floor_costs_more_and_no_floor_is_needed_for_what_nothing_reveals():
     plan = plan_of(Poisson(probability=Fraction(1, 100)), noise=2.0, steps=500)
-    mus = [gaussian_summary(plan, floor=floor).mu for floor in (0.5, 1e-3, 1e-5, 1e-9)]
+    mus = [gaussian_summary(plan, floor=floor).mu for floor in (0.5, 1e-3, 1e-9)]
     assert mus == sorted(mus)
     assert mus[0] == 0  # delta is nowhere above the floor
     assert gaussian_summary(plan_of(Poisson(probability=Fraction(0)))).mu == 0
@@ -186,7 +186,7 @@ def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):
     assert 0 <= gaussian_summary(plan, floor=0.9).mu < 1e-3  # more than there is to write off
 
 
-@pytest.mark.parametrize("mu", [0.01, 1.0, 6.0])
+@pytest.mark.parametrize("mu", thinned([1.0, 0.01, 6.0], 1))
 @pytest.mark.parametrize("share", [1.0, 0.3])
 def test_between_its_nodes_a_profile_keeps_to_the_mu_that_is_found(mu, share):
     """Of a profile that all epsilons decide alike, and one that the last epsilon decides."""
@@ -204,7 +204,7 @@ def test_between_its_nodes_a_profile_keeps_to_the_mu_that_is_found(mu, share):
 # Random plans: the certified profile, between the epsilons at which it was asked; and profiles of oracles.
 
 
-@pytest.mark.parametrize("seed", thinned(range(200), 5))
+@pytest.mark.parametrize("seed", thinned(range(200), 4))
 def test_on_random_plans_mu_lies_nowhere_above_the_certified_trade_off(seed):
     """Both by delta: a curve lies above another where its delta is smaller at every epsilon."""
     rng = generator(seed, 1807)
