@@ -31,6 +31,10 @@ def add(  # noqa: PLR0913  one parameter an option
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the run; by default that of its config.")] = "",
     delta: Annotated[str | None, typer.Option(metavar="D", help="Delta of a new ledger; else the config's.")] = None,
     budget: Annotated[str | None, typer.Option(metavar="E", help="Budget of a new ledger; else the config's.")] = None,
+    part: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The part of the data that the run draws from, of the ledger's partition."),
+    ] = "",
     over_budget: Annotated[
         bool, typer.Option("--over-budget", help="Add the run although it exceeds the budget: it has been done.")
     ] = False,
@@ -52,6 +56,7 @@ def add(  # noqa: PLR0913  one parameter an option
     entry = LedgerEntry(
         run=run,
         name=name or run.plan.name or _stem(config),
+        part=part,
         opening=(options.number("--delta", delta), options.number("--budget", budget)),
         over_budget=over_budget,
         dry_run=dry_run,

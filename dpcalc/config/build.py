@@ -17,7 +17,7 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import (
     All,
@@ -57,6 +57,7 @@ def build(config: Sections) -> Plan:
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
+    _refuse_wrong_parts(config)
     try:
         plan = Plan(
             name=_text(entry(config.root, "name")),
@@ -67,6 +68,7 @@ def build(config: Sections) -> Plan:
             group_size=privacy.group_size,
             budget=_budget(config.budget),
             tuning=_repetitions(config.tuning),
+            partition=_partition(config.partition),
             method=accounting.method,
         )
     except ConfigError:
@@ -105,6 +107,36 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
         return None
     rise = budget.max_increase_pct
     return Budget(epsilon=float(budget.epsilon), max_increase_pct=None if rise is None else float(rise))
+
+
+def _refuse_wrong_parts(config: Sections) -> None:
+    """Raise ConfigError for two parts of one name, a part that is not there, and an amount in a part."""
+    names = () if config.partition is None else tuple(part.name for part in config.partition.parts)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    section = config.root.entries.get("partition")
+    if twice is not None and section is not None:
+        message = f"two parts are called `{twice}`"
+        raise ConfigError([error("DPC105", section.anchor, message, "give each part its own name")])
+    for run in config.runs:
+        part = entry(run.run.at, "part") if run.run.path else None
+        if not isinstance(part, Scalar):
+            continue
+        if part.text not in names:
+            hint = f"the parts are {', '.join(names)}" if names else "add `partition` with its `rule` and its `parts`"
+            message = f"`{part.path}`: there is no part `{part.text}`"
+            raise ConfigError([error("DPC108", part.anchor, message, hint)])
+        outermost = entry(run.node("sampling"), config.data.levels[0].name) if config.data else None
+        amount = entry(outermost, "expected") if isinstance(outermost, Section) else None
+        if amount is not None:
+            message = f"`{amount.path}` gives no rate: how many units a part holds is not known"
+            raise ConfigError([error("DPC107", amount.anchor, message, "state `rate`")])
+
+
+def _partition(partition: schema.Partition | None) -> Partition | None:
+    """Return the parts of the data of the plan; None if the file has none."""
+    if partition is None:
+        return None
+    return Partition(rule=partition.rule, parts=tuple(part.name for part in partition.parts))
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
@@ -146,6 +178,7 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
         clip=len(levels),
         steps=_steps(run, run.training, hierarchy),
         votes=run.votes,
+        part=_text(entry(run.run.at, "part")) if run.run.path else "",
     )
     return phase if clip is None else replace(phase, clip=phase.clip_names.index(clip))
 

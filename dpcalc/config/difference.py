@@ -28,7 +28,7 @@ _DRAW_KEYS = (
     EPISODES,
 )
 _LIMITS = ("max_participations", "min_separation", "participation")
-_ASSUMPTION_KEYS = frozenset({"clip", "also", "odd_moments", "strategy", *_LIMITS, *_DRAW_KEYS}) - {EPISODES}
+_ASSUMPTION_KEYS = frozenset({"clip", "part", "also", "odd_moments", "strategy", *_LIMITS, *_DRAW_KEYS}) - {EPISODES}
 _RANGE_KEYS = ("min", "max")  # of a count, which the long form lifts out of it
 _FILE_CHANGED = " (its content changed)"
 
@@ -187,7 +187,7 @@ def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
 
     Another number of phases may hide any of these; `also` and curves count too.
     """
-    if keys[0] in {"data", "tuning"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
+    if keys[0] in {"data", "tuning", "partition"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
         return True
     if "mechanism" in keys[:3] and ("curve" in keys or "strategy" in keys or keys[-1] == "type"):
         return True

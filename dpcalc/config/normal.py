@@ -57,7 +57,7 @@ def normal_form(plan: Plan) -> str:
         Numbers are exact. An expected number or a rate is written, whichever is a finite decimal, and the other
         one as a remark; where neither is one the rate is a quotient such as 1/97. `epochs` have become steps.
     """
-    if len(plan.phases) == 1:
+    if len(plan.phases) == 1 and not plan.parts:
         run = tuple(_run_lines(plan.phases[0]))
     else:
         run = ("phases:", *(line for phase in plan.phases for line in phase_lines(phase)))
@@ -72,6 +72,8 @@ def unfinished_form(plan: Plan) -> str:
 def phase_lines(phase: Phase) -> Iterator[str]:
     """Yield the lines of a phase as an entry of `phases:`, indented by two, without line breaks."""
     yield f"  - name: {quoted(phase.name)}"
+    if phase.part:
+        yield f"    part: {quoted(phase.part)}"
     yield from (f"    {line}" for line in _run_lines(phase))
 
 
@@ -94,7 +96,7 @@ def _data_lines(plan: Plan) -> Iterator[str]:
 
 
 def _terms_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of privacy, accounting, budget and tuning."""
+    """Yield the lines of privacy, accounting, budget, tuning and partition."""
     unit, delta = quoted(plan.unit_name), _float_text(plan.delta)
     yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: {plan.group_size}}}"
     yield f"accounting: {{method: {plan.method}}}"
@@ -105,6 +107,9 @@ def _terms_lines(plan: Plan) -> Iterator[str]:
     if plan.tuning is not None:
         shape = f", shape: {_float_text(plan.tuning.shape)}" if plan.tuning.distribution == "negative-binomial" else ""
         yield f"tuning: {{mean: {_float_text(plan.tuning.mean)}, distribution: {plan.tuning.distribution}{shape}}}"
+    if plan.partition is not None:
+        parts = ", ".join(f"{{name: {quoted(part)}}}" for part in plan.partition.parts)
+        yield f"partition: {{rule: {quoted(plan.partition.rule)}, parts: [{parts}]}}"
 
 
 def _count_text(level: Level) -> str:
@@ -127,7 +132,12 @@ def _run_lines(phase: Phase) -> Iterator[str]:
     mechanism = phase.mechanism
     yield "sampling:"
     if hierarchy.episodes is None:
-        yield from (f"  {quoted(level.name)}: {_draw_text(level)}" for level in hierarchy.levels)
+        # In a part, whose size is not known, an expected number of units would mean no rate.
+        outermost = hierarchy.level(1)
+        if phase.part and outermost.count > 1:
+            outermost = replace(outermost, min_count=1)
+        levels = (outermost, *hierarchy.levels[1:])
+        yield from (f"  {quoted(level.name)}: {_draw_text(level)}" for level in levels)
     else:
         built = asdict(hierarchy.episodes)
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
@@ -269,6 +279,7 @@ def fingerprint(plan: Plan) -> str:
         "delta": plan.delta.hex(),
         "method": plan.method,
         **({"tuning": tuning} if tuning else {}),
+        **({"parts": [phase.part for phase in plan.phases]} if plan.parts else {}),
         "budget": limits,
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))

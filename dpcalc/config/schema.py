@@ -314,10 +314,36 @@ class Tuning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of the data."""
+
+    name: str = key(LABEL, "Name of the part, which `part` of a phase names.", advice="give the part a name")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """A division of the units of the outermost level into disjoint parts, each with runs of its own."""
+
+    rule: str = key(
+        LABEL,
+        "How the part of a unit is found: from the unit itself alone, never from other units or from results.",
+        advice="say how a unit's part is found, e.g. `rule: sha256 of the user id, modulo 4`",
+    )
+    parts: tuple[Part, ...] = key(
+        ListOf(Part, 1, MAX_PHASES, f"1 to {MAX_PHASES} parts", definition="Part"),
+        "The parts; every unit is in at most one.",
+        advice="name the parts, e.g. `parts: [{name: north}, {name: south}]`",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Phase:
     """A phase of training. Keys that it does not state are inherited from the top level."""
 
     name: str | None = key(LABEL, "Name of the phase in results.", default=None)
+    part: str | None = key(
+        LABEL, "The part of the data that the phase draws from, one of `partition`; all data by default.", default=None
+    )
     sampling: object = key(_reference("Sampling"), "Changes in the draws of a step.", default=None)
     mechanism: object = key(_reference("Mechanism"), "Changes in the mechanism.", default=None)
     training: object = key(_reference("Training"), "Length of the phase.", default=None)
@@ -377,6 +403,11 @@ class File:
         "The run is repeated, e.g. with other settings, and only the best result is released.",
         default=None,
     )
+    partition: object = key(
+        _reference("Partition"),
+        "Disjoint parts of the data that phases may draw from: a unit pays for its own part and for all data alone.",
+        default=None,
+    )
 
 
 # The keys of every kind of section.
@@ -397,6 +428,8 @@ SECTIONS: dict[str, type | None] = {
     "accounting": Accounting,
     "budget": Budget,
     "tuning": Tuning,
+    "partition": Partition,
+    "partition.parts[]": Part,
 }
 """Kinds of sections by generalised dotted path; the mechanisms declare the keys of theirs."""
 

@@ -30,6 +30,7 @@ from dpcalc.config.schema import (
     Data,
     Draw,
     Episodes,
+    Partition,
     Privacy,
     Training,
     Tuning,
@@ -192,6 +193,7 @@ class Sections:
         accounting: with defaults if the file has none; None if the section has errors.
         budget: None if the file has none or the section has errors.
         tuning: None if the file has none or the section has errors.
+        partition: None if the file has none or the section has errors.
         runs: one for each phase.
     """
 
@@ -202,6 +204,7 @@ class Sections:
     accounting: Accounting | None
     budget: Budget | None
     tuning: Tuning | None
+    partition: Partition | None
     runs: tuple[RunSections, ...]
 
     @property
@@ -242,6 +245,7 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
         accounting=reader.read_model(Accounting, root, "accounting") if "accounting" in root.entries else Accounting(),
         budget=reader.read_model(Budget, root, "budget") if "budget" in root.entries else None,
         tuning=reader.read_model(Tuning, root, "tuning") if "tuning" in root.entries else None,
+        partition=reader.read_model(Partition, root, "partition") if "partition" in root.entries else None,
     )
     return config, tuple(reader.problems)
 
@@ -339,11 +343,12 @@ class _SectionReader:
         self.problems.extend(problem for problem in reader.problems if problem.code != "DPC103")
 
     def check_label(self, section: Section) -> None:
-        """Add an error if the `name` of a file or phase is no text, too long or not printable."""
-        name = section.entries.get("name")
-        if name is not None:
-            with _collected(self.problems):
-                _read_value(LABEL, name, "name")
+        """Add an error if the `name` of a file or phase, or its `part`, is no text, too long or not printable."""
+        for key in ("name", "part"):
+            label = section.entries.get(key)
+            if label is not None:
+                with _collected(self.problems):
+                    _read_value(LABEL, label, key)
 
     def report_unknown_keys(self, section: Section) -> None:
         """Add DPC101 for each unknown key of a file or phase, DPC104 for a key of the file in a phase.

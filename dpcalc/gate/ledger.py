@@ -37,10 +37,12 @@ class Run:
     Attributes:
         name: of the run, unique in the ledger.
         steps: number of its noisy releases.
+        part: the part of the data that all its phases draw from, "" for all data or several parts.
         guarantee: upper bound of the run alone, for the unit, adjacency and delta of the ledger.
     """
 
     name: str
+    part: str = ""
     steps: int
     guarantee: Guarantee
 
@@ -73,6 +75,7 @@ class LedgerEntry:
     Attributes:
         run: its config.
         name: its name in the ledger.
+        part: the part of the data that it draws from; "" for what its config says.
         opening: (delta, budget epsilon) of a new ledger; None takes that of the config.
         over_budget: whether it is added even if that exceeds the budget.
         dry_run: whether nothing is written.
@@ -80,6 +83,7 @@ class LedgerEntry:
 
     run: Loaded
     name: str
+    part: str = ""
     opening: tuple[float | None, float | None] = (None, None)
     over_budget: bool = False
     dry_run: bool = False
@@ -121,6 +125,8 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         before = load(path) if Path(path).exists() else None
         old = b"" if before is None else read_bytes(path)
         _refuse_run(path, before, entry)
+        if entry.part and before is not None:
+            entry = replace(entry, run=replace(entry.run, plan=_on_part(entry, before.plan)))
         new = old + _appended_bytes(old, entry)
         loaded = _load_extended(new, path, before, entry)
         evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
@@ -147,6 +153,7 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
     runs = (
         Run(
             name=name,
+            part=own[0].part if len({phase.part for phase in own}) == 1 else "",
             steps=sum(phase.steps for phase in own),
             guarantee=cost(tuple(replace(phase, name="") for phase in own)),
         )
@@ -165,11 +172,19 @@ def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
     if not entry.name or SEPARATOR in entry.name:
         raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{entry.name}`")
+    partition = None if before is None else before.plan.partition
+    if entry.part and (partition is None or plan.parts):
+        got = "a new one or one without" if partition is None else "a run whose phases name parts themselves"
+        raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
     if before is None:
         return
+    if plan.parts and plan.partition != partition:
+        raise InputError(f"{path}: expected a run with the `partition` of the ledger, got another one")
     if entry.opening != (None, None):
         raise InputError(f"{path}: expected no --delta and no --budget for a ledger that is there, it states its own")
     ours, theirs = before.plan.phases[0].hierarchy, plan.phases[0].hierarchy
+    if entry.part:
+        theirs = _resized(theirs, ours)
     if ours.data != theirs.data:
         raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
     if entry.name in _runs(before.plan):
@@ -204,6 +219,32 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
     phases, run = entry.run.plan.phases, entry.name
     names = [run] if len(phases) == 1 else [f"{run}{SEPARATOR}{phase.name}" for phase in phases]
     return tuple(replace(phase, name=name, votes="") for phase, name in zip(phases, names, strict=True))
+
+
+def _on_part(entry: LedgerEntry, ledger: Plan) -> Plan:
+    """Return a run on a part as the ledger has it: with the ledger's data, of which its phases draw from the part.
+
+    Raises:
+        InputError: the run draws from as many units as the ledger has in all parts, or nothing is proved for it.
+    """
+    run, all_units = entry.run.plan.phases[0].hierarchy.level(1), ledger.phases[0].hierarchy.level(1)
+    if run.count >= all_units.count and ledger.partition is not None and len(ledger.partition.parts) > 1:
+        raise InputError(
+            f"--part: expected a run on some of the {all_units.count} {all_units.name} of the ledger, got one on "
+            f"{run.count}; a run on all data has no part"
+        )
+    phases = (
+        replace(phase, part=entry.part, hierarchy=_resized(phase.hierarchy, ledger.phases[0].hierarchy))
+        for phase in entry.run.plan.phases
+    )
+    return replace(ledger, phases=tuple(phases))
+
+
+def _resized(hierarchy: Hierarchy, other: Hierarchy) -> Hierarchy:
+    """Return a hierarchy with as many units of the outermost level as another one; rates stay."""
+    outermost, count = hierarchy.level(1), other.level(1)
+    resized = replace(outermost, min_count=count.min_count, count=count.count)
+    return replace(hierarchy, levels=(resized, *hierarchy.levels[1:]))
 
 
 def _sizes_text(hierarchy: Hierarchy) -> str:
@@ -279,4 +320,16 @@ def _extends_base(path: str, base: str) -> bool:
         return False
     # A checkout may change line ends, and an editor the last one; both change no entry.
     old, new = (data.replace(b"\r\n", b"\n").rstrip(b"\n") for data in (before, now))
-    return new == old or new.startswith(old + b"\n")
+    return new == old or (new.startswith(old + b"\n") and _means_the_same(path, before))
+
+
+def _means_the_same(path: str, before: bytes) -> bool:
+    """Return True if a ledger means what that of a base means, and more phases; True where one is no valid config.
+
+    A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
+    """
+    try:
+        old, new = load_text(before.decode("utf-8-sig"), path=path).plan, load(path).plan
+    except ConfigError:  # of the ledger, which `check` has reported; or it is repaired
+        return True
+    return replace(new, phases=new.phases[: len(old.phases)], budget=old.budget) == old

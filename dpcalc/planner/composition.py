@@ -33,6 +33,7 @@ from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import BlackBox, Mechanism, RdpOnly
 from dpcalc.mechanisms.pate import PateMechanism
+from dpcalc.planner.partition import parted_steps, refuse_parts
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
@@ -92,6 +93,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     Raises:
         InputError: no bound covers the sampling, or the group does not fit into the data.
     """
+    refuse_parts(plan)
     with own_allowance(_LAWS_WORK) as meter:
         units = _with_bounds(plan)
     is_rough = meter.spent > meter.limit
@@ -230,7 +232,7 @@ class Composition:
     @property
     def is_rough(self) -> bool:
         """True if bounds on probabilities are in the place of exact ones, which need too much work."""
-        return any(each_unit.is_rough for each_unit in self.units)
+        return not self.plan.parts and any(each_unit.is_rough for each_unit in self.units)
 
     @property
     def is_plain(self) -> bool:
@@ -292,10 +294,6 @@ class Composition:
                 return valid[0]
         return self._chosen[key]
 
-    def bounds_of(self, protected: ProtectedUnit) -> tuple[PhaseBound, ...]:
-        """Return the `bounds` of one of the `units`, the same object."""
-        return next(own for each_unit, own in zip(self.units, self.bounds, strict=True) if each_unit is protected)
-
     @cached_property
     def steps(self) -> dict[str, StepCounts]:
         """Counts of the step losses, for every protected unit in both directions, by the name of the direction.
@@ -315,6 +313,8 @@ class Composition:
 
     def _steps(self) -> dict[str, StepCounts]:
         """Return `steps`, computed."""
+        if self.plan.parts:
+            return parted_steps(self.plan, lambda plan: Composition(plan).steps)
         steps: dict[str, StepCounts] = {}
         distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
         for each_unit, bounds in zip(self.units, self.bounds, strict=True):

@@ -254,7 +254,7 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
         )
         text = f"the best of several runs is released ({plan.tuning.words}); one run alone has epsilon {{}}"
         notes = (Note(text=text, epsilons=(alone.epsilon,)),)
-    elif main.finite:
+    elif main.finite and not plan.parts:
         main = with_lower_bound(composition, main)
         rows = _alternatives(composition, main)
         notes, missing = optional(
@@ -269,7 +269,7 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
         guarantee=main,
         alternatives=rows,
         steps=composition.stated.steps,
-        phases=phase_summaries(composition.one_run, main.direction),
+        phases=() if plan.parts else phase_summaries(composition.one_run, main.direction),
         assumptions=assumptions(composition.stated),
         notes=notes,
     )
@@ -290,10 +290,10 @@ def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
 
     Args:
         plan: a training run, or its composition where that is at hand.
-        main: its guarantee; unchanged for repeated runs.
+        main: its guarantee; unchanged for repeated runs, and for runs on parts of the data.
     """
     composition = composed(plan)
-    if composition.plan.tuning is not None:
+    if composition.plan.tuning is not None or composition.plan.parts:
         return main
     if main.epsilon == 0:
         return main.with_lower(0.0)

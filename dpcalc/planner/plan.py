@@ -3,18 +3,20 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.errors import InputError, UnsupportedError, listed
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, RdpOnly
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation
+from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
 
 
 _SHOWN = 3  # phases in the short form of a plan
+MAX_MOVED_PARTS = 16
+"""Most parts between which a replaced unit may move: each ordered pair is composed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,7 @@ class Phase:
             built, 1 is such a task.
         steps: noisy releases, >= 0.
         votes: the file with the votes of teachers, as the user names it; nothing that is promised depends on them.
+        part: the part of the data that it draws from, one of the plan's `partition`; "" for all data.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Phase:
     clip: int
     steps: int
     votes: str = ""
+    part: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a clipping level that does not exist and negative lengths."""
@@ -127,6 +131,19 @@ class Budget:
     max_increase_pct: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """A division of the units of the outermost level into disjoint parts.
+
+    Attributes:
+        rule: how the part of a unit is found, in words; from the unit itself alone, never from other units.
+        parts: names, at least one.
+    """
+
+    rule: str
+    parts: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """A whole training run, and the unit, adjacency and delta of the guarantee asked of it.
@@ -141,6 +158,7 @@ class Plan:
         budget: or None.
         method: accountant asked for, "auto" by default.
         tuning: how often the whole run is repeated, of which only the best result is released; None for one run.
+        partition: the parts that phases may draw from; None without.
     """
 
     name: str = ""
@@ -152,6 +170,7 @@ class Plan:
     budget: Budget | None = None
     method: str = "auto"
     tuning: "Repetitions | None" = None
+    partition: Partition | None = None
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -165,6 +184,45 @@ class Plan:
             raise InputError(f"group_size: expected a whole number >= 1, got {self.group_size}")
         if not 1 <= self.unit <= self.phases[0].hierarchy.depth:
             raise InputError(f"unit: expected a level from 1 to {self.phases[0].hierarchy.depth}, got {self.unit}")
+        if self.parts:
+            self._refuse_parts()
+
+    def _refuse_parts(self) -> None:
+        """Raise InputError for phases on parts that nothing is proved for (docs/theory.md, Theorem 13.3)."""
+        names = () if self.partition is None else self.partition.parts
+        unknown = next((part for part in self.parts if part not in names), None)
+        if unknown is not None:
+            raise InputError(
+                f"part: expected {listed(names) if names else 'a `partition` that names the parts'}, got `{unknown}`"
+            )
+        if self.group_size > 1 or self.tuning is not None:
+            raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
+        is_moved = self.adjacency is Adjacency.REPLACE_ONE and self.unit == 1
+        if is_moved and len(self.parts) > MAX_MOVED_PARTS:
+            raise InputError(
+                f"part: expected at most {MAX_MOVED_PARTS} parts with replace-one, got {len(self.parts)}; protect "
+                "against add-remove"
+            )
+        for phase in self.phases:
+            levels, outermost = phase.hierarchy.levels, phase.hierarchy.level(1).scheme
+            schemes = (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation)
+            if phase.hierarchy.tree is not None or not all(level.is_equal for level in levels):
+                raise InputError("part: expected units of one size with parts of the data, got several sizes")
+            if phase.part and (phase.hierarchy.episodes is not None or not isinstance(outermost, schemes)):
+                raise InputError(
+                    f"part: expected {listed(tuple(scheme.name for scheme in schemes))} at level {levels[0].name} of a "
+                    f"part, whose size is not known, got {outermost.name}"
+                )
+            if phase.part and is_moved and (not phase.clips or phase.is_correlated):
+                raise InputError(
+                    "part: expected noise on sums of clipped vectors in parts with replace-one, got "
+                    f"{phase.mechanism.name}"
+                )
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that phases draw from, each once; () if all phases draw from all data."""
+        return tuple(dict.fromkeys(phase.part for phase in self.phases if phase.part))
 
     def __repr__(self) -> str:
         """Return the run in one line, without all fields."""

@@ -192,6 +192,14 @@ _EXACT_COUNTS = (
 )
 
 
+def _partition_assumptions(plan: Plan) -> Iterator[str]:
+    """Yield the assumption on disjoint parts of the data, if phases draw from parts."""
+    if plan.partition is not None and plan.parts:
+        name = plan.phases[0].hierarchy.level(1).name
+        disjoint = f"each {name} is in at most one part, found from the {name} alone ({plan.partition.rule})"
+        yield f"{disjoint}; a run on a part draws from no other part"
+
+
 def _mechanism_assumptions(plan: Plan) -> tuple[str, ...]:
     """Return the assumptions on the mechanisms of all phases, each once."""
     lines = [line for phase in plan.phases for line in phase.mechanism.assumptions]
@@ -258,6 +266,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
     lines = [
         *([drawn] if is_sampled else []),
+        *_partition_assumptions(plan),
         *_participation_assumptions(plan),
         *_mechanism_assumptions(plan),
         "counts, rates and sizes are public and do not depend on the data",
@@ -352,7 +361,12 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
     """
     protected = composition.by_direction.get(direction) or composition.likeliest
     where = f"; costliest: {protected.place}" if protected.place else ""
-    stated = zip(composition.stated.phases, composition.plan.phases, composition.bounds_of(protected), strict=True)
+    stated = zip(
+        composition.stated.phases,
+        composition.plan.phases,
+        composition.bounds[composition.units.index(protected)],
+        strict=True,
+    )
     return tuple(
         replace(_summary(phase, composed, phase_bound), sampling=sampling_text(phase) + _fallback(phase_bound) + where)
         for phase, composed, phase_bound in stated

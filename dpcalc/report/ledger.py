@@ -31,7 +31,10 @@ def ledger_output(command: str, account: Account, *, added: bool | None = None) 
         Upper bounds rounded up, lower bounds down.
     """
     plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
-    runs = [{"name": run.name, "steps": run.steps, "guarantee": run.guarantee.to_dict()} for run in account.runs]
+    runs = [
+        {"name": run.name, "part": run.part or None, "steps": run.steps, "guarantee": run.guarantee.to_dict()}
+        for run in account.runs
+    ]
     total = math.fsum(run.guarantee.epsilon for run in account.runs)  # of basic composition, for the sum of the deltas
     sum_text = f"{rounded_up(total)}, if epsilons were added up" if added is None else ""
     sum_field = Field("sum_of_epsilons", total, rounding=rounded_up, section=Section.BUDGET)
@@ -64,7 +67,8 @@ def ledger_output(command: str, account: Account, *, added: bool | None = None) 
 def _run_text(run: Run, steps: str) -> str:
     """Return one run in a line: name, steps as formatted by the caller, and the epsilon of this run alone."""
     cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
-    return f"{visible(run.name)}: {steps} steps, {cost} alone"
+    part = f" (part {visible(run.part)})" if run.part else ""
+    return f"{visible(run.name)}{part}: {steps} steps, {cost} alone"
 
 
 # The text of a lock file

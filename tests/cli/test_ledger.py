@@ -11,6 +11,7 @@ import pytest
 
 from dpcalc.cli.app import run as run_command
 from dpcalc.gate.ledger import account
+from tests.cli.repository import Repository
 from tests.cli.running import environment
 from tests.cli.solving import facts
 
@@ -154,6 +155,58 @@ def test_a_ledger_begins_with_what_its_base_says(real, tmp_path):
     assert real("ledger", "check", LEDGER, "--base", base).code == 0
     ledger.unlink()
     assert real("ledger", "check", LEDGER, "--base", base).code == 2
+
+
+PARTITION = "partition: {rule: sha256 of the example id, parts: [{name: north}, {name: south}]}\n"
+NORTH = """\
+  - name: new
+    part: north
+    sampling:
+      example: {scheme: all}
+    mechanism: {type: gaussian, noise_multiplier: 11, max_grad_norm: 1, clip: example}
+    training: {steps: 5}
+"""
+UNPARTED = NORTH.replace("    part: north\n", "")
+
+
+@pytest.mark.parametrize("has_parts", [True, False])
+def test_no_change_of_parts_lowers_the_total(real, tmp_path, has_parts):
+    """A pull request that puts runs of the base into a part, or changes what parts are, does not extend the ledger."""
+    repository = Repository(tmp_path)
+    repository.git("init", "--quiet")
+    config = FLAT.replace("1.5", "9") + (PARTITION if has_parts else "")
+    (tmp_path / "flat.yaml").write_text(config, encoding="utf-8")
+    (tmp_path / "half.yaml").write_text(FLAT.replace("1_000", "500").replace("clinic", "half"), encoding="utf-8")
+    real("ledger", "add", LEDGER, "flat.yaml")
+    if has_parts:
+        assert real("ledger", "add", LEDGER, "half.yaml", "--part", "north").code == 0
+    ledger = tmp_path / LEDGER
+    text = ledger.read_text(encoding="utf-8")
+    base = repository.commit()
+    total = account(str(ledger)).guarantee.epsilon
+    attacks = {
+        "relabelled": text.replace("  - name: clinic\n", "  - name: clinic\n    part: south\n"),
+        "a partition below": text + PARTITION.replace("north}", "north}, {name: more}"),
+        "a partition above": text.replace("phases:", PARTITION.replace("south}", "south}, {name: more}") + "phases:"),
+        "other rule": text.replace("sha256", "md5") + NORTH,
+        "another part": text.replace("{name: south}]", "{name: south}, {name: new}]") + NORTH.replace("north", "new"),
+        "inherited": text + "sampling: {example: {redraw_every: 5}}\n",
+        "moved": text.replace("part: north", "part: south") + NORTH,
+        "no partition": text.replace(PARTITION, "").replace("    part: north\n", "") + UNPARTED,
+        "unit": text + "privacy: {unit: example, delta: 1e-5}\n",
+    }
+    for name, changed in attacks.items():
+        if changed in {text, *(text + run for run in (NORTH, NORTH.replace("north", "new"), UNPARTED))}:
+            continue  # nothing to attack in this ledger
+        ledger.write_text(changed, encoding="utf-8")
+        ended = real("ledger", "check", LEDGER, "--base", base)
+        assert ended.code in {1, 2}, name
+        assert (ended.code == 2) or "DPC407" in ended.out, name
+    ledger.write_text(text + NORTH, encoding="utf-8")
+    ended = real("ledger", "check", LEDGER, "--base", base)
+    assert ended.code == (0 if has_parts else 2)
+    if has_parts:  # an honest run is added, and adds up with what its part and all data have cost
+        assert account(str(ledger)).guarantee.epsilon > total
 
 
 @pytest.mark.usefixtures("configs")

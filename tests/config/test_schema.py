@@ -246,6 +246,8 @@ def test_spelling_hints_know_the_keys_of_the_schema():
         "accounting": "Accounting",
         "budget": "Budget",
         "tuning": "Tuning",
+        "partition": "Partition",
+        "partition.parts[]": "Part",
     }
     assert names.keys() == SECTIONS.keys()
     also = schema["$defs"]["Mechanism"]["properties"]["also"]["anyOf"][0]["anyOf"][0]
@@ -258,6 +260,7 @@ def test_spelling_hints_know_the_keys_of_the_schema():
 POISSON = {"sampling": "{scheme: poisson}"}
 OF_A = {"sampling": "{a: {scheme: all}}", "privacy": "{unit: a, delta: 1e-6}"}
 TREE_3 = "{levels: [{name: a}, {name: b}], tree: 3}"
+PARTS = {"partition": "{rule: hash, parts: [{name: a}]}"}
 PHASE = "[{name: one}, {name: two, %s}]"
 TASKS = {
     "data": "{levels: [{name: class, count: 64}, {name: image, count: 600}]}",
@@ -464,6 +467,14 @@ EFFECTS = {
     "tuning.shape": (
         {"tuning": "{mean: 2, distribution: negative-binomial, shape: 3}"},
         {"tuning": "{mean: 2, distribution: negative-binomial, shape: -1}"},
+    ),
+    "partition": (PARTS, {"partition": "3"}),
+    "partition.rule": (PARTS, {"partition": "{rule: [], parts: [{name: a}]}"}),
+    "partition.parts": (PARTS, {"partition": "{rule: hash, parts: []}"}),
+    "partition.parts[].name": (PARTS, {"partition": "{rule: hash, parts: [{name: []}]}"}),
+    "phases[].part": (
+        {**PARTS, "sampling": "{scheme: poisson, rate: 0.5}", "phases": PHASE % "part: a"},
+        {**PARTS, "sampling": "{scheme: poisson, rate: 0.5}", "phases": PHASE % "part: []"},
     ),
 }
 

@@ -2,9 +2,11 @@
 
 import math
 import os
+import re
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from dpcalc.config.load import load, load_text
 from dpcalc.errors import InputError
 from dpcalc.gate.ledger import LedgerEntry, account, add
 from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.risk import risk
 from tests.oracles.exact_gaussian import exact_epsilon
 
 RUN = """\
@@ -277,3 +280,152 @@ def test_a_ledger_is_on_the_disk_before_it_has_its_name_and_its_name_is_too(path
         events.clear()
         add(path, entry(name))
         assert events == [f"file of {Path(path).stat().st_size} bytes", Path(path).name, "folder"]
+
+
+# Runs on disjoint parts of the data.
+
+
+PARTED = """\
+version: 1
+data: {{examples: {count}}}
+sampling: {{scheme: {scheme}}}
+mechanism: {{noise_multiplier: 20, max_grad_norm: 0.5}}
+training: {{steps: {steps}}}
+privacy: {{adjacency: {adjacency}, delta: 1e-5}}
+{more}
+"""
+PARTITION = "partition: {rule: sha256 of the example id, parts: [{name: north}, {name: south}]}"
+
+
+def parted(steps=4, *, count=400, scheme="all", more="", adjacency="add-remove"):
+    text = PARTED.format(steps=steps, count=count, scheme=scheme, more=more, adjacency=adjacency)
+    return load_text(text, path="run.yaml")
+
+
+@pytest.fixture
+def opened(path):
+    """A ledger with a partition and one run of 4 steps on all data."""
+    add(path, entry("all", run=parted(count=1000, more=PARTITION)))
+    return path
+
+
+def exact(steps):
+    return pytest.approx(float(exact_epsilon(steps, 20, 1e-5)), rel=1e-3)
+
+
+def test_runs_on_different_parts_do_not_add_up(opened):
+    found, _ = add(opened, entry("n", run=parted(9), part="north"))
+    assert found.guarantee.epsilon == exact(4 + 9)
+    found, _ = add(opened, entry("s", run=parted(7, count=600), part="south"))
+    assert found.guarantee.epsilon == exact(4 + 9)
+    found, _ = add(opened, entry("s2", run=parted(3, count=600), part="south"))
+    assert found.guarantee.epsilon == exact(4 + 7 + 3)
+    found, _ = add(opened, entry("more", run=parted(2, count=1000)))
+    assert found.guarantee.epsilon == exact(4 + 7 + 3 + 2)
+    shown = account(opened)
+    assert [(one.name, one.part) for one in shown.runs] == [
+        ("all", ""),
+        ("n", "north"),
+        ("s", "south"),
+        ("s2", "south"),
+        ("more", ""),
+    ]
+    assert [one.guarantee.epsilon for one in shown.runs[1:3]] == [exact(9), exact(7)]
+    assert shown.guarantee.epsilon_lower is None
+
+
+def test_a_run_on_a_part_keeps_its_rate(opened):
+    """It states an expected batch of its own part, of whose size the ledger knows nothing."""
+    found, _ = add(opened, entry("n", run=parted(9, count=700, scheme="poisson, expected: 100"), part="north"))
+    (level,) = found.loaded.plan.phases[-1].hierarchy.levels
+    assert (level.count, level.rate) == (1000, Fraction(1, 7))
+    assert "scheme: poisson, rate: 1/7" in Path(opened).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (entry("b", run=parted(), part="east"), "expected north or south, got `east`"),
+        (entry("b", run=parted(count=1000), part="north"), "a run on all data has no part"),
+        (entry("b", run=parted(count=1001), part="north"), "a run on all data has no part"),
+        (entry("b", run=parted(count=400)), "expected a run on its data, 1000 example, got one on 400"),
+        (entry("b", run=parted(scheme="fixed, size: 9"), part="north"), "whose size is not known, got fixed"),
+        (entry("b", run=parted(scheme="shuffle, size: 10"), part="north"), "whose size is not known, got shuffle"),
+        (
+            entry("b", run=parted(scheme="poisson, rate: 0.1, max_batch_size: 50"), part="north"),
+            "whose size is not known, got poisson",
+        ),
+        (
+            entry("b", run=parted(count=1000, more=PARTITION.replace("sha256", "md5") + "\nphases: [{part: north}]")),
+            "expected a run with the `partition` of the ledger",
+        ),
+        (
+            entry("b", run=parted(count=1000, more=PARTITION + "\nphases: [{part: north}]"), part="south"),
+            "a run whose phases name parts themselves",
+        ),
+    ],
+)
+def test_what_is_no_run_on_a_part(opened, second, words):
+    before = Path(opened).read_bytes()
+    with pytest.raises(InputError, match=re.escape(words)):
+        add(opened, second)
+    assert Path(opened).read_bytes() == before
+
+
+def test_a_ledger_without_a_partition_takes_no_parts(path):
+    with pytest.raises(InputError, match="--part: expected a ledger with a `partition`"):
+        add(path, entry("n", run=parted(), part="north"))
+    add(path, entry("all", run=parted(count=1000)))
+    for run_on_part in (
+        entry("n", run=parted(), part="north"),
+        entry("n", run=parted(count=1000, more=PARTITION + "\nphases: [{part: north}]")),
+    ):
+        with pytest.raises(InputError, match=r"expected a (ledger|run) with (a|the) `partition`"):
+            add(path, run_on_part)
+
+
+def test_a_config_may_name_parts_itself(path):
+    more = PARTITION + "\nphases: [{name: one}, {name: two, part: south, training: {steps: 6}}]"
+    found, _ = add(path, entry("all", run=parted(count=1000, more=more)))
+    assert found.guarantee.epsilon == exact(4 + 6)
+    found, _ = add(path, entry("n", run=parted(8), part="north"))
+    assert found.guarantee.epsilon == exact(4 + 8)
+    assert found.loaded.plan.partition.parts == ("north", "south")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("phases: [{part: north}]", "there is no part `north`"),
+        (PARTITION + "\nphases: [{part: nort}]", "there is no part `nort`"),
+        (PARTITION.replace("south", "north") + "\nphases: [{part: north}]", "two parts are called `north`"),
+        (PARTITION + "\npart: north", "unknown key `part`"),
+        (PARTITION + "\nphases: [{part: north, sampling: {scheme: poisson, expected: 5}}]", "gives no rate"),
+        (PARTITION + "\nphases: [{part: north}]\ntuning: {mean: 3}", "a single run with parts of the data"),
+        (PARTITION + "\nphases: [{part: north}]\nbudget: {epsilon: 1}\nx-a: 1", ""),
+    ],
+)
+def test_configs_with_parts(more, words):
+    if not words:
+        assert parted(count=1000, more=more).plan.parts == ("north",)
+        return
+    with pytest.raises(InputError) as caught:
+        parted(count=1000, more=more)
+    assert words in str(caught.value)
+
+
+def test_other_questions_about_parts_are_refused_with_a_reason(opened):
+    add(opened, entry("n", run=parted(9), part="north"))
+    with pytest.raises(InputError, match="the only ones answered for runs on parts of the data"):
+        risk(load(opened).plan)
+
+
+def test_groups_and_too_many_parts_are_refused():
+    parts = ", ".join(f"{{name: p{number}}}" for number in range(20))
+    phases = ", ".join(f"{{part: p{number}}}" for number in range(20))
+    more = f"partition: {{rule: hash, parts: [{parts}]}}\nphases: [{phases}]"
+    assert guarantee(parted(count=1000, more=more).plan).epsilon == exact(4)
+    with pytest.raises(InputError, match="expected at most 16 parts with replace-one"):
+        parted(count=1000, more=more, adjacency="replace-one")
+    with pytest.raises(InputError, match="expected one protected unit"):
+        parted(count=1000, more=more.replace("partition", "x-a: 1\npartition"), adjacency="add-remove, group_size: 2")
