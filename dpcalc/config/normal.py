@@ -279,7 +279,7 @@ def fingerprint(plan: Plan) -> str:
         "delta": plan.delta.hex(),
         "method": plan.method,
         **({"tuning": tuning} if tuning else {}),
-        **({"parts": [phase.part for phase in plan.phases]} if plan.parts else {}),
+        **({"parts": [phase.part for phase in plan.phases], "rule": plan.partition.rule} if plan.partition else {}),
         "budget": limits,
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))

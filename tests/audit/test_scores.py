@@ -106,12 +106,12 @@ def test_the_stated_error_is_reached_where_the_bound_is_exact():
 @pytest.mark.parametrize(
     ("noise", "steps", "rate", "scheme", "share"),
     [  # epsilon 8, 4.4, 2, .9; 3.7 and 7 with Poisson batches
-        (0.6, 1, 1.0, "all", 0.8),
-        (1.0, 1, 1.0, "all", 0.9),
+        pytest.param(0.6, 1, 1.0, "all", 0.8, marks=pytest.mark.slow),
+        pytest.param(1.0, 1, 1.0, "all", 0.9, marks=pytest.mark.slow),
         (2.0, 1, 1.0, "all", 0.9),
-        (4.0, 1, 1.0, "all", 0.6),
+        pytest.param(4.0, 1, 1.0, "all", 0.6, marks=pytest.mark.slow),
         (1.5, 10, 0.3, "poisson, rate: 0.3", 0.6),
-        (1.0, 100, 0.1, "poisson, rate: 0.1", 0.8),
+        pytest.param(1.0, 100, 0.1, "poisson, rate: 0.1", 0.8, marks=pytest.mark.slow),
     ],
 )
 def test_half_of_the_declared_noise_is_seen(noise, steps, rate, scheme, share):
@@ -318,11 +318,19 @@ def test_what_is_wrong_in_a_file(read, text, words):
     assert "\x1b" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_huge_file_is_refused_in_time(read):
     start = time.process_time()
     with pytest.raises(InputError, match=f"expected at most {MAX_ROWS:,} rows"):
         read(b"member,score\n" + b"1,1\n" * (MAX_ROWS + 1))
     assert time.process_time() - start < 20
+
+
+def test_lines_and_rows_are_bounded(read, monkeypatch):
+    monkeypatch.setattr("dpcalc.audit.score_file.MAX_ROWS", 100)
+    assert len(read("member,score\n" + "1,1\n" * 100).scores) == 100
+    with pytest.raises(InputError, match=r"scores\.csv:2: expected at most 100 rows, got more"):
+        read("member,score\n" + "1,1\n" * 101)
     with pytest.raises(InputError, match="expected at most 67108864 characters in a line"):
         read(b"member,score\n" + b"1" * 70_000_000)
 

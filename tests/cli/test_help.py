@@ -183,7 +183,8 @@ def test_every_key_of_the_table_is_offered():
         key for key in told if not key.startswith("phases[].")
     }
     assert {key.removeprefix("phases[].") for key in offered if key.startswith("phases[].")} == {
-        key for key in told if key.split(".")[0] in {"name", "sampling", "mechanism", "training"}
+        "part",
+        *(key for key in told if key.split(".")[0] in {"name", "sampling", "mechanism", "training"}),
     }
 
 
