@@ -264,3 +264,20 @@ def test_the_losses_of_chords_have_their_profile(is_swapped):
         total = sum(float((mass * np.maximum(-np.expm1(epsilon - loss), 0)).sum()) for loss, mass in parts)
         total += profile.zero_loss_mass * max(-math.expm1(epsilon), 0)
         assert total == pytest.approx(profile.delta(epsilon), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("levels", "sigma"),
+    [((289, 9, 3243, 2170), 6.9), ((339, Fraction(1, 2435), 117, 84), 1.6), ((647, 25, 6611, 5002), 4e5)],
+)
+def test_missed_batches_out_of_sight_and_within_the_noise(levels, sigma):
+    """Exponentials of long distances underflow; what is not a number is no bound."""
+    _, bound = joint_of(two_levels(*levels), unit=2, clip=2)
+    plain = glued_profile(replace(bound), noise_multiplier=sigma)
+    search = joint_distances._Search(bound, sigma)
+    with np.errstate(all="raise", under="ignore"):
+        for share in (0.5, 0.01):
+            epsilon = plain.epsilon(share * plain.delta(0.0))
+            distances = [(k, bound.reach + bound.mates * (1 - 2 * k)) for k in (0.25, 0.5, 0.75, 1.0)]
+            cost = max(on_a_line(bound, sigma, epsilon, k, q) for k, q in distances if 0 <= q < 50 * sigma)
+            assert search.largest(epsilon) >= cost * float(bound.inclusion) * (1 - 1e-9)
