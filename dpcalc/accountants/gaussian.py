@@ -352,7 +352,7 @@ def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArr
 
     Args:
         mu: >= 0; `inf` gives rates of 1.
-        rates: false positive rates in (0, 1), any shape.
+        rates: false positive rates in (0, 1), shape (n,).
 
     Returns:
         Exact up to rounding, shape of `rates`.

@@ -177,7 +177,7 @@ def _round_up(log_q: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
-    """Return the sets of one step's cells in order of falling loss; None for no cells of Q mass, or too many cells."""
+    """Return the sets of one step's cells, by falling loss; None for no cells of P mass, or too many cells."""
     cells = _mixture_cells(curve) if isinstance(curve, MixturePair) else _atom_cells(curve)
     if cells is None:
         return None

@@ -139,7 +139,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss on the widest lattice that changes mass by at most `budget` in all, or fits; at most so wide."""
+    """Return the loss on the widest lattice whose rounding costs `copies` at most the budget (down: 4 times it)."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)

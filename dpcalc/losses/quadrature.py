@@ -270,7 +270,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return the ends (low, high) outside which e^{zL} P is negligible for 0 <= z <= max_order; low >= high: none.
+    """Return (low, high); beyond, e^{zL} P is negligible for z <= max_order, or P <= truncated_mass; low >= high: none.
 
     Args:
         segment: a piece of the line with its loss.

@@ -72,7 +72,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return fields of the data-dependent epsilon, expected answers, sanitised and published epsilons; else empty."""
+    """Return fields of the data-dependent epsilon, expected answers, sanitised and published epsilons, or empty."""
     question, sanitised = answer.question, answer.sanitised
     answered = Field("answered")
     if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
