@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import types
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,10 +15,11 @@ import pytest
 import dpcalc
 import dpcalc.training
 from dpcalc import Accountant, epsilon, load, plan
-from dpcalc.errors import InputError
+from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.planner.composition import Composition
 from tests.oracles.exact_gaussian import exact_epsilon
+from tests.sweeps.random_configs import generator, random_config
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
 FULL = {"scheme": "all", "dataset_size": 100, "delta": 1e-6}
@@ -302,6 +304,26 @@ def test_the_summary_is_rounded_to_the_safe_side():
     assert f"{accountant.steps_left:,} steps left to the budget of 1.0" in text
     assert accountant._repr_html_() == f"<p>{text.replace('<', '&lt;')}</p>"
     assert repr(accountant) == f"Accountant(100 steps of {accountant._plan!r})"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", range(40))
+def test_readings_of_random_runs_are_never_below_their_first_steps(place):
+    rng = generator(77, place)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run = load(random_config(rng))
+        whole = epsilon(run, steps=run.steps)
+    except (InputError, ConvergenceError):
+        pytest.skip("no bound covers the run")
+    if not (whole.finite and whole.epsilon and 1 < run.steps < 10**5 and len(run.phases) < 3):
+        pytest.skip("nothing to count")
+    accountant = Accountant(run, target_epsilon=0.6 * whole.epsilon)
+    left = accountant.steps_left
+    assert left == 0 or epsilon(run, steps=min(left, run.steps)).epsilon <= accountant.budget
+    accountant.step(count=int(rng.integers(1, run.steps + 1)))
+    assert accountant.epsilon >= epsilon(run, steps=accountant.steps).epsilon * (1 - 1e-9)
 
 
 # The sample callbacks, with stubs in the place of the frameworks
