@@ -125,7 +125,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old part or None, new part or None, new parent) of the smallest parts that differ by themselves."""
+    """Yield (path, old part, new part, new parent) of the smallest parts that differ by themselves; None for none."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
         # Sections are compared key by key only if each key means something alone. A draw with other keys is one

@@ -57,7 +57,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return the configs in DPCALC_CONFIG, else of the nearest folder upwards that has or names any; else None.
+    """Return the configs in DPCALC_CONFIG, else of the nearest folder upwards that holds or names some; else None.
 
     Args:
         current: the current directory, absolute.

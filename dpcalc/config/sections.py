@@ -52,7 +52,7 @@ M = TypeVar("M")
 
 @contextmanager
 def _collected(errors: list[Diagnostic]) -> Iterator[None]:
-    """Context manager that adds the errors of a ConfigError to a list, and goes on after the block."""
+    """Context manager that adds the errors of a ConfigError in its block to a list instead of raising it."""
     try:
         yield
     except ConfigError as cause:

@@ -64,7 +64,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy of a file, or None: the nearest pyproject.toml's, with that at revision `base` unless "".
+    """Return the policy in file `named`, None for the nearest pyproject.toml, joined with that at revision `base`.
 
     Args:
         named: the file, or None for the nearest `pyproject.toml` upwards that has a policy.
