@@ -10,7 +10,8 @@ Source: docs/theory.md, Theorem 9.12.
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,18 +21,22 @@ from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import Atoms, glued
 from dpcalc.losses.cells import points_with_losses, turning_points
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
-from dpcalc.losses.quadrature import reach
-from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, Resolution, law_of, resolution_for, sum_of, trimmed
+from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, law_of, resolution_for, sum_of, trimmed
 from dpcalc.numerics.convolution import sorted_unique
-from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp
+from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, spend
 
 _MAX_LOSSES = 16_000  # of a pair from above; what composes it takes time in proportion
 _NODES = 5  # Gauss-Legendre nodes of a panel, which is at most a quarter of the length on which densities change
+_CELLS = 30_000  # of equal width in the loss where one ratio of a mean decides: 1e-4 of the loss, and less
+_RARE = 50.0  # loss of a pass above which its large ratios are rare: two of them have P mass e^-50
+_NO_SMALL = 1e-18  # P mass of smaller losses up to which one ratio decides
+_LEFT_OUT = 1e-20  # Q mass of smaller ratios of all steps that quadrature leaves out
+_MOVED = 1e-12  # P mass that is moved from large ratios to the others, to cover round-off
 _QUADRATURE = 1e-13  # bound on the relative error of the mass of a panel; measured 1e-15
 _LOG_TAIL = -62.0  # log of the mass of a step that is neglected
 _LOG_NOTHING = -690.0  # log of the smallest mass under Q that is a float
-_LARGEST = 300.0  # loss of a step beyond which its ratio is called infinite or 0
+_LARGEST = 560.0  # loss of a step beyond which its ratio is called infinite or 0
 _MOST_ZERO = 0.99  # Q mass at ratio 0 up to which the other masses are made to sum to what is missing to 1
 _MOST_INFINITE = 0.5  # P mass at infinite ratios from which on a bound tells nothing
 _TOLERANCE = 1e-13  # relative error of a ratio from round-off
@@ -52,13 +57,17 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
         TooLargeError: if the lattice would have too many points.
     """
     rough = [_pieces(segment) for segment in curve.segments]
-    ratios, masses = _some_ratios(curve, rough)
-    if not ratios.size:
+    log_p, losses = _some_losses(curve, rough)
+    used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
+    if not used.any():
         raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
-    resolution = resolution_for(ratios, masses, 0.0)
+    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), 0.0)
     parts = [_atoms(curve)]
     for segment, pieces in zip(curve.segments, rough, strict=True):
-        parts += [_panels(segment, y, loss, resolution) for y, loss in pieces]
+        for y, loss in pieces:
+            low, high = np.exp(np.clip([loss.min(), loss.max()], -_LARGEST, _LARGEST)).tolist()
+            # A panel lies between two lattice points, so that its mass may be moved as one mass at its mean.
+            parts.append(_panels(segment, y, loss, np.log(resolution.lattice(low, high))))
     log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     order = np.argsort(losses, kind="stable")
     log_p, losses = log_p[order], losses[order]
@@ -99,19 +108,17 @@ def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
     return [(y[i : j + 1], loss[i : j + 1]) for i, j in pairwise(bounds) if j > i]
 
 
-def _some_ratios(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> tuple[Array, Array]:
-    """Return (ratios dP/dQ, Q masses), increasing, by one quadrature node an interval: enough to choose a lattice."""
-    log_p, losses = _atoms(curve)
-    parts = [(log_p, losses)]
+def _some_losses(curve: LossCurve, pieces: list[list[tuple[Array, Array]]]) -> tuple[Array, Array]:
+    """Return (log P masses, losses), increasing, by one quadrature node an interval: enough to choose a lattice."""
+    parts = [_atoms(curve)]
     for segment, runs in zip(curve.segments, pieces, strict=True):
         for y, _ in runs:
             nodes, log_width = gauss_legendre_panels(y, order=1)
             density, loss = segment.log_density_and_loss(nodes)
             parts.append((density + log_width, loss))
     log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    kept = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
-    order = np.argsort(losses[kept], kind="stable")
-    return np.exp(losses[kept][order]), np.exp((log_p - losses)[kept][order])
+    order = np.argsort(losses, kind="stable")
+    return log_p[order], losses[order]
 
 
 def _atoms(curve: LossCurve) -> tuple[Array, Array]:
@@ -122,11 +129,8 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
     return log_masses, losses
 
 
-def _panels(segment: Segment, y: Array, loss: Array, resolution: Resolution) -> tuple[Array, Array]:
-    """Return (log P masses, logs of mean ratios) of panels of a piece, each between two neighbouring lattice points."""
-    # So a panel's mass may be moved as one mass at its mean, for a bound from above as for one from below.
-    low, high = np.exp(np.clip([loss.min(), loss.max()], -_LARGEST, _LARGEST)).tolist()
-    ends = np.log(resolution.lattice(low, high))
+def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array, Array]:
+    """Return (log P masses, logs of mean ratios) of panels of a piece, cut at losses `ends`."""
     inner, _ = points_with_losses(segment, y, loss, sorted_unique(ends))
     edges = sorted_unique(np.append(y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
@@ -159,6 +163,116 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
     return result or law
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """A step's losses between ends, arrays of one shape.
+
+    Attributes:
+        log_p: log P masses.
+        log_q: log Q masses.
+        low: smallest loss of each.
+        high: largest loss of each.
+        number: of such steps in the mean.
+    """
+
+    log_p: Array
+    log_q: Array
+    low: Array
+    high: Array
+    number: int
+
+    @classmethod
+    def of(cls, curve: LossCurve, number: int) -> "_Cells":
+        """Return the cells of a step that is one of `number` equal ones."""
+        pieces = [(segment, y, loss) for segment in curve.segments for y, loss in _pieces(segment)]
+        log_p, losses = _atoms(curve)
+        span = np.ptp(np.concatenate([losses, *(loss[[0, -1]] for _, _, loss in pieces)]))
+        step = max(float(span), 1.0) / _CELLS
+        parts = [(log_p, losses)]
+        for segment, y, loss in pieces:
+            ends = np.arange(math.floor(loss.min() / step), math.ceil(loss.max() / step) + 1) * step
+            parts.append(_panels(segment, y, loss, ends))
+        log_p, losses = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        cells, place = np.unique(np.floor(losses / step), return_inverse=True)
+        sums = [log_sum_exp_by_index(place, logs, size=cells.size) for logs in (log_p, log_p - losses)]
+        return cls(sums[0], sums[1], cells * step, (cells + 1) * step, number)
+
+
+def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
+    """Return the pair of ratio 1 - share + share * mean of ratios, as `pair_of`; None unless all losses are large.
+
+    Args:
+        bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
+        estimate: what the result bounds.
+        share: in (0, 1].
+
+    Source: docs/theory.md, Theorem 7.9.
+    """
+    log_count = math.log(sum(number for _, number in bins))
+    for curve, _ in bins:
+        log_p, losses = _some_losses(curve, [_pieces(segment) for segment in curve.segments])
+        is_small = losses < log_count + _RARE
+        if curve.infinity_mass > _MOST_INFINITE or float(np.exp(log_p[is_small]).sum()) > _NO_SMALL:
+            return None
+    cells = [_Cells.of(curve, number) for curve, number in bins]
+    infinite = share * math.fsum(curve.infinity_mass * number for curve, number in bins) / math.exp(log_count)
+    log_p = np.concatenate([each.log_p + math.log(each.number) - log_count for each in cells])
+    if estimate is Estimate.UPPER:
+        return _large_ratios_above(cells, log_p, log_count, share=share, infinite=infinite)
+    losses = np.concatenate([each.low for each in cells]) - log_count
+    is_large = losses > _RARE
+    # Some P mass is moved from large ratios to the others, which covers the round-off of the large ones.
+    log_p, losses = log_p[is_large] + math.log1p(-_MOVED - 4 * _QUADRATURE), losses[is_large]
+    log_q, losses = np.append(0.0, log_p - losses), np.append(math.log(_MOVED), losses)
+    order = np.argsort(losses, kind="stable")
+    log_q, losses = log_q[order], _with_share(losses[order], share)
+    first, place = np.unique(losses, return_inverse=True)
+    log_q = log_sum_exp_by_index(place, log_q, size=first.size)
+    lower = first - 4 * _TOLERANCE * (1 + np.abs(first))
+    if estimate is Estimate.LOWER:
+        return _with_losses(lower, log_q + first, infinite)
+    return _with_losses(-first[::-1] - 4 * _TOLERANCE * (1 + np.abs(first[::-1])), log_q[::-1], 0.0)
+
+
+def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
+    """Return the bound from above of `large_ratio_pair`, from log P masses in a uniform mixture of the steps."""
+    losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
+    log_q, losses = log_p - losses, _with_share(losses, share)
+    # The other direction is bounded by the largest ratio alone, at most which lies in a cell if all do.
+    points = sorted_unique(np.concatenate([each.low for each in cells]))
+    log_below = np.zeros(points.size)
+    nothing = 0.0
+    for each in cells:
+        order = np.argsort(each.low, kind="stable")
+        low, masses = each.low[order], np.exp(each.log_q[order])
+        zero = max(0.0, 1 - float(masses.sum()))
+        zero = zero if zero > _NO_MASS else 0.0
+        at = np.searchsorted(low, points, side="right")
+        below = np.append(0.0, np.cumsum(masses))[at] + zero
+        above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)[at]
+        with np.errstate(divide="ignore"):
+            log_below += each.number * np.where(above < 0.5, np.log1p(-np.minimum(above, 0.5)), np.log(below))
+            nothing += each.number * float(np.log(zero))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        before = np.append(nothing, log_below[:-1])
+        log_max = np.where(log_below > before, log_below + np.log(-np.expm1(before - log_below)), -np.inf)
+    points = _with_share(points - log_count, share)
+    is_used = (points < 0) & (log_max > -np.inf)
+    raised = 4 * _QUADRATURE
+    return glued(
+        (log_q + losses + raised, losses + _TOLERANCE * (1 + losses)),
+        (log_max[is_used] + raised * math.exp(log_count), (points - _TOLERANCE * (1 + np.abs(points)))[is_used]),
+        infinity_mass=infinite + math.exp(-_RARE),
+        only_other=(math.exp(nothing) if share == 1 else 0.0) + _LEFT_OUT,
+        max_losses=_MAX_LOSSES,
+    )
+
+
+def _with_share(losses: Array, share: float) -> Array:
+    """Return the logarithms of 1 - share + share * ratio."""
+    return losses if share == 1 else np.logaddexp(math.log1p(-share), math.log(share) + losses)
+
+
 def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0) -> Atoms:
     """Return the pair of ratio 1 - share + share * sum / count; UPPER: both directions, LOWER: (P, Q), else (Q, P).
 
@@ -183,8 +297,8 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
         ratios, q = np.append(1 - share, ratios), np.append(law.zero, q)
         losses = np.append(math.log1p(-share), losses)
     zero, infinite = (law.zero if share == 1 else 0.0), share * law.infinite / count
-    # From below a ratio is the quotient of a moment and a mass, and the moment at most the mass times the ratio.
-    quotient = 0.0 if estimate is Estimate.UPPER else 2 * law.error
+    # From below a ratio is a mean, whose error is at most that of its weights times the range of what is merged.
+    quotient = 0.0 if estimate is Estimate.UPPER else 8 * law.error * law.distance
     if quotient > _MAX_QUOTIENT:
         raise TooLargeError(
             "likelihood ratios: expected fewer of them for a lower bound, got more than round-off allows"

@@ -11,6 +11,7 @@ Source: docs/theory.md, Theorem 9.12.
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,9 @@ from dpcalc.work import ELEMENT, TURN, spend
 
 # Resolution: the width of the certified interval falls with the square of the number of points. With half as many the
 # golden values of tests/amplification/test_allocation.py are no longer certified to 1e-5.
-_LOG_POINTS = 10  # log2 of the points of a row, about: spacing is at most 2^-9 of the distance from 0 or the bulk
-_MANY_ROWS = 48  # powers of 2 that ratios range over from which on rows have half as many points, to save time
+_LOG_POINTS = 10  # log2 of the points of a row: spacing is at most 2^-9 of the distance from 0 or the bulk
+_ONE_EACH = 1600.0  # square of the powers of 2 that ratios range over up to which each has a row of its own
+_MOST_OF_A_ROW = 4  # powers of 2 in a row of half as many points, where ratios range over hundreds and few points do
 _BULK = 2.0  # half-widths of the bulk on either side of the mean on which the spacing is narrowest
 _MAX_BULK = 1 << 14  # points from the smallest ratio to the mean: products of rows of more take 30 ms
 _TAIL = 1e-26  # mass under Q and P that is cut at either end after a sum: below any delta after 1e9 passes
@@ -32,7 +34,7 @@ _BLOCK = 512  # numbers that are added up in a row: the bound on their round-off
 _PRODUCT = 0.15  # units of work of one of its products
 _NO_ZERO = 1e-18  # Q mass at ratio 0 up to which its sum with another ratio is not resolved point by point
 _LEAST_MASS = 1e-280  # Q mass of an entry below which it is left out: products of such masses have few digits
-_LEFT_OUT = 1e-130  # bound on the P and Q mass of all that is left out: less than 10^10 entries, ratios below e^310
+_LEFT_OUT = 1e-270  # bound on the Q mass of all that is left out in a sum: less than 10^10 entries
 _TINY = 2.0**-1000  # distance from the bulk that counts as none
 
 
@@ -73,6 +75,13 @@ class Row:
             index += moments / np.where(self.cells[0] > 0, self.cells[0], 1.0)
         return np.ldexp(index, level)
 
+    def distance(self, level: int) -> float:
+        """Return the largest distance of a mass from its point, relative to the ratio, on a spacing of 2^level."""
+        if self.cells.shape[0] == 1:
+            return 0.0
+        ratios, points = self.ratios(level), np.ldexp(np.arange(self.start, self.end, dtype=np.float64), level)
+        return float((np.abs(ratios - points) / ratios).max())
+
 
 @dataclass(frozen=True)
 class RatioLaw:
@@ -82,14 +91,15 @@ class RatioLaw:
         rows: by log2 of the spacing.
         zero: Q mass at ratio 0.
         infinite: P mass at an infinite ratio, times the number of ratios that were added.
-        error: bound on the error of every mass from round-off, relative, and of every moment, relative to the mass
-            times the largest distance of a mass from its point.
+        error: bound on the relative error of every mass from round-off.
+        distance: largest distance of a mass from its point, relative to the ratio, also in the laws that were added.
     """
 
     rows: dict[int, Row]
     zero: float = 0.0
     infinite: float = 0.0
     error: float = 0.0
+    distance: float = 0.0
 
     def points(self) -> tuple[Array, Array]:
         """Return (different ratios > 0, increasing; their Q masses > 0), equal ratios of several rows added up."""
@@ -113,11 +123,13 @@ class Resolution:
     Attributes:
         mean: of the bulk.
         bulk_level: log2 of the spacing near the mean.
+        step: levels are multiples of it.
         log_points: log2 of the points of a row, about.
     """
 
     mean: float
     bulk_level: int
+    step: int
     log_points: int
 
     @classmethod
@@ -130,14 +142,28 @@ class Resolution:
             low: smallest ratio, > 0.
             high: largest ratio.
         """
-        log_points = _LOG_POINTS - (math.log2(high / low) > _MANY_ROWS)
+        octaves = math.log2(high) - math.log2(low) + 1
+        step = min(_MOST_OF_A_ROW, max(1, math.ceil(math.log2(2 * octaves**2 / _ONE_EACH))))
+        log_points = _LOG_POINTS - (step == _MOST_OF_A_ROW)
+        bulk_level = math.frexp(_BULK * width)[1] - log_points
         finest_level = math.ceil(math.log2(max(mean - low, _TINY) / _MAX_BULK))
-        return cls(mean, max(math.frexp(_BULK * width)[1] - log_points, finest_level), log_points)
+        return cls(mean, max(bulk_level // step * step, -(-finest_level // step) * step), step, log_points)
 
     def levels(self, ratios: Array) -> NDArray[np.int_]:
         """Return log2 of the spacing at each ratio."""
         around = np.maximum(self.bulk_level, self._level_at(np.abs(ratios - self.mean)))
         return np.minimum(self._level_at(ratios), around)
+
+    def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
+        """Return where a spacing of 2^level is at least what is wanted: self.levels(ratios) <= level, in less time.
+
+        Args:
+            ratios: >= 0.
+            level: log2 of the spacing, a multiple of the step.
+        """
+        reach = math.ldexp(1.0, level + self.log_points)
+        is_near = ratios < reach
+        return is_near | (np.abs(ratios - self.mean) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
         """Return the lattice points in [low, high], low > 0, and both ends, in any order.
@@ -148,7 +174,7 @@ class Resolution:
         """
         parts = [np.array([low, high])]
         first = min(int(self.levels(np.array(low))), self.bulk_level)
-        for level in range(first, int(self._level_at(np.array(max(high, self.mean)))) + 1):
+        for level in range(first, int(self._level_at(np.array(max(high, self.mean)))) + 1, self.step):
             reach = math.ldexp(1.0, level + self.log_points)
             top = min(high, reach + self.mean if level >= self.bulk_level else reach)
             if top >= low:
@@ -159,7 +185,8 @@ class Resolution:
 
     def _level_at(self, distances: Array) -> NDArray[np.int_]:
         """Return for each distance from 0 or the mean the least level with distance < 2^(level + log_points)."""
-        return np.asarray(np.frexp(np.maximum(distances, _TINY))[1] - self.log_points, dtype=np.int_)
+        levels = np.frexp(np.maximum(distances, _TINY))[1] - self.log_points
+        return np.asarray(-(-levels // self.step) * self.step, dtype=np.int_)
 
 
 def resolution_for(ratios: Array, masses: Array, zero: float) -> Resolution:
@@ -227,29 +254,39 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     resolution = Resolution.of(mean_a + mean_b, math.hypot(width_a, width_b), low, high_a + high_b)
     rows: dict[int, Row] = {}
     narrower_a = narrower_b = carried = None
-    first, last, terms = min(*a.rows, *b.rows), max(*a.rows, *b.rows), 0
-    level = first
-    while level <= last or carried:
+    first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(high_a + high_b)))
+    levels = {*a.rows, *b.rows, *range(-(-first // resolution.step) * resolution.step, last + 1, resolution.step)}
+    terms = 0
+    for level, next_level in pairwise([*sorted(levels), max(levels) + 1]):
         on_a, on_b = a.rows.get(level), b.rows.get(level)
-        if a is b:
-            products = [(on_a, _added(narrower_a, narrower_a, on_a))]
-        else:
-            products = [(on_a, _added(narrower_b, on_b)), (narrower_a, on_b)]
+        up_to_a = _added(narrower_a, on_a)
+        up_to_b = up_to_a if a is b else _added(narrower_b, on_b)
+        products = [(on_a, up_to_b), (narrower_a, on_b)] if a is not b else [(on_a, _added(narrower_a, up_to_a))]
         parts = [_product(x, y) for x, y in products]
         parts += [Row(x.start, x.cells * zero) for x, zero in ((on_a, b.zero), (on_b, a.zero)) if x and zero > _NO_ZERO]
         terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
-        kept, carried = _parted(_added(carried, *parts), level, resolution)
+        total = _added(carried, *parts)
+        if level == max(levels):
+            kept, carried = total, None
+        else:
+            kept, carried = _parted(total, level, resolution)
         if kept:
             rows[level] = kept
-        carried = _widened_sum(carried)
-        narrower_a = _widened_sum(narrower_a, on_a)
-        narrower_b = narrower_a if a is b else _widened_sum(narrower_b, on_b)
-        level += 1
+        octaves = next_level - level
+        carried = carried and _widened(carried, octaves)
+        narrower_a = up_to_a and _widened(up_to_a, octaves)
+        narrower_b = narrower_a if a is b else up_to_b and _widened(up_to_b, octaves)
     zero = a.zero * b.zero
     for law, other in ((a, b), (b, a)):
         zero += _add_small_zero(rows, law, other.zero, estimate)
-    error = a.error + b.error + (min(terms, _BLOCK) + terms // _BLOCK + 4 * (level - first) + 64) * UNIT_ROUNDOFF
-    law = RatioLaw(rows, zero=zero, infinite=a.infinite + b.infinite, error=error)
+    error = a.error + b.error + (min(terms, _BLOCK) + terms // _BLOCK + 4 * len(levels) + 64) * UNIT_ROUNDOFF
+    law = RatioLaw(
+        rows,
+        zero=zero,
+        infinite=a.infinite + b.infinite,
+        error=error,
+        distance=max(a.distance, b.distance, 2.0 ** (resolution.step - resolution.log_points)),
+    )
     return trimmed(law, estimate)
 
 
@@ -265,12 +302,6 @@ def _added(*rows: Row | None) -> Row | None:
     for row in some:
         cells[:, row.start - start : row.end - start] += row.cells
     return Row(start, cells)
-
-
-def _widened_sum(*rows: Row | None) -> Row | None:
-    """Return the sum of rows on one spacing, put on twice that spacing; None without any."""
-    total = _added(*rows)
-    return total and _widened(total)
 
 
 def _product(a: Row | None, b: Row | None) -> Row | None:
@@ -294,23 +325,27 @@ def _convolved(a: Array, b: Array) -> Array:
     return result
 
 
-def _widened(row: Row) -> Row:
-    """Return the row on twice its spacing: masses in between split over both points, with moments merged into one."""
-    # Without moments each mass between two points is split over them, mean kept; else neighbours are merged.
-    left, (kinds, size) = row.start % 2, row.cells.shape
-    pairs = np.zeros((kinds, (left + size) // 2 + 1, 2))
-    pairs.reshape(kinds, -1)[:, left : left + size] = row.cells
+def _widened(row: Row, octaves: int) -> Row:
+    """Return the row on 2^octaves times its spacing.
+
+    Without moments each mass between two points is split over them, mean kept; else neighbours are merged.
+    """
+    factor, (kinds, size) = 1 << octaves, row.cells.shape
+    left = row.start % factor
+    blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
+    blocks.reshape(kinds, -1)[:, left : left + size] = row.cells
+    share = np.arange(factor) / factor
+    beyond = blocks[0] @ share
     if kinds == 1:
-        half = pairs[:, :, 1] / 2
-        even = pairs[:, :, 0] + half
-        even[:, 1:] += half[:, :-1]
-        return Row(row.start // 2, even)
-    masses, moments = pairs
-    merged = np.array([masses[:, 0] + masses[:, 1], (moments[:, 0] + moments[:, 1] + masses[:, 1]) / 2])
+        near = blocks[0] @ (1 - share)
+        near[1:] += beyond[:-1]
+        near = near if not beyond[-1] else np.append(near, beyond[-1])
+        return Row(row.start // factor, near[np.newaxis])
+    merged = np.array([blocks[0].sum(axis=1), blocks[1].sum(axis=1) / factor + beyond])
     # Where means drift away from their points the points are renamed: only what lies close together is to be merged.
-    drift = max(round(float(merged[1].sum()) / float(merged[0].sum())), -(row.start // 2))
+    drift = max(round(float(merged[1].sum()) / float(merged[0].sum())), -(row.start // factor))
     merged[1] -= drift * merged[0]
-    return Row(row.start // 2 + drift, merged)
+    return Row(row.start // factor + drift, merged)
 
 
 def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
@@ -318,7 +353,7 @@ def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | 
     if not row:
         return None, None
     points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
-    is_kept = resolution.levels(points) <= level
+    is_kept = resolution.is_wide_enough(points, level)
     spend(ELEMENT * points.size + 20 * TURN)
     return _where(row, is_kept), _where(row, ~is_kept)
 
@@ -361,25 +396,26 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     last = order[-1 - int(np.searchsorted(np.cumsum(weight[order[::-1]]), _TAIL))]
     zero, infinite, rows, at = law.zero, law.infinite, {}, 0
     low, high = ratios < ratios[first], ratios > ratios[last]
-    added = np.zeros((2, masses.size))
-    if estimate is Estimate.UPPER:
-        share = float((masses[low] * ratios[low]).sum() / ratios[first])
-        zero += float(masses[low].sum()) - share + _LEFT_OUT
-        infinite += float((masses[high] * (ratios[high] - ratios[last])).sum()) + _LEFT_OUT
-        added[0, first] += share
-        added[0, last] += masses[high].sum()
-    else:
-        if estimate is Estimate.LOWER:
+    growth = np.ones(masses.size)
+    match estimate:
+        case Estimate.UPPER:
+            share = float((masses[low] * ratios[low]).sum() / ratios[first])
+            zero += float(masses[low].sum()) - share + _LEFT_OUT
+            infinite += float((masses[high] * (ratios[high] - ratios[last])).sum()) + _LEFT_OUT * float(ratios[last])
+            growth[first] += share / masses[first]
+            growth[last] += masses[high].sum() / masses[last]
+        case Estimate.LOWER:
             zero += float(masses[low].sum())
-        else:
-            added[0, first] += masses[low].sum()
-        added[:, last] += masses[high].sum(), (masses[high] * (ratios[high] - ratios[last])).sum()
+            growth[last] += masses[high].sum() / masses[last]
+        case Estimate.LOWER_REVERSED:
+            growth[first] += masses[low].sum() / masses[first]
     is_used = ~(low | high)
+    distance = law.distance
     for level, row in law.rows.items():
         span = slice(at, at + row.cells.shape[1])
-        more = added[: row.cells.shape[0], span] * np.array([[1.0], [math.ldexp(1.0, -level)]])[: row.cells.shape[0]]
-        kept = _where(replace(row, cells=row.cells + more), is_used[span])
+        kept = _where(replace(row, cells=row.cells * growth[span]), is_used[span])
         if kept:
             rows[level] = kept
+            distance = max(distance, kept.distance(level))
         at = span.stop
-    return replace(law, rows=rows, zero=zero, infinite=infinite)
+    return replace(law, rows=rows, zero=zero, infinite=infinite, distance=distance)

@@ -2,12 +2,15 @@
 
 import math
 from collections import defaultdict
+from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.likelihood_ratio import pair_of, ratio_law, sum_of_copies
+from dpcalc.losses.likelihood_ratio import large_ratio_pair, pair_of, ratio_law, sum_of_copies
+from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 
 
@@ -84,3 +87,68 @@ def test_a_ratio_next_to_0_is_infinite_for_upper_bounds_alone():
     for epsilon in (0.0, 1.0, 250.0, 399.0):
         assert lower.delta(epsilon) <= -math.expm1(-0.1) * -math.expm1(epsilon - 400)
     assert lower.delta(1.0) == pytest.approx(-math.expm1(-0.1), rel=1e-9)
+
+
+def option(strike, volatility, sign):
+    """E (sign (X - strike))_+ for log-normal X with mean 1; sign 1 or -1."""
+    if strike <= 0:
+        return (1 - strike) * (sign > 0)
+    d = -mp.log(strike) / volatility + volatility / 2
+    return sign * (mp.ncdf(sign * d) - strike * mp.ncdf(sign * (d - volatility)))
+
+
+def two_steps(sigmas, epsilon, share):
+    """(delta of D against D', of D' against D) of a mean of two log-normal ratios: one is integrated in closed form."""
+    (v, w), c = (1 / mp.mpf(sigma) for sigma in sigmas), mp.exp(epsilon)
+
+    def mean(total, sign):
+        corner = mp.log(total) / v + v / 2  # where the strike of the other ratio becomes 0
+        ends = sorted(
+            {-14, 14 + v, *(x + corner for x in (-8, -4, -2, -1, -0.5, 0, 0.5, 1, 2, 4, 8)), *range(-14, 14, 2)}
+        )
+        return mp.quad(lambda x: mp.npdf(x) * option(total - mp.exp(v * x - v * v / 2), w, sign), ends)
+
+    forward, back = 1 + (c - 1) / share, (1 / c - (1 - share)) / share
+    return share / 2 * mean(2 * forward, 1), (share / 2 * c * mean(2 * back, -1) if back > 0 else mp.mpf(0))
+
+
+def check_large_ratios(sigmas, share, epsilons):
+    steps = [(MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=sigma), 1) for sigma in sigmas]
+    upper, lower, back = (large_ratio_pair(steps, estimate, share=share) for estimate in Estimate)
+    mp.mp.dps = 30
+    for epsilon in epsilons:
+        exact, reverse = (float(value) for value in two_steps(sigmas, epsilon, share))
+        rounded_up = 1 + 1e-15 * len(lower.losses)  # `Atoms.delta` errs upwards by this factor
+        assert lower.delta(epsilon) <= exact * rounded_up
+        assert exact <= upper.delta(epsilon)
+        assert back.delta(epsilon) <= reverse * rounded_up
+        assert reverse <= upper.swapped.delta(epsilon)
+        assert upper.delta(epsilon) - lower.delta(epsilon) <= 6e-2 * exact
+        assert upper.swapped.delta(epsilon) <= 1.06 * reverse + 1e-18
+
+
+@pytest.mark.parametrize(("sigmas", "share", "epsilons"), [((0.03, 0.028), 1.0, (660,)), ((0.03, 0.03), 0.5, (550,))])
+def test_large_ratios_against_quadrature(sigmas, share, epsilons):
+    check_large_ratios(sigmas, share, epsilons)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sigmas", "share", "epsilons"),
+    [
+        ((0.03, 0.03), 1.0, (300, 550, 650, 700)),
+        ((0.02, 0.02), 1.0, (1240, 1400)),
+        ((0.03, 0.028), 1.0, (550, 700)),
+        ((0.03, 0.035), 0.01, (550, 650)),
+    ],
+)
+def test_more_large_ratios_against_quadrature(sigmas, share, epsilons):
+    check_large_ratios(sigmas, share, epsilons)
+
+
+def test_large_ratios_are_told_from_others():
+    for sigma, is_large in ((0.04, True), (0.05, False), (1.0, False)):
+        step = MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=sigma)
+        assert (large_ratio_pair([(step, 3)], Estimate.UPPER) is not None) == is_large
+    rare = Atoms.of_masses((-1.0, 100.0), (1e-3, 1 - 1e-3))
+    assert large_ratio_pair([(rare, 3)], Estimate.UPPER) is None
