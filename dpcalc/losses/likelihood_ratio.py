@@ -61,7 +61,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     if not used.any():
         raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
-    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), 0.0)
+    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), 0.0, estimate)
     parts = [_atoms(curve)]
     for segment, pieces in zip(curve.segments, rough, strict=True):
         for y, loss in pieces:
@@ -183,7 +183,12 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return the cells of a step that is one of `number` equal ones."""
+        """Return the cells of a step.
+
+        Args:
+            curve: its loss.
+            number: of such steps in the mean.
+        """
         pieces = [(segment, y, loss) for segment in curve.segments for y, loss in _pieces(segment)]
         log_p, losses = _atoms(curve)
         span = np.ptp(np.concatenate([losses, *(loss[[0, -1]] for _, _, loss in pieces)]))

@@ -24,14 +24,16 @@ from dpcalc.work import ELEMENT, TURN, spend
 # Resolution: the width of the certified interval falls with the square of the number of points. With half as many the
 # golden values of tests/amplification/test_allocation.py are no longer certified to 1e-5.
 _LOG_POINTS = 10  # log2 of the points of a row: spacing is at most 2^-9 of the distance from 0 or the bulk
-_ONE_EACH = 1600.0  # square of the powers of 2 that ratios range over up to which each has a row of its own
-_MOST_OF_A_ROW = 4  # powers of 2 in a row of half as many points, where ratios range over hundreds and few points do
+_OCTAVES = 60  # powers of 2 that ratios range over for which a row holds one more of them
+_MOST_OF_A_ROW = 4  # powers of 2 in a row, at most
+_FEW_POINTS = 3  # powers of 2 in a row from which on it has half as many points: profiles change slowly there
 _BULK = 2.0  # half-widths of the bulk on either side of the mean on which the spacing is narrowest
 _MAX_BULK = 1 << 14  # points from the smallest ratio to the mean: products of rows of more take 30 ms
 _TAIL = 1e-26  # mass under Q and P that is cut at either end after a sum: below any delta after 1e9 passes
 _MAX_ENTRIES = 1 << 17  # points of a row; a product of larger ones takes 2 s
 _BLOCK = 512  # numbers that are added up in a row: the bound on their round-off grows with their number
 _PRODUCT = 0.15  # units of work of one of its products
+_LEVEL = 1e5  # units of work of a level of a sum, beside its products
 _NO_ZERO = 1e-18  # Q mass at ratio 0 up to which its sum with another ratio is not resolved point by point
 _LEAST_MASS = 1e-280  # Q mass of an entry below which it is left out: products of such masses have few digits
 _LEFT_OUT = 1e-270  # bound on the Q mass of all that is left out in a sum: less than 10^10 entries
@@ -133,18 +135,20 @@ class Resolution:
     log_points: int
 
     @classmethod
-    def of(cls, mean: float, width: float, low: float, high: float) -> "Resolution":
-        """Return the resolution for a ratio in [low, high] with this mean, and half-width of its bulk.
+    def of(cls, mean: float, width: float, low: float, high: float, estimate: Estimate) -> "Resolution":
+        """Return the resolution for a ratio.
 
         Args:
             mean: of the ratio.
             width: half-width of its bulk, > 0.
             low: smallest ratio, > 0.
             high: largest ratio.
+            estimate: what the laws bound.
         """
         octaves = math.log2(high) - math.log2(low) + 1
-        step = min(_MOST_OF_A_ROW, max(1, math.ceil(math.log2(2 * octaves**2 / _ONE_EACH))))
-        log_points = _LOG_POINTS - (step == _MOST_OF_A_ROW)
+        step = min(_MOST_OF_A_ROW, 1 + math.floor(octaves / _OCTAVES))
+        # Merging costs three products where splitting costs one, and loses half as much.
+        log_points = _LOG_POINTS - (step >= _FEW_POINTS) - (step > 1 and estimate is not Estimate.UPPER)
         bulk_level = math.frexp(_BULK * width)[1] - log_points
         finest_level = math.ceil(math.log2(max(mean - low, _TINY) / _MAX_BULK))
         return cls(mean, max(bulk_level // step * step, -(-finest_level // step) * step), step, log_points)
@@ -189,15 +193,16 @@ class Resolution:
         return np.asarray(-(-levels // self.step) * self.step, dtype=np.int_)
 
 
-def resolution_for(ratios: Array, masses: Array, zero: float) -> Resolution:
+def resolution_for(ratios: Array, masses: Array, zero: float, estimate: Estimate) -> Resolution:
     """Return the resolution that is fine enough for a ratio.
 
     Args:
         ratios: values > 0, increasing, shape (n,).
         masses: their Q masses, > 0, shape (n,).
         zero: Q mass at ratio 0.
+        estimate: what its law bounds.
     """
-    return Resolution.of(*_mean_and_width(ratios, masses, zero), float(ratios[0]), float(ratios[-1]))
+    return Resolution.of(*_mean_and_width(ratios, masses, zero), float(ratios[0]), float(ratios[-1]), estimate)
 
 
 def _mean_and_width(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
@@ -251,7 +256,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     (mean_a, width_a), (mean_b, width_b) = (_mean_and_width(*size) for size in sizes)
     (low_a, high_a), (low_b, high_b) = ((float(ratios[0]), float(ratios[-1])) for ratios, _, _ in sizes)
     low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
-    resolution = Resolution.of(mean_a + mean_b, math.hypot(width_a, width_b), low, high_a + high_b)
+    resolution = Resolution.of(mean_a + mean_b, math.hypot(width_a, width_b), low, high_a + high_b, estimate)
     rows: dict[int, Row] = {}
     narrower_a = narrower_b = carried = None
     first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(high_a + high_b)))
@@ -335,13 +340,13 @@ def _widened(row: Row, octaves: int) -> Row:
     blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
     blocks.reshape(kinds, -1)[:, left : left + size] = row.cells
     share = np.arange(factor) / factor
-    beyond = blocks[0] @ share
+    over = blocks[0] @ share
     if kinds == 1:
         near = blocks[0] @ (1 - share)
-        near[1:] += beyond[:-1]
-        near = near if not beyond[-1] else np.append(near, beyond[-1])
+        near[1:] += over[:-1]
+        near = near if not over[-1] else np.append(near, over[-1])
         return Row(row.start // factor, near[np.newaxis])
-    merged = np.array([blocks[0].sum(axis=1), blocks[1].sum(axis=1) / factor + beyond])
+    merged = np.array([blocks[0].sum(axis=1), blocks[1].sum(axis=1) / factor + over])
     # Where means drift away from their points the points are renamed: only what lies close together is to be merged.
     drift = max(round(float(merged[1].sum()) / float(merged[0].sum())), -(row.start // factor))
     merged[1] -= drift * merged[0]
@@ -354,7 +359,7 @@ def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | 
         return None, None
     points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
     is_kept = resolution.is_wide_enough(points, level)
-    spend(ELEMENT * points.size + 20 * TURN)
+    spend(ELEMENT * points.size + _LEVEL)
     return _where(row, is_kept), _where(row, ~is_kept)
 
 
