@@ -140,7 +140,6 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
 
 
 _CHART_WORK, _POINT_WORK = 8.0 * SECOND, 0.25 * SECOND  # shared by the points of a chart; what each has at least
-_ALLOCATED = 8  # times that work where units choose their steps, whose count is several times too high
 _NOISE_FACTOR = 4.0  # by which noise is varied to both sides of the plan's
 _RATE_FACTOR = 8.0  # by which a rate or size is varied to both sides of the plan's
 _MAX_GROUP, _MAX_NESTED_GROUP = 16, 4  # drawn by default; a group in nested frames has many placements, and is slow
@@ -348,10 +347,9 @@ def _epsilon_series(
     # Every point has a share of its own, so that no answer depends on how long the points before it took.
     label, plan, method = line
     points = len(request.plans) * max(1, len(request.methods)) * len(grid)
-    slower = _ALLOCATED if any(phase.hierarchy.allocated for phase in plan.phases) else 1
     results = []
     for index, x in enumerate(grid, start=1):
-        with allowance(slower * max(_POINT_WORK, _CHART_WORK / points)):
+        with allowance(max(_POINT_WORK, _CHART_WORK / points)):
             results.append(epsilon_by(plan_at(float(x)), method))
         on_progress(index / len(grid))
     # A line without any answer is refused with the reason why the plan is not covered, if that is why.

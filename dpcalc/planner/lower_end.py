@@ -61,7 +61,7 @@ from dpcalc.sampling.schemes import (
 from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
-_SEARCH_WORK, _COMPOSITION_WORK = 0.8 * SECOND, 0.9 * SECOND
+_SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
 _UNSEEN = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
 _NO_ANSWER = (ArithmeticError, UnsupportedError, MemoryError)
 _MAX_SUMMED = 32  # draws under one draw above them whose sum is observed; more are left out

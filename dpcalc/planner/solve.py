@@ -55,7 +55,6 @@ NEAREST = 3e-4  # relative distance from the limit from where one more step of a
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
 _NUDGE = 1e-5  # relative change of the noise over which a derivative is taken
 _MAX_STEPS = 10**15  # whole numbers up to here are exact in float64
-_ALLOCATED = 4  # times the work of a search where units choose their steps, whose count is three times too high
 _MAX_BINS = 10**5  # of a search at a fixed number of epochs
 _FEW_STEPS = 20  # of a pass that drops its last batch: from there on it leaves out less than one unit in 20
 
@@ -139,8 +138,7 @@ def solve(
             f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
         )
     base = composed(plan)
-    slower = _ALLOCATED if any(phase.hierarchy.allocated for phase in plan.phases) else 1
-    methods = [(plan.method, slower * _SEARCH_WORK)]
+    methods = [(plan.method, _SEARCH_WORK)]
     if plan.method == "auto" and isinstance(goal, EpsilonGoal):
         methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
     for method, units in methods:
