@@ -139,7 +139,7 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
 # Curves of epsilon over one quantity
 
 
-_CHART_WORK, _POINT_WORK = 8.0 * SECOND, 0.25 * SECOND  # shared by the points of a chart; what each has at least
+_CHART_WORK, _POINT_WORK = 8.0 * SECOND, 1.0 * SECOND  # shared by the points of a chart; what each has at least
 _NOISE_FACTOR = 4.0  # by which noise is varied to both sides of the plan's
 _RATE_FACTOR = 8.0  # by which a rate or size is varied to both sides of the plan's
 _MAX_GROUP, _MAX_NESTED_GROUP = 16, 4  # drawn by default; a group in nested frames has many placements, and is slow

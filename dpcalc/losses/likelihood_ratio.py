@@ -21,6 +21,7 @@ from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import Atoms, glued
 from dpcalc.losses.cells import points_with_losses, turning_points
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
+from dpcalc.losses.quadrature import reach
 from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, law_of, resolution_for, sum_of, trimmed
 from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index

@@ -136,7 +136,7 @@ class Resolution:
 
     @classmethod
     def of(cls, mean: float, width: float, low: float, high: float, estimate: Estimate) -> "Resolution":
-        """Return the resolution for a ratio.
+        """Return the resolution for a ratio in [low, high] with this mean, and half-width of its bulk.
 
         Args:
             mean: of the ratio.
@@ -331,10 +331,7 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def _widened(row: Row, octaves: int) -> Row:
-    """Return the row on 2^octaves times its spacing.
-
-    Without moments each mass between two points is split over them, mean kept; else neighbours are merged.
-    """
+    """Return the row on 2^octaves its spacing: masses in between split over both points, with moments merged."""
     factor, (kinds, size) = 1 << octaves, row.cells.shape
     left = row.start % factor
     blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
