@@ -11,6 +11,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpcalc.amplification.correlated import correlated_fault, length_fault
+from dpcalc.charts.series import curve_chart
+from dpcalc.charts.shapes import CurveRequest
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -332,6 +334,31 @@ def test_solvers_meet_the_target():
     assert found.value == 5 * times  # the first step of one more participation is the 5 * times + 1st
     with pytest.raises(UnsupportedError, match="whose cost is proved to rise"):
         solve(plan(phase(noise(DENSE, 10.0, times=1), 10)), "steps", goal=EpsilonGoal(limit=2.0))
+
+
+FRESH = BallsInBins(bins=12)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scheme", "quantity", "value"),
+    [
+        (FALLING, FRESH, "steps", 12),  # a second pass would be chosen anew
+        (FALLING, FRESH, "rate", 12),  # of fewer bins there would be several passes
+        (FALLING, BallsInBins(bins=4, is_held=True), "rate", 3),  # of fewer the bands overlap
+        (PrefixSum(), CyclicPoisson(probability=Fraction(1, 9), groups=30), "steps", 30),  # as many bands as steps
+    ],
+)
+def test_solvers_stay_where_a_bound_is_proved(strategy, scheme, quantity, value):
+    found = solve(plan(phase(noise(strategy, 4.0), 12, scheme)), quantity, goal=EpsilonGoal(limit=90.0))
+    assert (found.value, found.fails_at) == (value, None)
+    assert guarantee(found.plan).epsilon < 90
+
+
+def test_curves_stay_where_a_bound_is_proved():
+    run = plan(phase(noise(FALLING, 4.0), 24, BallsInBins(bins=6, is_held=True)))
+    line = curve_chart("rate", CurveRequest(plans=(("", run),))).series[0]
+    assert min(line.xs) == 3
+    assert None not in line.ys
 
 
 def test_published_formulas_and_advice_are_not_for_correlated_noise():
