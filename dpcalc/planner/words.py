@@ -368,7 +368,10 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
         strict=True,
     )
     return tuple(
-        replace(_summary(phase, composed, phase_bound), sampling=sampling_text(phase) + _fallback(phase_bound) + where)
+        replace(
+            _summary(phase, composed, phase_bound),
+            sampling=sampling_text(phase) + _told_bins(phase, composed) + _fallback(phase_bound) + where,
+        )
         for phase, composed, phase_bound in stated
     )
 
@@ -382,6 +385,14 @@ def _fallback(phase_bound: PhaseBound) -> str:
     steps = f"{removed} {'removals' if removed > 1 else 'removal'}"
     steps += f" and {added} {'additions' if added > 1 else 'addition'}" if added else ""
     return f"{known}; bounded by a chain of {steps}" if removed + added > 1 else known
+
+
+def _told_bins(phase: Phase, composed: Phase) -> str:
+    """Return among how many bins the bound hides a unit where bands of a strategy tell it the others; else ""."""
+    stated, hidden = phase.hierarchy.allocation, composed.hierarchy.allocation
+    if not isinstance(stated, BallsInBins) or not isinstance(hidden, BallsInBins) or stated.bins == hidden.bins:
+        return ""
+    return f"; bounded as one of {hidden.bins}, so many bins as the bands keep apart"
 
 
 def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSummary:

@@ -211,7 +211,9 @@ def test_bands_that_divide_the_bins_are_bins_of_independent_noise(adjacency):
     )
     plain = plain_of(run, BallsInBins(bins=8, is_held=True), 8 * 8)
     assert guarantee(run).epsilon == pytest.approx(guarantee(plain).epsilon, rel=1e-9)
-    result = evaluate(run).guarantee
+    evaluation = evaluate(run)
+    result = evaluation.guarantee
+    assert "bounded as one of 8, so many bins as the bands keep apart" in evaluation.phases[0].sampling
     assert result.epsilon_lower < 0.9 * result.epsilon
     assert not result.tight
     # From below: noise that is independent, without the last steps, whose columns are cut short.
