@@ -63,9 +63,10 @@ def read_scores(path: str) -> Scores:
         blocks, rows = [np.zeros((0, len(columns)))], 0
         for line, piece in chain([(start + blank + 1, text)], pieces):
             blocks.append(_rows(name, line, piece.replace(delimiter, ","), columns))
+            if rows + len(blocks[-1]) > MAX_ROWS:
+                place = f"{name}:{line + MAX_ROWS - rows}"
+                raise InputError(f"{place}: expected at most {MAX_ROWS:,} rows, got more; audit some of them")
             rows += len(blocks[-1])
-            if rows > MAX_ROWS:
-                raise InputError(f"{name}:{line}: expected at most {MAX_ROWS:,} rows, got more; audit some of them")
     if not rows:
         raise InputError(f"{name}: expected a row for each canary, got none")
     table = np.concatenate(blocks)

@@ -109,7 +109,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     """
     declared = epsilon_text(result.guarantee.epsilon, Kind.UPPER)
     verdict = "the scores agree with the config" if result.agrees else "the scores contradict the config"
-    shown = f"at least {rounded_down(result.epsilon_lower)} by the scores, but with probability {result.false_alarm:g}"
+    shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {1 - result.false_alarm:.12g})"
     kind = "many runs" if result.has_many_runs else "one run"
     confidence = f"{1 - result.false_alarm:.12g}"
     return Output(

@@ -329,7 +329,7 @@ def test_a_huge_file_is_refused_in_time(read):
 def test_lines_and_rows_are_bounded(read, monkeypatch):
     monkeypatch.setattr("dpcalc.audit.score_file.MAX_ROWS", 100)
     assert len(read("member,score\n" + "1,1\n" * 100).scores) == 100
-    with pytest.raises(InputError, match=r"scores\.csv:2: expected at most 100 rows, got more"):
+    with pytest.raises(InputError, match=r"scores\.csv:102: expected at most 100 rows, got more"):
         read("member,score\n" + "1,1\n" * 101)
     with pytest.raises(InputError, match="expected at most 67108864 characters in a line"):
         read(b"member,score\n" + b"1" * 70_000_000)
