@@ -138,7 +138,8 @@ def largest_ratio(rng, *, turns, in_plane=False, sabotage=None):
     costs = [truth_of(experiment, values, sigma, np.array([epsilon]))[0, 0] for values in tried]
     values = tried[int(np.argmax(costs))]
     if in_plane:
-        values = np.stack([values, np.zeros_like(values)], axis=1)
+        # The integral over the plane is exact along the second axis, a sum of smooth values along the first.
+        values = np.stack([np.zeros_like(values), values], axis=1)
     best = max(*costs, climbed(experiment, values, sigma, epsilon, rng, turns=turns))
     return (best - 1e-14) / max(profile.delta(epsilon), 1e-14), min(gains), (question, sigma, epsilon)
 
