@@ -193,7 +193,7 @@ def _log_mixture(counts: list[tuple[Fraction, Atoms]], none: float, logs: list[A
 
 _LARGEST, _ROUNDED = 700.0, 1e-12  # largest exponent of a float; relative margin for the error of a few operations
 _UNITS_OF_A_PAIR = 0.004 * SECOND  # of work: some thousand losses of Laplace noise, in both directions
-_WORK_OF_FEW_PARTS = 0.5 * SECOND  # where an average costs too much: for one part of each kind
+_WORK_OF_FEW_PARTS = 0.1 * SECOND  # where an average costs too much: for one part of each kind
 _MAX_CENTERS = 100  # of an average over the mates, each of which is a pair of thousands of losses
 _MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; more are composed of halves
 
