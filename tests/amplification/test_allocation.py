@@ -307,18 +307,20 @@ def test_the_interval_is_narrow_for_long_passes(sigma, bins, passes, delta):
     check_width(sigma, bins, passes, delta)
 
 
-def simulated(problem, epsilon, tilt, runs, seed):
+JUMPS = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])  # of the noise in the unit's step, in deviations
+
+
+def simulated(problem, epsilon, shift, runs, seed):
     """(mean, standard error) of delta by importance sampling of transcripts; of D against D' or the other way.
 
     The noise of all steps is shifted by `shift`, and with probability 1/2 that of the unit's step in a random pass by
-    `jump`; of D' against D, whose first law is that without the unit, steps are only shifted.
+    one of `JUMPS`; of D' against D, whose first law is that without the unit, steps are only shifted.
     """
     sigma, bins, passes, is_forward = problem
-    shift, jump = tilt
     random = np.random.default_rng(seed)
     log_weight, loss = np.zeros(runs), np.zeros(runs)
     jumps = np.where(random.random(runs) < 0.5, random.integers(passes, size=runs), -1)
-    raised = []
+    jump, raised = random.choice(JUMPS, runs), []
     for each in range(passes):
         total = np.zeros(runs)
         for start in range(0, bins, 64):
@@ -326,14 +328,14 @@ def simulated(problem, epsilon, tilt, runs, seed):
             log_weight += (shift * shift / 2 - shift * x).sum(axis=1)
             if not start and is_forward:
                 x[:, 0] += jump * (jumps == each)
-                # The density of the first step's noise over that without a jump; the shift is weighted above.
-                log_weight += shift * jump * (jumps == each)
-                raised.append(jump * (x[:, 0] - shift) - jump * jump / 2)
+                # The shift is weighted above, without the jump; next is the density with a jump over that without.
+                log_weight -= shift * jump * (jumps == each)
+                raised.append(np.exp(np.outer(JUMPS, x[:, 0] - shift) - JUMPS[:, np.newaxis] ** 2 / 2).mean(axis=0))
                 x[:, 0] += 1 / sigma
             total += np.exp(x / sigma - 1 / (2 * sigma**2)).sum(axis=1)
         loss += np.log(total / bins)
     if is_forward:
-        log_weight -= np.log(0.5 + 0.5 * np.exp(raised).mean(axis=0))
+        log_weight -= np.log(0.5 + 0.5 * np.mean(raised, axis=0))
     values = np.exp(log_weight) * np.maximum(0.0, -np.expm1(epsilon - (loss if is_forward else -loss)))
     return values.mean(), values.std() / math.sqrt(runs)
 
@@ -348,7 +350,9 @@ def random_problem(seed, max_steps):
         if random.random() < 1 / 3:
             sigma, passes = sigma / math.sqrt(passes), 1
         if bins * passes <= max_steps and sigma > 0.1:
-            return sigma, bins, passes, 10.0 ** random.uniform(-12, -2), bool(random.random() < 0.7)
+            # Of many bins several large ratios may come together, which these shifts do not make likely.
+            least = -12 if bins <= 20 else -4
+            return sigma, bins, passes, 10.0 ** random.uniform(least, -2), bool(random.random() < 0.7)
 
 
 def check_simulated(seed, max_steps, draws):
@@ -366,24 +370,23 @@ def check_simulated(seed, max_steps, draws):
     assert low <= high
     runs = draws // (bins * passes)
     scale = (1 if is_forward else -1) / math.sqrt(bins * passes)
-    tilts = [(scale * size, 0.0) for size in (0.0, 2.0, 4.0, 6.0, 8.0)]
-    tilts += [(0.0, size) for size in (1.0, 2.5, 4.0, 5.5, 7.0)] if is_forward else []
+    shifts = [scale * size for size in (0.0, 2.0, 4.0, 6.0, 8.0)]
     problem = sigma, bins, passes, is_forward
-    trials = [simulated(problem, epsilon, tilt, max(runs // 20, 100), seed) for tilt in tilts]
-    best = min(range(len(tilts)), key=lambda i: trials[i][1] / trials[i][0] if trials[i][0] > 0 else math.inf)
-    mean, error = simulated(problem, epsilon, tilts[best], runs, seed + 1)
-    if error > 0.1 * mean or not mean:
+    trials = [simulated(problem, epsilon, shift, max(runs // 20, 100), seed) for shift in shifts]
+    best = min(range(len(shifts)), key=lambda i: trials[i][1] / trials[i][0] if trials[i][0] > 0 else math.inf)
+    mean, error = simulated(problem, epsilon, shifts[best], runs, seed + 1)
+    if error > 0.04 * mean or not mean:
         return False
     assert low - 6 * error <= mean <= high + 6 * error
     return True
 
 
 def test_simulated_passes_lie_in_the_interval():
-    assert sum(check_simulated(seed, max_steps=300, draws=400_000) for seed in range(6)) >= 3
+    assert sum(check_simulated(seed, max_steps=100, draws=1_000_000) for seed in range(5)) >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 100, 10))
 def test_more_simulated_passes_lie_in_the_interval(start):
     resolved = [check_simulated(seed, max_steps=100_000, draws=40_000_000) for seed in range(start, start + 10)]
-    assert sum(resolved) >= 4
+    assert sum(resolved) >= 3
