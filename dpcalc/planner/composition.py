@@ -44,7 +44,7 @@ BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
 _MAX_AVERAGED = 4  # different units averaged over their mates, up to a second each; more share one average of them all
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
-_CHOICE_WORK = 0.8 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
+_CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -182,3 +182,13 @@ def test_more_bins_than_can_be_added_cost_at_most_what_fewer_do():
 def test_a_large_group_is_chained_by_halves():
     few, many = (evaluate(plan(bins(8), sigma=400.0, steps=8, delta=1e-5, group_size=k)).guarantee for k in (16, 64))
     assert few.epsilon < many.epsilon < 5.5 * few.epsilon
+
+
+def test_the_choice_of_a_bound_is_affordable_for_several_phases():
+    """With too little work the hidden choice of the second phase was taken, whose losses are infinite."""
+    replaced = {"delta": 2.5e-4, "adjacency": Adjacency.REPLACE_ONE}
+    first = plan(bins(20), sigma=13.196, steps=73, **replaced)
+    second = plan(bins(40, is_held=True), sigma=0.486, steps=2383, **replaced)
+    named = tuple(replace(each.phases[0], name=name) for each, name in ((first, "first"), (second, "second")))
+    alone = evaluate(second).guarantee.epsilon
+    assert alone < evaluate(replace(first, phases=named)).guarantee.epsilon < alone + 0.2
