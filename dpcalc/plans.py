@@ -309,9 +309,9 @@ def _as_json(value: object) -> object:
         raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
 
 
-def _plan_to_solve(loaded: Loaded, noise_multiplier: Number | None) -> Plan:
-    """Return the plan of a config, with its warnings, but for the one on noise that is yet to be found."""
-    noiseless = "DPC207" if noise_multiplier is None else ""
+def _plan_to_solve(loaded: Loaded, stated_noise: Number | None) -> Plan:
+    """Return a config's plan and issue its warnings, but not that of zero noise if none is stated: it is solved for."""
+    noiseless = "DPC207" if stated_noise is None else ""
     findings = tuple(finding for finding in loaded.diagnostics if finding.code != noiseless)
     return _plan_with_warnings(replace(loaded, diagnostics=findings), above=1)
 

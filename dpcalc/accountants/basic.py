@@ -82,7 +82,7 @@ def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
-        """Return the theorem's epsilon if this fraction of delta is its delta' and the rest is the steps'."""
+        """Return advanced composition's epsilon with this share of delta as delta', the rest spread over steps."""
         share = delta * (1 - fraction) / steps
         squares, drift = 0.0, 0.0
         for curve, count in counts.items():

@@ -89,7 +89,7 @@ class ExpectedLosses:
 
 
 def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterable[tuple[Array, Array]]:
-    """Yield (expected number, loss) at all quadrature nodes of steps that happen with probability `rate`."""
+    """Yield (expected number, loss) at quadrature nodes of steps of probability `rate`; others are skipped."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
             yield from _expected_losses(moments.steps.parts, rate * moments.rate * count)

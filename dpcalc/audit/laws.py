@@ -178,7 +178,7 @@ def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield tests of draws from one group after the other, in whole cycles; the log does not tell the groups' sizes."""
+    """Yield the test of kept groups; then of a maximum batch alone, or totals, spread, repeats if sizes are known."""
     level, cycles = logged.level, logged.level.times // scheme.groups
     yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
     if scheme.max_batch_size is not None:

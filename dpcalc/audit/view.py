@@ -197,7 +197,7 @@ def _share(value: float) -> str:
 
 
 def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
-    """Return the ROC curve of the scores under the certified trade-off curve, on logarithmic axes.
+    """Return the chart of true over false positive rates: certified, of the scores, and guessing; logarithmic axes.
 
     Args:
         result: of the audit, with canaries that were in and canaries that were out.

@@ -81,7 +81,7 @@ class Chart(Result):
     limits: tuple[Limit, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return the lines as a table for a notebook, a column for each."""
+        """Return an HTML table for a notebook: a row for each x, a column for each line, "" where it has no answer."""
         xs = sorted({x for line in self.series for x in line.xs})
         ys = [(str(line.kind), dict(zip(line.xs, line.ys, strict=True))) for line in self.series]
         rows = [
@@ -91,7 +91,7 @@ class Chart(Result):
         return html_table((self.x.name, *(f"{line.name} ({line.kind})" for line in self.series)), rows)
 
     def picture(self, file_format: str = "svg") -> bytes:
-        """Return the chart as the content of a picture file.
+        """Return the chart as the content of a picture file; InputError without matplotlib.
 
         Args:
             file_format: "svg", "png" or "pdf".

@@ -63,7 +63,7 @@ def picture_format(path: str) -> str:
 
 @contextmanager
 def _in_own_folder() -> Iterator[None]:
-    """Import matplotlib from a folder of dpcalc, not from a hostile current directory: change there for the block.
+    """Change to a folder of dpcalc for the block, if possible: matplotlib reads settings of the current one at import.
 
     It does nothing where the current directory cannot be opened.
     """

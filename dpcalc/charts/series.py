@@ -105,7 +105,7 @@ class MethodEpsilon:
 
 
 def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon of a plan by one method: inf without noise, None where the method does not apply or converge.
+    """Return epsilon by one method: inf without noise, a looser bound if work runs out, None if none; InputError.
 
     Args:
         plan: a training run.
@@ -172,7 +172,7 @@ def curve_chart(kind: str, request: CurveRequest) -> Chart:
 
 
 def _over_steps(request: CurveRequest) -> Chart:
-    """Return epsilon over the number of steps, by default from 1 to the first plan's; then the last phase goes on."""
+    """Return epsilon over steps, by default from 1 to the first plan's; longer runs go on with their last phase."""
     grid = _whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
     return _over_length(request, "steps", grid, lambda plan: lambda steps: with_total_steps(plan, int(steps)))
 
@@ -186,7 +186,7 @@ def _over_length(
 
 
 def _over_epochs(request: CurveRequest) -> Chart:
-    """Return epsilon over epochs of the outermost sampled level, rounded up to steps; InputError for several phases."""
+    """Return epsilon over epochs of the outermost sampled level, rounded up to steps; InputError without one phase."""
     epochs = request.first.steps * float(_epochs_of_a_step(_single_phase(request.first)))
     grid = tuple(map(float, request.grid or _round_numbers(epochs)))
 
@@ -199,7 +199,7 @@ def _over_epochs(request: CurveRequest) -> Chart:
 
 
 def _over_noise(request: CurveRequest) -> Chart:
-    """Return epsilon over the noise multiplier, a quarter to four times the plan's; of several phases over a factor."""
+    """Return epsilon over noise, by default 1/4 to 4 times the first plan's (of 0: 1); of many phases over a factor."""
     is_factor = len(request.first.phases) > 1
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
@@ -214,7 +214,7 @@ def _over_noise(request: CurveRequest) -> Chart:
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Return epsilon over rate, size, bins or times of the outermost sampled level, from an eighth to 8 times it."""
+    """Return epsilon over the outermost sampled level's rate, size, bins or times, by default 1/8 to 8 times it."""
     level = _single_phase(request.first).hierarchy.levels[_sampled_level(_single_phase(request.first))]
     if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
         name, middle, limit = "rate", float(level.scheme.probability), 1.0
@@ -332,7 +332,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return the line of one plan and method over a grid, each point with a share of work; InputError if refused.
+    """Return the line of one plan and method, each point with a share of work; InputError if all are refused.
 
     Args:
         request: all plans and methods of the chart.

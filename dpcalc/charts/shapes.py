@@ -69,7 +69,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return certified delta over epsilon, by default to 1.5 times epsilon, with lower bounds where there are any.
+    """Return certified delta over epsilon, by default to 1.5 times it, lower bounds if any; InputError for a method.
 
     Raises:
         InputError: a method other than auto or pld was chosen.
@@ -104,7 +104,7 @@ def profile(request: CurveRequest) -> Chart:
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return the largest true over the false positive rates of membership inference, two lines a plan, and guessing.
+    """Return bounds on true over false positive rates, two lines a plan, and guessing; InputError for a method.
 
     Two lines for each plan: attackers that detect units in the data, and units that are not in it.
 
@@ -132,7 +132,7 @@ def tradeoff(request: CurveRequest) -> Chart:
 
 
 def divergences(request: CurveRequest) -> Chart:
-    """Return upper bounds on a run's Renyi divergence over orders > 1, published ones at whole orders; InputError.
+    """Return bounds on Renyi divergence over orders > 1, published ones at whole orders; InputError if none is finite.
 
     Raises:
         InputError: a method was chosen, an order is <= 1, a step has no noise, or no divergence is finite.

@@ -63,7 +63,7 @@ def column_label(series: Series) -> str:
 
 
 def legend(series: Series) -> str:
-    """Return the name of a line for a legend: "NAME: method, kind of number, unit and delta", nothing twice."""
+    """Return "NAME: method, kind of number, unit and delta", nothing twice; for a reference line its name alone."""
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
@@ -146,7 +146,7 @@ def _config_fields(loaded: Loaded) -> Fields:
 
 
 def _series_fields(series: Series) -> Fields:
-    """Return a line with its kind, method and points; `answer` is False where there is none."""
+    """Return name, kind, method and points of a line, each with x, y and `answer`, False where y is None."""
     pairs = zip(series.xs, series.ys, strict=True)
     return (
         Field("name", series.name),

@@ -96,7 +96,7 @@ def audit(  # noqa: PLR0913  one parameter an option
 
 
 def _guesses(text: str) -> tuple[int, int]:
-    """Return (number guessed in, number guessed out) of the text of `--guesses`."""
+    """Return (guessed in, guessed out) of "N", halved, the odd one in, or of "IN:OUT"; InputError for 0 or others."""
     match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
     pair = (0, 0)
     if match:

@@ -194,7 +194,7 @@ def _lost(cause: str, changed: tuple[str, ...]) -> str:
 
 
 def output_error(error: BaseException) -> OutputError | None:
-    """Return the OutputError for an exception that comes from writing to standard output, else None.
+    """Return the OutputError for an unnamed stream's OSError, standard output discarded, or one given; else None.
 
     Only an error of a file that was opened by its name carries a name.
     """

@@ -326,7 +326,7 @@ def _write_value(solution: Solution, loaded: Loaded, request: SolveRequest) -> t
 
 
 def _remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
-    """Return notes and the remarks on the config, without that on zero noise if the solved plan has noise."""
+    """Return config findings and notes as texts, no notes if quiet, no zero-noise finding if all phases got noise."""
     noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=request.quiet)

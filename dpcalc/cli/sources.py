@@ -280,7 +280,7 @@ class ChosenConfigs:
 
 
 def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
-    """Return the configs that the user names, or that a search finds; print which are found.
+    """Return the configs of `words`; without words those that a search finds (maybe none), printed; else InputError.
 
     Args:
         words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty searches.

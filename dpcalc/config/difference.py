@@ -144,7 +144,7 @@ def _pairs(
 
 
 def _are_equal(old: Node | None, new: Node | None) -> bool:
-    """Return True if two parts have the same values, also in other notation (1e4, 10_000); False if one is None."""
+    """Return True for scalars of one value in any notation, lists and mappings of one text; False if a part is None."""
     if isinstance(old, Scalar) and isinstance(new, Scalar):
         return scalars.value(old) == scalars.value(new)
     return old is not None and new is not None and _one_line(old) == _one_line(new)

@@ -159,7 +159,7 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
 
 
 def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
-    """Return the table [tool.dpcalc] of a parsed `pyproject.toml`; {} if it has none."""
+    """Return the table [tool.dpcalc] of a parsed `pyproject.toml`; {} if it has none, or something else there."""
     tool = content.get("tool")
     table = tool.get("dpcalc") if isinstance(tool, dict) else None
     return table if isinstance(table, dict) else {}
@@ -267,7 +267,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if a pattern matches a path; both are split at slashes, `**` matches any number of directories.
+    """Return True if a pattern matches a file's path, both split at slashes; `**` is any number of directories.
 
     Args:
         names: directories and, last, a file.

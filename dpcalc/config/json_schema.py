@@ -210,7 +210,7 @@ def table_rows() -> Iterator[_Row]:
 def _section_rows(
     section: Schema, path: str, sections: Schema, described: set[str]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (key, type, default, meaning) for the keys of a mapping and of mappings in it, each kind once.
+    """Yield (key, type, default, meaning), depth first; `described` (updated) kinds only say that keys are as above.
 
     Args:
         section: schema of the mapping.

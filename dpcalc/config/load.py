@@ -158,7 +158,7 @@ def _version_errors(root: Section) -> Iterator[Diagnostic]:
 
 
 def satisfies(version: str, requirement: str) -> bool | None:
-    """Return True if a version satisfies a requirement, None if the requirement cannot be read.
+    """Return True if a version, without a suffix such as ".dev1", satisfies a requirement; None if that cannot be read.
 
     Args:
         version: as of PEP 440; a suffix such as ".dev1" is ignored.

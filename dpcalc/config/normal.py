@@ -250,7 +250,7 @@ def _rounded_text(number: Fraction) -> str:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return the SHA-256, in hex, of everything but names that the guarantee, its reading and budget depend on.
+    """Return the SHA-256 in hex of listed fields (no names) of guarantee and budget; new fields count off default only.
 
     Args:
         plan: the plan.
@@ -355,7 +355,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return whether a phase (`number` from 0) states an expected number or batch size, and its epochs.
+    """Return the key of a whole mean batch size that a phase's outermost Poisson draw states, else "", and its epochs.
 
     Args:
         root: the config in its long form.

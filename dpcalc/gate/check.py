@@ -214,7 +214,7 @@ def _increase_limit(loaded: Loaded, suffix: str) -> Limit | None:
 
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
-    """Return the results; the first 10 whose epsilon is infinite or over its limit get values that would fit."""
+    """Return the results in order; the first 10 over their limit, or infinite with one, get values that would fit."""
     requests: dict[int, tuple[Fit, ...]] = {}
     for index, (case, result) in enumerate(zip(files, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)

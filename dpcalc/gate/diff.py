@@ -98,7 +98,7 @@ def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
 
 
 def comparison_result(pair: ConfigPair, costs: Costs) -> Result:
-    """Return the result of `dpcalc diff`: failed if epsilon rose, a limit was raised or a promise weakened.
+    """Return the result of `dpcalc diff`: failed if any of `regressions` is an error (as every rise is), else passed.
 
     Args:
         pair: a config and its base.
@@ -133,7 +133,7 @@ class IncreaseRule:
 
 
 def regressions(pair: ConfigPair, base: BaseCost, now: Guarantee, rule: IncreaseRule) -> Iterator[Problem]:
-    """Yield weaker limits, promises and sources, changed claims (DPC405), and a rise of epsilon above 1e-6 relative.
+    """Yield weaker limits, promises, sources (notes if allowed), changed claims, epsilon risen by over 1e-6 of it.
 
     Args:
         pair: a config and its base.

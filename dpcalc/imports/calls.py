@@ -70,7 +70,7 @@ _OPTIONS = {
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
-    """Return the run that the state of an Opacus accountant describes.
+    """Return the run of an Opacus accountant's state, unchecked so far; InputError unless it is one with steps.
 
     Args:
         state: with the keys "history" (a list of noise multiplier, rate and steps) and, if it is the whole state,
@@ -95,7 +95,7 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
 
 
 def _entry_part(entry: Any, at: int) -> Part:  # noqa: ANN401  of a pickle or JSON
-    """Return the part of one entry of a history."""
+    """Return the part of a history entry (noise, rate, steps), number `at` in messages; InputError for any other."""
     if not isinstance(entry, (list, tuple)) or len(entry) != 3:
         raise InputError(f"history[{at}]: expected noise multiplier, rate and steps, got {shown(entry)}")
     noise, rate, steps = (
@@ -111,7 +111,7 @@ def _entry_part(entry: Any, at: int) -> Part:  # noqa: ANN401  of a pickle or JS
 
 
 def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int) -> Part:
-    """Return the part of Poisson draws and Gaussian noise; without noise its multiplier is looked for."""
+    """Return Poisson draws with Gaussian noise, its multiplier rounded down; None leaves "{noise}" to be solved for."""
     stated = "{noise}" if noise is None else decimal_down(noise)
     return Part(
         sampling=f"{{scheme: poisson, rate: {number_text(rate)}}}",
@@ -122,7 +122,7 @@ def _poisson_part(noise: Fraction | None, rate: Fraction, steps: int) -> Part:
 
 
 def call_run(call: Call, terms: Terms) -> ImportedRun:
-    """Return the run that a call of Opacus or TF-Privacy describes.
+    """Return the run of a call of Opacus or TF-Privacy, terms of the user first; InputError if it cannot be expressed.
 
     Args:
         call: of one of `CALLS`.
@@ -171,7 +171,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 
 def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of a call of TF-Privacy, without delta and target."""
+    """Return the run of TF-Privacy's call, noise halved if the call would; without delta and target; or InputError."""
     examples = whole_number(_required(given, "n", name), "number of examples")
     batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
     epochs = finite_number(_required(given, "epochs", name), "epochs")
@@ -200,7 +200,7 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
 
 
 def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of a call of Opacus, without delta and target."""
+    """Return the run of Opacus's call, epochs as whole steps; without delta and target; InputError if not Poisson."""
     if given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "

@@ -83,7 +83,7 @@ _ALL = _Draw(sampling="scheme: all")
 
 
 def event_run(event: Call, terms: Terms) -> ImportedRun:
-    """Return the run that an event describes.
+    """Return the run of an event, adjacency as its kinds need; InputError if one is unknown or cannot be expressed.
 
     Args:
         event: the event.
@@ -130,7 +130,7 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
 
 
 def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[tuple[_Draw, Part]]:
-    """Yield (draw, part) for everything that an event releases, `count` times, on records that a draw takes."""
+    """Yield (draw, part) for all that an event releases, `count` times; nothing for NoOp; InputError if unknown."""
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name = _fields(event), event.name
@@ -151,7 +151,7 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[tuple[_
 
 
 def _composed(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
-    """Yield (event, how often) for each part of a composition."""
+    """Yield (event, how often) for the direct parts of a (self-)composition; InputError if one is no event."""
     if event.name == "SelfComposedDpEvent":
         yield _inner(fields["event"], event.name), whole_number(fields["count"], f"{event.name} count", low=0)
         return
@@ -162,7 +162,7 @@ def _composed(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]
 
 
 def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw, Part]]:
-    """Yield the part of several releases on one sample, which are one Gaussian release with several sums."""
+    """Yield a part for up to 100 Gaussian releases on one sample, none for no release; InputError for others."""
     noises: list[str] = []
     pending = [(event, 1)]
     while pending:
@@ -186,7 +186,7 @@ def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw
 
 
 def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
-    """Return a draw from the records of another one: Poisson draws multiply, all others are from the whole data."""
+    """Return a draw within `outer`: Poisson rates multiply; other draws need all records, else InputError."""
     if name == "PoissonSampledDpEvent" and (not outer.words or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
         return _Draw(rate=rate * outer.rate, words=name)
@@ -222,7 +222,7 @@ def _truncated(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
 
 
 def _mixture(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return the part of a mixture of Gaussians with the sensitivities 0 and 1, which is a Poisson draw."""
+    """Return a mixture of Gaussians of sensitivities 0 and 1 as a Poisson draw; InputError for other sensitivities."""
     name = "MixtureOfGaussiansDpEvent"
     sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
     if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -236,7 +236,7 @@ def _mixture(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
 
 
 def _tree(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return the part of trees in one of which each record occurs once: the deepest one bounds them all."""
+    """Return the deepest of the trees, one for each record, as a bound on them all; InputError if `count` is not 1."""
     name = "SingleEpochTreeAggregationDpEvent"
     counts = fields["step_counts"]
     steps = max(
@@ -258,7 +258,7 @@ _WHOLE: dict[str, Callable[[dict[str, Any], int], tuple[_Draw, Part]]] = {
 
 
 def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return the content of the `mechanism:` section for an event that releases something."""
+    """Return the YAML of the `mechanism:` section of an event; InputError for unknown kinds or a sensitivity not 1."""
     if fields.get("sensitivity", 1) != 1:
         raise InputError(
             f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
@@ -281,7 +281,7 @@ def _inverse_noise(value: Any) -> str:  # noqa: ANN401  a value of the file
 
 
 def _discrete_gaussian(fields: dict[str, Any]) -> str:
-    """Return discrete Gaussian noise on one number."""
+    """Return the keys of discrete Gaussian noise on one number; InputError for another dimension."""
     if fields["dimension"] != 1:
         raise InputError(
             f"DiscreteGaussianDpEvent dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number"
@@ -290,7 +290,7 @@ def _discrete_gaussian(fields: dict[str, Any]) -> str:
 
 
 def _guarantee(fields: dict[str, Any]) -> str:
-    """Return a mechanism of which epsilon and delta are known."""
+    """Return the keys of `approximate-dp`, or of `pure-dp` if delta is 0; InputError for numbers out of range."""
     epsilon = number_text(finite_number(fields["epsilon"], "epsilon"))
     delta = finite_number(fields["delta"], "delta", high=1)
     return (
@@ -301,14 +301,14 @@ def _guarantee(fields: dict[str, Any]) -> str:
 
 
 def _concentrated(fields: dict[str, Any]) -> str:
-    """Return a zCDP mechanism; its curve has to start at 0."""
+    """Return the keys of a zCDP mechanism; InputError unless its curve starts at 0 (xi = 0)."""
     if fields["xi"] != 0:
         raise InputError(f"ZCDpEvent xi: expected 0, got {shown(fields['xi'])}; state the curve as `rdp-curve`")
     return f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
 
 
 def _response(fields: dict[str, Any]) -> str:
-    """Return randomized response: a true answer where the noise says so by chance counts as true."""
+    """Return the keys of randomized response; noise may hit the truth: its probability, rounded up if no decimal."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
     buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)
     exact = 1 - noise + noise / buckets
@@ -336,7 +336,7 @@ _MECHANISMS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def _tuning(fields: dict[str, Any]) -> str:
-    """Return the content of the `tuning:` section."""
+    """Return the YAML of the `tuning:` section, the distribution by shape: inf Poisson, 1 geometric, 0 logarithmic."""
     mean = number_text(finite_number(fields["mean"], "RepeatAndSelectDpEvent mean"))
     shape = fields["shape"]
     if shape == math.inf:
@@ -360,7 +360,7 @@ def _inner(value: Any, name: str) -> Call:  # noqa: ANN401  a value of the file
 
 
 def _fields(event: Call) -> dict[str, Any]:
-    """Return the fields of an event by name, positional ones too; InputError for unknown kinds, fields and gaps."""
+    """Return an event's fields by name, defaults filled in; InputError for unknown kinds, other or missing fields."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
     names = _FIELDS[event.name]

@@ -62,7 +62,7 @@ _MARK = _Mark()
 
 
 def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what a torch checkpoint holds, tensors and other objects as `Opaque`.
+    """Return what a torch checkpoint's data.pkl holds, nothing run, objects as `Opaque`; InputError if refused.
 
     Args:
         stream: a zip archive as `torch.save` writes it; only its list of files and `data.pkl` are read.
@@ -83,7 +83,7 @@ def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle 
 
 
 def _check_directory(stream: BinaryIO) -> None:
-    """Raise InputError for an archive whose list of files is too long: zipfile would read all of it into memory."""
+    """Raise InputError if an archive's file list is too long for memory; else leave the stream at its begin."""
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - _TAIL))
     tail = stream.read()
@@ -97,7 +97,7 @@ def _check_directory(stream: BinaryIO) -> None:
 
 
 def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
-    """Return what a pickle holds, without executing it; objects of allowed classes as `Opaque`.
+    """Return what a pickle holds, nothing run, objects of allowed classes as `Opaque`; InputError for any other.
 
     Args:
         data: a pickle of protocol 2 or later.
@@ -128,7 +128,7 @@ class _Machine:
         self.steps = 0
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401  as pickletools decodes it
-        """Perform one opcode.
+        """Perform one opcode on stack and memo; InputError if it is not of plain data, or after a million.
 
         Args:
             name: of the opcode, as pickletools has it.
@@ -150,7 +150,7 @@ class _Machine:
             raise InputError(f"expected a pickle of plain data, got the opcode {name}; {_WAY_OUT}")
 
     def since_mark(self) -> list[Any]:
-        """Pop the last mark and what was pushed after it, and return that.
+        """Pop the last mark and all above it; return what was above, the oldest first; ValueError without a mark.
 
         Raises:
             ValueError: there is no mark.
@@ -163,7 +163,7 @@ class _Machine:
         raise ValueError("there is no mark")
 
     def popped(self, count: int) -> tuple[Any, ...]:
-        """Pop and return the last `count` values of the stack.
+        """Pop and return the last `count` values of the stack, the oldest first; IndexError if there are fewer.
 
         Raises:
             IndexError: there are fewer.
@@ -175,7 +175,7 @@ class _Machine:
         return values
 
     def named(self, name: str) -> None:
-        """Push the name of a class or function.
+        """Push an allowed class or function by name as Opaque; InputError for any other, which is not imported.
 
         Raises:
             InputError: checkpoints hold no such.
@@ -186,7 +186,7 @@ class _Machine:
         self.stack.append(Opaque(name, is_class=True))
 
     def made(self) -> None:
-        """Push what a class and its arguments would make: a dictionary, else an opaque object; nothing is called.
+        """Pop (class, arguments), push its dictionary, number or bytes, else an Opaque, calling nothing; or ValueError.
 
         Raises:
             ValueError: there is no class to make it of.
@@ -199,7 +199,7 @@ class _Machine:
             self.set_item(key, value)
 
     def built(self) -> None:
-        """Drop the attributes of an object, of which nothing is asked.
+        """Pop and drop an object's attributes; ValueError for big-endian numpy types, whose numbers would be misread.
 
         Raises:
             ValueError: a numpy type has another order of its bytes than the numbers here are read by.
@@ -210,7 +210,7 @@ class _Machine:
             raise ValueError("numbers whose first byte is the largest")
 
     def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
-        """Set an entry of the dictionary at the top of the stack; one whose key is no plain value is left out.
+        """Set an entry of the dictionary on top; skip odd keys and Opaque holders; TypeError for any other holder.
 
         Args:
             key: of the entry.
@@ -226,12 +226,12 @@ class _Machine:
             raise TypeError("entries belong to a dictionary")
 
     def set_items(self, items: list[Any]) -> None:
-        """Set entries, keys and values in turn."""
+        """Set the entries [key, value, key, value, ...] of the dictionary on top; an odd last key is skipped."""
         for at in range(0, len(items) - 1, 2):
             self.set_item(items[at], items[at + 1])
 
     def extend(self, items: list[Any]) -> None:
-        """Extend the list at the top of the stack.
+        """Extend the list on top of the stack; TypeError if that is no list.
 
         Raises:
             TypeError: there is none.

@@ -22,7 +22,7 @@ _KINDS = (
 
 
 def read_run(path: str, terms: Terms) -> ImportedRun:
-    """Return the run that a file of another library describes.
+    """Return the run that a file describes: checkpoint, pickle, JSON or Python text; ConfigError or InputError.
 
     Args:
         path: file name; "-" is standard input, which has to be text.
@@ -60,7 +60,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run of a JSON or Python text."""
+    """Return the run of JSON, of a Python literal, or of the one known call in Python text; InputError otherwise."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)
@@ -79,7 +79,7 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
-    """Return the run that a value of a text describes."""
+    """Return the run of a known call, event, accountant's state or bare history; InputError for anything else."""
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
@@ -96,7 +96,7 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only state of an accountant among the dictionaries of a checkpoint; InputError for none or several.
+    """Return the only accountant's state among 10,000 dictionaries of a checkpoint; InputError for none or several.
 
     Nothing is expanded: a pickle may hold the same dictionary in a million places.
     """

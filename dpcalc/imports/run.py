@@ -87,7 +87,7 @@ class ImportedRun:
 
 
 def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return parts with equal ones put together, in the order of their first; their order does not change epsilon.
+    """Return parts, the steps of equal ones added, those of 0 steps left out; InputError for none or over 500 kinds.
 
     Raises:
         InputError: there is none, or there are too many different ones.
@@ -114,7 +114,7 @@ def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def finite_number(value: Any, where: str, *, low: float = 0, high: float = math.inf) -> Fraction:  # noqa: ANN401
-    """Return a number from `low` to `high`.
+    """Return a Fraction from `low` to `high`; InputError for anything else, infinity too.
 
     Args:
         value: a value of the file.
@@ -148,7 +148,7 @@ def whole_number(value: Any, where: str, *, low: int = 1) -> int:  # noqa: ANN40
 
 
 def shown(value: Any) -> str:  # noqa: ANN401  a value
-    """Return a value in a message, at most 60 characters."""
+    """Return words for a message: a number, a text up to 60 characters, or what kind of thing was not run."""
     match value:
         case Fraction():
             return number_text(value)
@@ -175,7 +175,7 @@ def decimal_down(number: Fraction) -> str:
 
 
 def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the file
-    """Return an inclusion probability in (0, 1]; the quotient 1/n where a long decimal is the float of it.
+    """Return a rate in (0, 1], or 1/n if a long decimal is the float of that; InputError outside.
 
     Args:
         value: a value of the file.

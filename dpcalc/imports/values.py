@@ -55,7 +55,7 @@ class Call:
 
 
 def json_value(text: str) -> Any:  # noqa: ANN401  a value
-    """Return the value of a JSON text, floats as the decimals that they print as.
+    """Return the value of JSON, floats as the decimals printed; NoJsonError for other texts, InputError for NaN.
 
     Raises:
         NoJsonError: it is no JSON.
@@ -72,7 +72,7 @@ def json_value(text: str) -> Any:  # noqa: ANN401  a value
 
 
 def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
-    """Return a value of JSON or of a pickle with its numbers as fractions, tuples as lists, and events as calls.
+    """Return a value, numbers as fractions, tuples as lists, events as Calls, others as Expressions; or InputError.
 
     Args:
         value: None, bool, int, float, str, list, tuple or dict; anything else becomes an Expression of its repr.
@@ -98,7 +98,7 @@ def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
 
 
 def number_value(number: float | Fraction) -> Fraction | float:
-    """Return a number as a fraction, a float as the decimal that it prints as; infinities as they are.
+    """Return an exact fraction, a float as the decimal that it prints as, infinities as are; InputError for others.
 
     Raises:
         InputError: it is NaN, or has too many digits.
@@ -114,7 +114,7 @@ def number_value(number: float | Fraction) -> Fraction | float:
 
 
 def python_tree(text: str) -> ast.Module:
-    """Return the syntax tree of Python text; nothing is compiled or run.
+    """Return the syntax tree of Python text, of which nothing is run; InputError for other texts or deep nesting.
 
     Raises:
         InputError: it is no Python, or nested too deep.
@@ -132,7 +132,7 @@ def python_tree(text: str) -> ast.Module:
 
 
 def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[ast.Call]:
-    """Yield the calls of functions and classes with some names, none that is within another one.
+    """Yield, in the order of the text, the calls whose name is meant, none that is within another one.
 
     Args:
         tree: a syntax tree.
@@ -160,7 +160,7 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911  a value, of as many kinds
-    """Return the value of a part of Python text: literals and their arithmetic, calls as they stand, else Expression.
+    """Return a value: literals, arithmetic of numbers, calls as Calls, else an Expression; InputError if too deep.
 
     Args:
         node: the part.
@@ -194,7 +194,7 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
 
 
 def plain_dict(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
-    """Return entries as a dict, or as a call where they name the class of an event."""
+    """Return entries as they are, or, if they name an event's class, a Call without "class_name", "module_name"."""
     name = entries.get("class_name")
     if not isinstance(name, str):
         return entries
@@ -202,7 +202,7 @@ def plain_dict(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
 
 
 def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
-    """Return a call with its arguments; of an OrderedDict its content, printed as a dict or as a list of pairs."""
+    """Return a Call; but an OrderedDict's content as a dict, and the bare number of `float`, `int`, numpy's types."""
     arguments = tuple(literal_value(each, depth) for each in node.args)
     if called_name(node) == ORDERED and len(arguments) == 1:
         items = arguments[0]
@@ -217,7 +217,7 @@ def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
 
 
 def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401  values
-    """Return a sum, difference, product, quotient or power of two numbers, bounded; anything else unevaluated."""
+    """Return +, -, *, / or ** of two fractions, else (also x / 0) an Expression; InputError if too many digits."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
         return _expression(node)
     if isinstance(node.op, ast.Pow):
@@ -230,7 +230,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
 
 
 def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
-    """Return a power: exact for small whole exponents, else as floats."""
+    """Return a power: exact for whole exponents up to 64, by floats for a base > 0; otherwise an Expression."""
     try:
         if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
             return number_value(base**exponent.numerator)
@@ -240,7 +240,7 @@ def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa:
 
 
 def _expression(node: ast.expr) -> Expression:
-    """Return a part of Python text that is not evaluated."""
+    """Return the first 80 characters of a part of Python text as an Expression; InputError if nested too deep."""
     try:
         return Expression(ast.unparse(node)[:80])
     except RecursionError:

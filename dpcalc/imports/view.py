@@ -37,7 +37,7 @@ class Import:
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
-    """Return an imported run with its config; noise that is looked for is solved for.
+    """Return a run with its config, noise solved for if it has a target; InputError, NoSolution or ConvergenceError.
 
     Args:
         run: the run.
@@ -69,7 +69,7 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
 
 
 def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
-    """Return the result of `import`: that of `epsilon`, what the file is, what it does not say, and the config.
+    """Return the JSON and text of `import`: those of `epsilon`, the file's kind, what it does not say, and the config.
 
     Args:
         result: the imported run.
@@ -87,7 +87,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield what the file does not say, without what the user has added."""
+    """Yield a sentence for each thing that neither the file nor the user says."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence
@@ -106,7 +106,7 @@ def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
 
 
 def _config_text(run: ImportedRun, noise: str, path: str) -> str:
-    """Return the config of a run as YAML, with what the file does not say in comments."""
+    """Return the config of a run as YAML, with comments on what the file does not say; `noise` replaces "{noise}"."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
     smallest = max(ceil(1 / part.rate) for part in run.parts)

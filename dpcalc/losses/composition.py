@@ -22,7 +22,7 @@ _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no w
 
 
 def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of two losses, after the finer lattice was widened towards the wider within the budget.
+    """Return two losses' trimmed composition: the finer coarsened as far as the budget allows, the wider refined.
 
     Args:
         a: one loss on a lattice.

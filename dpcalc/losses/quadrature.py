@@ -247,7 +247,7 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return the log of a segment's KL divergence, estimated from sampled losses, at least -230 and at most 0."""
+    """Return the log of a segment's KL divergence, estimated from below (far losses count 1), within [-230, 0]."""
     # Far losses only enter with 1: the smaller estimate is the safe one.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow

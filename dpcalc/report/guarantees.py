@@ -146,14 +146,14 @@ def assumptions_field(assumptions: Iterable[str]) -> Field:
     return Field("assumptions", texts, label="assumes", row=row, section=Section.ASSUMPTIONS)
 
 
-def row_fields(row: Row, limit: float | None = None) -> Fields:
-    """Return one row of a comparison; `finite` is None where the method does not apply.
+def row_fields(row: Row, apart_from: float | None = None) -> Fields:
+    """Return a row of a comparison, its text told `apart_from` a number; `finite` is None without epsilon ("n/a").
 
     Args:
         row: epsilon by one accountant and bound, rounded to the safe side of its kind.
-        limit: the budget that epsilon is compared with; None for none.
+        apart_from: the budget; epsilon has enough digits to show on which side of it; None for none.
     """
-    epsilon = "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=limit)
+    epsilon = "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=apart_from)
     return (
         Field("method", row.method),
         Field("bound", row.bound),

@@ -336,7 +336,7 @@ def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
 
 
 def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  Markdown is not wrapped
-    """Return a statement as Markdown, every text escaped so that it shows as it is.
+    """Return a statement as Markdown, never wrapped: title, sections of prose, rows and points, every text escaped.
 
     Args:
         view: the statement.

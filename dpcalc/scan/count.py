@@ -149,7 +149,7 @@ class Walk:
         return Folder(place=place, files=len(files), folders=tuple(folders))
 
     def _entries(self, path: str, place: str) -> tuple[list[str], list[str]]:
-        """Return (names of counted files, sorted names of folders) of a folder; note all other entries in `skipped`."""
+        """Return (files to count, sorted folders) by name, not the excluded file; note others in `skipped`; OSError."""
         files, folders, others = [], [], []
         with os.scandir(path) as entries:
             for entry in entries:
@@ -186,7 +186,7 @@ class Walk:
 
 
 def folder_counts(walk: Walk, names: Sequence[str] | None) -> tuple[NestedCounts, tuple[str, ...] | None]:
-    """Return (nested counts, names of levels); InputError unless all files lie at the levels' depth and can be counted.
+    """Walk; return (nested counts, names without "-"); InputError for no files, unread folders, files at other depths.
 
     Args:
         walk: walk over the folder; its `skipped` and `depths` are filled.
@@ -321,7 +321,7 @@ class ScanRequest:
 
 
 def scan(source: ScanRequest, *, on_progress: Callable[[float], None]) -> Scan:
-    """Return the counted sizes of a folder tree or of a manifest, whichever the path is; InputError for neither.
+    """Return the sizes of a folder tree or a manifest, whichever the path is; InputError if not all can be counted.
 
     Args:
         source: the data set and its levels.
@@ -377,7 +377,7 @@ def _scan_manifest(source: ScanRequest, on_progress: Callable[[float], None]) ->
 
 
 def _scan_of(counts: NestedCounts, names: Sequence[str] | None, remarks: tuple[str, ...]) -> Scan:
-    """Return the sizes of each level of nested counts; levels without names are level_1, level_2, ..., example."""
+    """Return the sizes of each level; without names they are level_1, ..., example, and a remark tells to name them."""
     if names is None:
         depth = _depth(counts)
         names = (*(f"level_{number}" for number in range(1, depth)), RECORD)

@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return a manifest's rows counted, nested by columns; `distinct`: equal rows once, the last column a record.
+    """Return rows per unit, nested by columns, sorted; `distinct`: equal rows are one; InputError for bad or no rows.
 
     Args:
         path: a file whose name ends in one of ENDINGS.
@@ -76,7 +76,7 @@ def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
 
 
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield the values of the columns in each row, the delimiter found by the header; InputError for a wrong row."""
+    """Yield the columns' values, blank rows skipped, by the first delimiter whose header has all; else InputError."""
     # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
     lines = _lines(path, stream)
     first = next(lines, "")
@@ -106,7 +106,7 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
 
 
 def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
-    """Yield the columns' values in each JSON object as texts, blank lines skipped; InputError for a wrong line."""
+    """Yield the columns' words and whole numbers of each object as texts, blank lines skipped; else InputError."""
     for number, line in enumerate(_lines(path, stream), start=1):
         if not line.strip():
             continue

@@ -78,7 +78,7 @@ def _quantity(check: Check) -> str:
 
 
 def _fact_text(check: Check) -> str:
-    """Return "computed A, drawn B, so between C and D, N draws (note)"; "; NOT the same" if they disagree."""
+    """Return "computed A, drawn B[, so between C and D], N draws[ (note)]"; "; NOT the same" if they disagree."""
     low, high = check.interval
     between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
     note = f" ({visible(check.note)})" if check.note else ""

@@ -151,7 +151,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config whose keys are swept, its file read once; path None: the options alone; InputError.
+    """Return the config to sweep, its file read once (None: options alone); InputError if unreadable or out of bounds.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
@@ -169,7 +169,7 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
 
 
 def parse_axis(text: str) -> GridAxis:
-    """Return the axis of `KEY=A:B:N`, `KEY=A:B:N:log` or `KEY=A,B,C` (words too), each value once; else InputError.
+    """Return the axis of `KEY=A:B:N[:log]`, rounded for whole-number keys, or `KEY=A,B,C` (words too); else InputError.
 
     Values of keys that hold whole numbers are rounded; each value stands once.
 
@@ -193,7 +193,7 @@ def parse_axis(text: str) -> GridAxis:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of each grid point, last axis fastest; on Ctrl-C raise InterruptedSweep with those so far.
+    """Return outcomes, errors among them, last axis fastest; InputError for a bad grid or config, or InterruptedSweep.
 
     Args:
         base: the config.
@@ -272,7 +272,7 @@ def _point_outcome(chunk: Chunk, values: tuple[str, ...]) -> Outcome:
 
 
 def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
-    """Return (epsilon, kind, method): an estimate by inversion; near the budget, or if that fails, a certified bound.
+    """Return (epsilon, kind, method): an estimate if auto or pld, with noise, far from a budget; else a bound.
 
     The bound is taken near the budget, without noise, for methods other than auto and pld, and where inversion fails.
 
@@ -291,7 +291,7 @@ def estimate_or_bound(plan: Plan) -> tuple[float, Kind, str]:
 
 
 def _estimate(composition: Composition) -> Row:
-    """Return the row of the estimate by inversion; epsilon None where it needs more work than a point may take."""
+    """Return the row of the inversion estimate, epsilon None if it takes too much work; UnsupportedError for tuning."""
     with allowance(_ESTIMATE_WORK):
         return inversion_row(composition)
 
@@ -301,7 +301,7 @@ def _is_near(epsilon: float, plan: Plan) -> bool:
 
 
 def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return "NAME: FACTS" that the first and the last valid point share; "" if no point is valid.
+    """Return "NAME: FACTS" (FACTS without a name) that the first and last valid points share; "" if none is valid.
 
     Args:
         base: the config.

@@ -27,7 +27,7 @@ def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple
 def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (task number from 0, result or exception) from processes of this machine, in the order of finishing.
+    """Yield (task number from 0, result or exception) from processes as they finish; an exception also after an hour.
 
     Args:
         function: pure, importable by its name.
@@ -76,10 +76,7 @@ def dask(
 
 
 def _local_options(memory: int | None) -> dict[str, object]:
-    """Return options for a Dask cluster on this machine; sets PYTHONSAFEPATH so that it imports nothing from `.`.
-
-    They then import nothing from the current directory.
-    """
+    """Return options for a Dask cluster here; set PYTHONSAFEPATH (no imports from `.`); InputError under `-E` alone."""
     # Dask starts its processes, and later replacements of dead ones, with this process's environment: there is no
     # argument for `-P`, so that the variable is the only way.
     if sys.flags.ignore_environment and not sys.flags.safe_path:

@@ -44,7 +44,7 @@ def point_fields(outcome: Outcome) -> Fields:
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return an aligned table: the axes' values, epsilon rounded up, kind, method, fits; errors at the line's end.
+    """Return an aligned table: values of the axes, epsilon rounded up, kind, method, fits; "-" and errors without.
 
     Args:
         axes: axes of the grid.
@@ -60,7 +60,7 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return CSV with a header and a row for each point, numbers unrounded.
+    """Return CSV with a header and a row for each point, numbers unrounded, words safe for spreadsheets.
 
     Args:
         axes: axes of the grid.
@@ -121,7 +121,7 @@ def _number_or_word(text: str) -> float | str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return "N points, N by estimate, N certified", N within and N over the budget, N without an answer if any."""
+    """Return "N points, N by estimate, N certified"; then N within and over the budget, N unanswered, if any are."""
     fits = Counter(outcome.fits for outcome in outcomes)
     kinds = Counter(outcome.kind for outcome in outcomes if outcome.epsilon is not None)
     unknown = sum(outcome.epsilon is None for outcome in outcomes)
@@ -224,7 +224,7 @@ def _cell(outcome: Outcome) -> str:
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
-    """Return at most `limit` indices (from 0) of `count` items, evenly spaced, the first and the last among them."""
+    """Return at most `limit` (>= 2) indices of `count` items, evenly spaced, the first (0) and the last among them."""
     if count <= limit:
         return list(range(count))
     return [round(index * (count - 1) / (limit - 1)) for index in range(limit)]
