@@ -28,7 +28,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass in which a unit takes part in the steps of one of several bins, chosen uniformly.
+    """Return the loss of a pass with one of the bins chosen uniformly; over 1e8 bins UPPER only, for 1e8 of them.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -78,7 +78,7 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return the steps of a phase with an allocation as release trees (D||D', D'||D), upper bounds.
+    """Return an allocated phase as releases (D||D', D'||D), upper bounds, over all links; revealed: one a visit.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -112,7 +112,7 @@ def allocated_releases(
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return the steps of a Gaussian phase with an allocation as release trees (D||D', D'||D), upper bounds.
+    """Return an allocated Gaussian phase as releases (D||D', D'||D), upper; revealed if losses are too large.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -147,7 +147,7 @@ def allocated_gaussian_releases(
 def hidden_or_revealed(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return `allocated_releases`, with a revealed choice of steps where losses are too large to hide it.
+    """Return `allocated_releases`, with a revealed choice on TooLargeError; WorkExceededError passes.
 
     Args:
         phase_bound: as for `allocated_releases`.
@@ -163,7 +163,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return the loss of a pass between data sets that are several removals ("-") and additions ("+") apart."""
+    """Return a bound on a pass's loss over removals ("-") and additions ("+"); TypeError if several and no Atoms."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):
@@ -181,7 +181,7 @@ def _run(pair: Atoms, number: int) -> Atoms:
 
 
 def repeated_loss(curve: Atoms, steps: int) -> Atoms:
-    """Return an upper bound on the loss of several independent releases, as a pair with finitely many values.
+    """Return an upper bound on the loss of independent releases, as Atoms thinned on the way; ValueError for 0.
 
     Args:
         curve: of one release.

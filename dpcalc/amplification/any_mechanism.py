@@ -281,7 +281,7 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the phase as release trees (D||D', D'||D); raise InputError if a removal shortens a shuffle's pass.
+    """Return the phase as releases (D||D', D'||D), upper; InputError for shortened passes, UnsupportedError: Renyi.
 
     Args:
         steps: of a phase that `black_box_refusal` accepts.
@@ -334,7 +334,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return the steps of a phase with an allocation; raise UnsupportedError for divergences if it is not revealed."""
+    """Return (D||D', D'||D) of an allocated phase, by visits if revealed; UnsupportedError: hidden and Renyi only."""
     if isinstance(curve, Atoms):
         atoms = curve
         return hidden_or_revealed(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
@@ -346,7 +346,7 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step loss (D||D'): `_amplified_step_loss`, if costly that of fewer, larger parts."""
+    """Return an upper bound on a step loss (D||D'); out of work that of fewer parts, then that of a sure draw."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -394,7 +394,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 @cached_with_cost(128)
 def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss (D||D'): an RdpCurve if only divergences are known, else atoms."""
+    """Return an upper bound on a step's loss (D||D'), an RdpCurve if only divergences are known; may exceed work."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage) and isinstance(mechanism, AdditiveNoise):
@@ -436,7 +436,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _smallest_frame(path: Path) -> int:
-    """Return the smallest frame considered for removed groups: fixed size n, n + 1 for a shuffle of size n, else 1.
+    """Return the fewest units in the frame as removals count: a fixed draw's size, a shuffle's size + 1, else 1.
 
     A draw from a frame with fewer units than it takes is that of a frame with just as many.
     """
@@ -462,7 +462,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return a group's loss of one pass: curves composed, then chained once for each of `size` units."""
+    """Return an upper bound on a group's loss of a pass: curves of one kind composed, then chained `size` times."""
     pairs = [curve for curve in curves if isinstance(curve, Atoms)]
     divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
     if pairs and divergences:
@@ -471,7 +471,7 @@ def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | Rd
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return the bounds of the batches of a pass that differ for one unit: one, or two if its removal moves another."""
+    """Return the bounds of the one or two batches of a pass that differ for one unit, in the least frame left."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.

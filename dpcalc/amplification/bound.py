@@ -78,7 +78,7 @@ def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int
 
 
 def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
-    """Return the StepBound with the largest lengths of several with equal probabilities: an upper bound on each.
+    """Return the StepBound of the largest lengths of several; equal probabilities are assumed, not checked.
 
     Args:
         bounds: not empty, of one inclusion and the same probabilities of what is missed.

@@ -20,7 +20,7 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 
 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
-    """Return the average of `bound` over which capped draws of a path are full; `bound(path)` without such draws.
+    """Return `bound` averaged over which capped draws are full, from the fourth on always; `bound(path)` without.
 
     Args:
         path: the path to a single protected unit; each of its draws is made anew in every step.
@@ -51,7 +51,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
 
 def _cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield (probability, scheme): Poisson where the others leave room, else fixed size; they sum to 1.
+    """Yield (probability, scheme) given that the others leave room, fill the batch, or may; always full if unknown.
 
     Args:
         scheme: of one level.
@@ -77,7 +77,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the distribution of the sum over a cut draw, exact to 2^-200; raise WorkExceededError if it is unknown.
+    """Return the law of the sum over a cut draw; over 32 units other units add 0; WorkExceededError if unknown.
 
     Args:
         scheme: of the frame.
@@ -105,7 +105,7 @@ def cut_sum(
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return the probability that a cut draw holds no record, though all units but the one on the path hold some.
+    """Return the probability that a cut draw holds no record, all others holding some; or WorkExceededError.
 
     Args:
         scheme: of the frame.

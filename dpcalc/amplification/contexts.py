@@ -72,7 +72,7 @@ def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ..
 
 
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> dict[Context, Fraction]:
-    """Return {context: probability}, summing to 1, an upper bound in stochastic order; () is that no parent is drawn.
+    """Return {context: probability}, summing to 1, upper in stochastic order; () is no parent; or WorkExceededError.
 
     Args:
         placement: of the members.
@@ -121,7 +121,7 @@ def _context_powers(single: dict[Context, Fraction], numbers: set[int]) -> dict[
 
 
 def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Merge all but the 24 likeliest contexts into 24 upper bounds if there are over 48; () is never merged."""
+    """Return the law rounded to 4096 bits; over 48 contexts all but the 24 likeliest become 24 upper bounds, not ()."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -166,7 +166,7 @@ def outermost_drawn(
 
 
 def _join_distributions(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the distribution of two independent contexts joined, merged to 48; exact up to 256 pairs, else rounded.
+    """Return the law of two contexts joined and merged; over 256 pairs rounded down, the rest to the likeliest.
 
     Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
     missing goes to the likeliest context.
@@ -206,7 +206,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (tuple of units drawn of each kind, probability); with replacement and several kinds an upper bound.
+    """Yield (units drawn of each kind, probability); all for whole draws; several kinds replaced: upper bound.
 
     With replacement and several kinds, only the upper bound that every draw hits each kind.
     """

@@ -28,7 +28,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (levels and schemes, mechanism, number) of independent Gaussian steps that cost what a phase costs.
+    """Return (hierarchy, Gaussian, steps) that cost at least a phase (`attained`: at most); errors if unproved.
 
     Args:
         mechanism: of the phase.
@@ -104,7 +104,7 @@ def has_overlap(mechanism: Mechanism, steps: int) -> bool:
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
-    """Return why nothing is proved for a mechanism under these schemes and lengths; None where it is, or is not asked.
+    """Return the first reason why nothing is proved for correlated noise here, or why a scheme needs it; or None.
 
     Args:
         mechanism: any.

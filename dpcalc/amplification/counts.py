@@ -206,7 +206,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return parts merged to about 64, each with its members' largest values (upper bound); CountPairs stay.
+    """Return parts merged to about 64, each the largest of its members (upper); all as they are with a CountPair.
 
     Averages with a `CountPair` are returned as they are. Each merged part takes the largest distances and inclusion of
     its members, with which (K) grows.
@@ -320,7 +320,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return [(probability, distribution of H)] by sums over all draws; a union bound without placement."""
+    """Return [(probability, law of H)] by sums over all draws, or a union bound unplaced; WorkExceededError passes."""
     if hierarchy.episodes is not None:
         laws = _episode_counts(hierarchy.episodes, path, clip, group)
     elif group.size > 1 and group.placement is None and any(isinstance(x, WithReplacement) for x in path.schemes):
@@ -406,7 +406,7 @@ _MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more 
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return the one-step bound of a group with the draws above it hidden; None if no step draws a member.
+    """Return the bound of a group with hidden draws above; None if none is drawn; WorkExceededError passes.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.

@@ -115,7 +115,7 @@ def _few_enough(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return the distribution of a level's drawn sum: `inner` is the ancestor's, `each` that of any other unit."""
+    """Return a level's drawn sum of `inner`, the ancestor's, and `each` other's; 0 under Poisson draws of over 32."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:
@@ -139,7 +139,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
 
 
 def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
-    """Return {center: weight} in (D, D') of the sum drawn from the members' frame, siblings as `_sibling_sum`."""
+    """Return {center: weight} in (D, D') of the sum drawn from the members' frame; hard to count siblings add 0."""
     path, own = co_sampled.path, _own_contributions(co_sampled)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
@@ -349,7 +349,7 @@ def _records_drawn_in_frame(
 
 
 def _own_contributions(co_sampled: CoSampled) -> Mixture:
-    """Return the distribution of a drawn protected unit's contributions, level by level; those hard to count are 0."""
+    """Return a law of a drawn protected unit's contributions that data attain; children hard to count add 0."""
     drawn = co_sampled.levels_below[0][0].scheme if co_sampled.levels_below else None
     nonempty = co_sampled.own_nonempty
     each: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
@@ -413,7 +413,7 @@ def _capped_compound(counts: Mixture, each: Mixture) -> Mixture:
 
 
 def _round_weights(a: Mixture) -> Mixture:
-    """Return the weights rounded down to 1100 bits if any has over 2200; the smallest center takes the rest.
+    """Return the weights rounded down to 1100 bits if any has over 2200; the center next to 0 takes the rest.
 
     Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
     """

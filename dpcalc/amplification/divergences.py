@@ -46,7 +46,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on the divergences after this many changes at some 50 orders; raise if none is known.
+    """Return upper bounds on divergences after changes in a row, at some 50 orders; UnsupportedError if none.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -63,7 +63,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on the divergences of all `curves` composed, for a group of `links` units; or raise.
+    """Return upper bounds on divergences of all `curves` composed, for `links` units; UnsupportedError if none.
 
     Args:
         curves: divergences of each release for one unit.
@@ -128,7 +128,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence after k changes in a row: 0 for none, k^2 rho a for zCDP.
+    """Return an upper bound on the divergence after k changes: k times the largest loss if over 1000 or unknown.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.

@@ -59,7 +59,7 @@ class JointStepBound(StepBound):
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
-    """Return (K) with the geometry of its distances; None where it is not known: see the conditions of the theorem.
+    """Return (K) with its geometry; None unless clipped units are removed under a fixed draw and may miss an ancestor.
 
     Args:
         bound: (K) of the path.
@@ -87,7 +87,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 
 @cached_with_cost(64)
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
-    """Return an upper bound on the profile, at most (K) where it is computed; (K) itself if that is hardly lower.
+    """Return an upper bound on the profile, at most (K); `plain` for little noise or gain; or WorkExceededError.
 
     Args:
         bound: the geometry.
@@ -126,13 +126,13 @@ class _Cells:
     distance: Array
 
     def quarters(self) -> "_Cells":
-        """Return each cell cut in four."""
+        """Return each cell cut in four, as four blocks of all cells in their order, which `largest` relies on."""
         halves = [np.stack([ends[:, 0], ends.mean(axis=1), ends[:, 1]], axis=1) for ends in (self.unit, self.distance)]
         unit, distance = ([each[:, :2], each[:, 1:]] for each in halves)
         return _Cells(np.concatenate([*unit, *unit]), np.concatenate([distance[k // 2] for k in range(4)]))
 
     def taken(self, rows: NDArray[np.intp]) -> "_Cells":
-        """Return some of the cells."""
+        """Return the cells at these indices, in their order."""
         return _Cells(self.unit[rows], self.distance[rows])
 
 

@@ -135,7 +135,7 @@ class Surroundings:
 
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
-    """Return what a step can miss above the unit, and its mates, each number at least as large as it is in the data.
+    """Return what a step can miss above the unit, and its mates, no number too small; or WorkExceededError.
 
     Args:
         hierarchy: levels and schemes.
@@ -181,7 +181,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the contributions of any unit that can stand in for an ancestor."""
+    """Return an upper bound (stochastic order) on a stand-in's contributions; the maximum if it is held apart."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -195,7 +195,7 @@ def few_counts(law: CountDistribution) -> CountDistribution:
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if a level is redrawn whenever the unit's level is, and no level of the path makes passes."""
+    """Return True if a level has the unit's redraw period, and all down to the unit are fixed, Poisson or all."""
     unit = len(path.counts)
     levels = hierarchy.levels[:unit]
     return levels[number - 1].redraw_every == levels[-1].redraw_every and all(
@@ -206,7 +206,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 def _joint_mates(
     hierarchy: Hierarchy, path: Path, clip: int, max_mates: int
 ) -> tuple[tuple[Fraction, tuple[int, ...]], ...]:
-    """Return the joint law of the mates' contributions under each ancestor above the clip; () if nothing is random."""
+    """Return an upper bound on the joint law of mates under each ancestor, at few quantiles; () if none is random."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {_max_mates(path, number)} for number, law in laws.items()):
@@ -264,7 +264,7 @@ def _max_mates(path: Path, number: int) -> int:
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the contributions of the mates at a level from 2."""
+    """Return an upper bound (stochastic order) on the mates' contributions at a level; certain if not redrawn."""
     largest = _max_mates(path, number)
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -292,7 +292,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return an average of fewer parts that is nowhere below, and hardly above it under this noise.
+    """Return an average nowhere below, merged until `max_centers` is met, however far above; few or others as is.
 
     Args:
         average: its parts are all of the kind of (K).

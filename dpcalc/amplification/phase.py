@@ -122,7 +122,7 @@ def averaged_choices(
     clip: int,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds of one unit with those that are averaged over the unit's mates, where that is possible.
+    """Return one unit's bounds with those averaged over its mates; as they are unless fixed, Poisson and all draws.
 
     Args:
         choices: from `phase_bounds`, for a single unit.
@@ -162,7 +162,7 @@ def averaged_choices(
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return the bound of a unit that is drawn for several steps, in each of which it makes draws of its own.
+    """Return the bound of one Poisson-drawn unit, held for several steps, that draws anew in each; None for others.
 
     None but for a Poisson draw of one unit under whole levels, not replaced, with random draws in every step below it.
 
@@ -188,7 +188,7 @@ def _check_in_bound(
 
 
 def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
-    """Return the replace-one bounds of ancestors with known contents, outermost first; () unless all share them."""
+    """Return replace-one bounds of ancestors of known contents, outermost first; () if a group has several parents."""
     if not group.is_together:
         return ()
     return tuple(
@@ -199,14 +199,14 @@ def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) 
 
 
 def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
-    """Return True without a tree, and in a tree if the level is shuffled or drawn with rate < 1."""
+    """Return True if a bound knows what an ancestor holds: no tree, or its level is shuffled or drawn at rate < 1."""
     return hierarchy.tree is None or isinstance(path.schemes[level - 1], Shuffle) or path.rate(level) < 1
 
 
 def _hidden_draws_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return the bound of a group with hidden draws above; None unless nested, simple schemes, one period, clip > 0."""
+    """Return a group's bound with hidden draws above; None unless nested, simple, one period, clipped, affordable."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     if not isinstance(group.placement, tuple) or not simple or not clip or len(periods) > 1:
@@ -350,7 +350,7 @@ def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: b
 
 
 def _episode_bound(hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of a step that builds episodes; raise LookupError without episodes."""
+    """Return the bound of a step that builds episodes, clipped by record, task or batch; LookupError without."""
     built, unit = hierarchy.episodes, len(path.counts)
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")

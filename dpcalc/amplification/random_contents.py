@@ -73,7 +73,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return `single_unit_bound`, where they are random averaged over the mates as well: a `MatesAverage`.
+    """Return `single_unit_bound`, averaged over random mates too (`MatesAverage`) if affordable and no CountPair.
 
     Args:
         hierarchy: levels and schemes.
@@ -105,7 +105,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
 def _random_contributions(
     hierarchy: Hierarchy, path: Path, clip: int
 ) -> tuple[CountDistribution, CountDistribution] | None:
-    """Return the contributions of the unit and of what stands in for it; None if certain, or for a clip above it."""
+    """Return contributions of the unit and its stand-in; None if certain, too much work, or clipped above."""
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
@@ -201,7 +201,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the cases of the unit's contributions h >= 1, an empty unit or stand-in as missed."""
+    """Return a case for each h >= 1 of the unit's contributions, not for fixed add-remove; empty units as missed."""
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
         UnitCase(
@@ -221,7 +221,7 @@ def _cases_by_own_counts(
 
 
 def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return the cases of the contributions of a removed unit and of its stand-in."""
+    """Return a case for each (unit, stand-in) contributions of a removed unit under a fixed draw, (0, 0) left out."""
     return [
         UnitCase(
             chance=p * q,
@@ -240,7 +240,7 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the cases of a unit below the clipping level: it may be empty, or the only record there."""
+    """Return the case of a unit under a clipping unit, or two if it can be the only record there; empty as missed."""
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
@@ -303,7 +303,7 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
 def _missed_when_alone(
     hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int
 ) -> tuple[tuple[Fraction, int, int], ...]:
-    """Return what is missed from the clipping level down, given that no other record is drawn in the clipping unit."""
+    """Return (probability, distance from D, from D') of missed batches from the clip down, given no other record."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     terms: list[tuple[Fraction, int, int]] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction

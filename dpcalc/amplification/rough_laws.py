@@ -39,7 +39,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(probability, {count: 1})] for some 48 counts, an upper bound (stochastic order) on H.
+    """Return [(probability, {count: 1})], upper in stochastic order, at some 48 counts; else H is 0.
 
     Args:
         path: the path to the protected units, passes taken as one draw.

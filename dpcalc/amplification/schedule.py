@@ -45,7 +45,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the profile of any one-step bound for D||D' (upper bound); its `swapped` is for D'||D.
+    """Return the profile of a step bound for D||D' (upper; `swapped`: D'||D); WorkExceededError passes.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -302,7 +302,7 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
 
 
 def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield changes of a shuffle, in words, that keep its steps: drop_last flipped, the nearest size within 1,000."""
+    """Yield changes of a shuffle that keep its steps, in words: drop_last flipped, the nearest size; maybe none."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"

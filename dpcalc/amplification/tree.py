@@ -96,7 +96,7 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return {public mixture of the steps: 1}; {} for rate 0 or no steps, `counts` unchanged for rate 1."""
+    """Return {step under a public draw: 1}, a profile if one step has one; {} for rate 0, `counts` for rate 1."""
     # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
     # they are composed, so that accountants mix the draw in afterwards.
     if rate in {0, 1} or not counts:

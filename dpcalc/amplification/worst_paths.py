@@ -41,7 +41,7 @@ def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[t
 
 
 def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
-    """Return a path, one `Path` a phase, that costs at least as much as each of several."""
+    """Return a path, one `Path` a phase without a place, that costs at least as much as each of several."""
     return tuple(_path_above(phase) for phase in zip(*ways, strict=True))
 
 

@@ -183,7 +183,7 @@ class DiscreteGaussian(AdditiveNoise):
             )
 
     def pair(self, shift: int) -> Atoms:
-        """Return a dominating pair for numbers that differ by `shift` >= 1; symmetric, exact where sigma <= 200.
+        """Return a symmetric pair for numbers `shift` >= 1 apart (upper), exact up to 16,000 noisy values.
 
         References:
             Canonne, Kamath, Steinke 2020 (2004.00010v4), Definition 1.
@@ -203,7 +203,7 @@ class DiscreteGaussian(AdditiveNoise):
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
-        """Return log probabilities of the noisy numbers within 39 sigma, merged into at most _MAX_ROW cells.
+        """Return log masses of all noisy numbers within 39 sigma of a center, merged into about 16,000 cells.
 
         Args:
             center: of the noise.
@@ -304,7 +304,7 @@ class DiscreteLaplace(AdditiveNoise):
         return _discrete_laplace_pair(self.noise_multiplier, shift)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return a function: order > 1 -> Renyi divergence of the dominating pair."""
+        """Return a function: order > 1 -> Renyi divergence of `pair`: exact below shift 16,000, else upper."""
         return self.pair(shift).rdp
 
     def cell_count(self, centers: list[int]) -> float:

@@ -88,7 +88,7 @@ class ApproximateDp(PairOnly):
         )
 
     def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
-        """Return those of pure DP; None with a delta, which makes them infinite."""
+        """Return a function: order > 1 -> divergence of epsilon-DP, `shift` ignored; None if delta > 0."""
         return None if self.delta else partial(pure_dp_rdp, self.epsilon)
 
 

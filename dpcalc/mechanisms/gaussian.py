@@ -75,7 +75,7 @@ class Gaussian(Mechanism):
         return cls(**parameters, also=tuple(float(other.noise_multiplier) for other in also))
 
     def batch_rdp(self, shift: int) -> "Renyi":
-        """Return order shift^2 / (2 sigma^2), exact, with sigma that of all sums together."""
+        """Return a function: order -> order shift^2 / (2 sigma^2), exact, sigma > 0 that of all sums together."""
         noise = self.joint.noise_multiplier
         return lambda order: order * shift**2 / (2 * noise**2)
 

@@ -96,7 +96,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Return (root mean squared, largest) deviation of the prefix sums for a noise multiplier of 1, in clip norms.
+        """Return (root mean squared, largest) deviation of prefix sums at noise multiplier 1; None: long or infinite.
 
         Estimates, no bounds; None where they take too long or have no finite value.
         """
@@ -128,7 +128,7 @@ class Toeplitz(Strategy):
         return self.coefficients[:steps]
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps.
+        """Return the sensitivity in the first steps; InputError if too many numbers would be summed.
 
         Args:
             steps: length of the run, >= 1.
@@ -239,7 +239,7 @@ class Tree(Strategy):
         return "tree" if self.restart_every is None else f"{{tree: {{restart_every: {self.restart_every}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps, relative to the noise of one node.
+        """Return the sensitivity in the first steps, as if the noise of a node were the largest column.
 
         Args:
             steps: length of the run, >= 1.
@@ -312,7 +312,7 @@ class Matrix(Strategy):
         return strategies.matrix_bands(self.entries[:steps, :steps])
 
     def full_steps(self, steps: int, groups: int) -> int:
-        """Return in how many steps of the best group the norm is the largest but for rounding.
+        """Return the most steps of one group whose columns, in the whole matrix, have the largest norm, rounded.
 
         Args:
             steps: length of the run, >= 1.
@@ -323,7 +323,7 @@ class Matrix(Strategy):
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
     def even_noise(self, steps: int, period: int) -> tuple[float, float]:
-        """Return factors of the noise multiplier by the means of squared column norms, and by the smallest of them.
+        """Return noise factors >= 1 as if all columns were equal: by the largest group mean, by the least norm.
 
         Args:
             steps: length of the run, >= 1.

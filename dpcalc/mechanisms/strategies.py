@@ -92,7 +92,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of the Toeplitz strategy with these coefficients; 0 after their end.
+    """Return a Toeplitz strategy's sensitivity: exact if no overlap, or >= 0 and falling (or fixed epochs).
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -229,7 +229,7 @@ def tree_sensitivity(steps: int, restart_every: int | None, participation: Parti
 
 
 def _attained_in_trees(steps: int, leaves: int, times: int, apart: int) -> int:
-    """Return the sum of squares over all finished nodes for the earliest steps that a unit can take part in."""
+    """Return the sum of squares over finished nodes, for the earliest possible steps; 0 for over 1e7 of them."""
     if times > MAX_LENGTH:
         return 0
     places = apart * np.arange(times)
@@ -275,7 +275,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, fl
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a lower triangular matrix with a diagonal that is nowhere 0.
+    """Return a lower triangular matrix's sensitivity, exact if columns do not overlap; diagonal nowhere 0.
 
     Args:
         matrix: n x n, finite.
@@ -336,7 +336,7 @@ def largest_separated_sum(values: Array, times: int, apart: int) -> float:
 
 
 def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
-    """Return for each column of a table >= 0 an upper bound on its `largest_separated_sum`.
+    """Return for each column of a table >= 0 an upper bound on its `largest_separated_sum`, rounded up.
 
     Args:
         table: numbers >= 0, shape (n, columns).
@@ -363,7 +363,7 @@ def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
-    """Return (largest sum of value - price over separated places, number of places), for each column."""
+    """Return by column (largest sum of value - price over places `apart` or more apart, number of places)."""
     sums = np.zeros((len(table) + 1, table.shape[1]))
     counts = np.zeros(sums.shape, dtype=np.int32)
     for place, values in enumerate(table):
@@ -405,7 +405,7 @@ def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, 
 
 
 def matrix_error(matrix: Array) -> tuple[float, float] | None:
-    """Return the errors of `toeplitz_error` for a lower triangular matrix; None where its inverse overflows."""
+    """Return `toeplitz_error` for a lower triangular matrix of any size; None where its inverse overflows."""
     from scipy.linalg import solve_triangular  # noqa: PLC0415  costs 0.3 s, and only `-v` needs it
 
     sums = np.triu(np.ones(matrix.shape))
@@ -415,7 +415,7 @@ def matrix_error(matrix: Array) -> tuple[float, float] | None:
 
 
 def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | None:
-    """Return the errors of `toeplitz_error` for trees: a prefix sum adds the largest finished nodes, of all trees.
+    """Return `toeplitz_error` for trees, in deviations of a node's noise; None for over 1e6 steps.
 
     Args:
         steps: n >= 1.

@@ -39,7 +39,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return the notes on a result; none of them proposes another adjacency or protected unit.
+    """Return notes on caps, other tools and cheaper draws; not Gaussian: caps and odd moments only; correlated: ().
 
     Args:
         composition: of the plan.
@@ -73,7 +73,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
-    """Return the composition with another maximum of all batches that are cut; None: they are not cut."""
+    """Return the composition with cap `cap` (None: none) on all capped draws, auto then as pld; itself if unchanged."""
     plan = composition.plan
 
     def changed(level: Level) -> Level:
@@ -94,7 +94,7 @@ def _with_cap(composition: Composition, cap: int | None) -> Composition:
 def _of_caps(
     composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
 ) -> Iterator[Note]:
-    """Yield a note on batches whose cut costs over 1 % of epsilon, with the smallest larger cap that costs less."""
+    """Yield a note if cuts cost over 1 % of epsilon; with one capped level also the first larger cap that does not."""
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
@@ -117,7 +117,7 @@ def _of_caps(
 
 
 def _chance_of_full_batch(level: Level, scheme: CappedPoisson, cap: int) -> float:
-    """Return the probability that the other units fill a batch of the level; 1 if it is not known."""
+    """Return the probability that the level's other units fill a batch of `cap`; 1 if it takes too much work."""
     full = overflow(level.count - 1, scheme.probability, cap)
     return 1.0 if full is None else float(full[0])
 
@@ -125,7 +125,7 @@ def _chance_of_full_batch(level: Level, scheme: CappedPoisson, cap: int) -> floa
 def _smallest_cap(
     ends: tuple[int, int], chance: Callable[[int], float], excess: Callable[[int], float], *, start: float
 ) -> int | None:
-    """Return a cap with an excess of at most 1, which the next smaller one has not; None if that needs too much work.
+    """Return a cap with excess <= 1 whose lower neighbour has more (the last one untested); None: too much work.
 
     Args:
         ends: a cap with more, and one that never cuts.
@@ -148,7 +148,7 @@ def _smallest_cap(
 
 
 def _stand_ins(composition: Composition) -> Iterator[Note]:
-    """Yield a note if fixed-size batches cost more than Poisson ones because another unit replaces a missing one."""
+    """Yield a note, not for replace-one, if stand-ins under fixed or with-replacement draws widen the shift."""
     plan = composition.plan
     # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
@@ -165,7 +165,7 @@ def _stand_ins(composition: Composition) -> Iterator[Note]:
 
 
 def _of_curves(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return the note on `odd_moments` for mechanisms known by Renyi curves; none where it would gain little."""
+    """Return the note on `odd_moments: nonnegative` if it lowers epsilon by a factor over 1.1; () if less or stated."""
     plan = composition.plan
     known = replace(plan, phases=tuple(map(_with_signs, plan.phases)))
     lower = epsilon if known == plan else cost(composition.changed(known))
@@ -186,7 +186,7 @@ def _with_signs(phase: Phase) -> Phase:
 
 
 def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (the change in words, the changed plan): each other clipping level that may help, and Poisson draws."""
+    """Yield (words, composition): clip levels other than the batch that may help, Poisson draws, balls in bins."""
     plan = composition.plan
     names = plan.phases[0].clip_names
     for clip in range(1, len(names)):
@@ -207,7 +207,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
 
 
 def _poisson(phase: Phase, unit: int) -> Phase:
-    """Return the phase with Poisson draws of the same rates down to the protected level, or unchanged.
+    """Return the phase with Poisson draws of the same rates down to the unit and every shuffle, or unchanged.
 
     Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at all.
     """
@@ -222,7 +222,7 @@ def _poisson(phase: Phase, unit: int) -> Phase:
 
 
 def _binned(phase: Phase) -> Phase:
-    """Return the phase with balls in bins where it shuffles one level, with as many steps in a pass; else unchanged."""
+    """Return the phase with its only shuffle as balls in bins; unchanged if sizes differ or a level above is drawn."""
     levels = phase.hierarchy.levels
     shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]
     if len(shuffled) != 1 or phase.hierarchy.allocation or not all(x.is_whole for x in levels[: shuffled[0]]):
@@ -236,7 +236,7 @@ def _binned(phase: Phase) -> Phase:
 
 
 def _poisson_level(level: Level) -> Level:
-    """Return the level with a Poisson draw of the same rate; unchanged for other schemes and for sizes that differ."""
+    """Return the level with a Poisson draw of the same rate; unchanged for unequal sizes, cut and other draws."""
     if not level.is_equal or not isinstance(level.scheme, (Fixed, Shuffle, WithReplacement)):
         return level
     rate = min(Fraction(1), Fraction(level.scheme.size, level.count))
@@ -244,7 +244,7 @@ def _poisson_level(level: Level) -> Level:
 
 
 def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
-    """Return True if every shift and distance of a changed plan is at least as large, so that epsilon cannot fall.
+    """Return True if no shift or distance of a changed plan is smaller; False for several units and unless plain.
 
     The bound (K) grows with each of them. False where the bounds of the plans are not plain.
     """

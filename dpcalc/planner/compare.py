@@ -33,7 +33,7 @@ TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the numbers of Opacus and TF-Privacy at the plan's inclusion probability, assuming one flat Poisson draw.
+    """Return Opacus and TF-Privacy rows as if for one flat Poisson draw; one row without epsilon unless Gaussian.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -83,7 +83,7 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _differences(composition: Composition) -> Iterator[str]:
-    """Yield for each difference of a plan from one flat Poisson draw under add-remove what the tools assume instead."""
+    """Yield in words what the tools assume where a plan differs from one flat Poisson draw; some differences only."""
     plan = composition.plan
     phases = releasing_phases(plan)
     schemes = [level.scheme for phase in phases for level in phase.hierarchy.levels[: plan.unit]]
@@ -108,7 +108,7 @@ def _differences(composition: Composition) -> Iterator[str]:
 
 
 def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float:
-    """Return epsilon by Renyi divergences at fixed orders for one flat Poisson draw, in the direction the tools use.
+    """Return the tools' epsilon for one flat Poisson draw, at the two of the rising orders around the best; 0 for none.
 
     It falls with the order up to the best one and rises from there, so only the two orders around that can win.
 
@@ -142,7 +142,7 @@ def _gaussian_renyi_epsilon(passes: dict[float, int], delta: float) -> float:
 
 
 def _passes(composition: Composition) -> dict[float, int]:
-    """Return the number of releases that hold one example, by noise multiplier: the fewest epochs with all steps."""
+    """Return {noise multiplier: floor((steps - 1) rate) + 1, summed over releasing phases}: uses of one example."""
     passes: Counter[float] = Counter()
     for phase in releasing_phases(composition.plan):
         rate = composition.inclusion(phase)
@@ -159,7 +159,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
-    """Return a row for every accountant and bound of a plan, valid rows first, each part ascending in epsilon.
+    """Return rows of every accountant and bound: valid first, ascending, None last; UnsupportedError for tuning.
 
     Args:
         plan: a training run.
@@ -209,7 +209,7 @@ def _guaranteed(composition: Composition) -> Row:
 
 
 def _lower_end(composition: Composition) -> tuple[float | None, str]:
-    """Return (certified lower bound on epsilon or None, a note on the data set that attains it)."""
+    """Return (certified lower bound on epsilon, whether its data set attains the bound, in words); None without one."""
     lower_and_tight = epsilon_lower(composition)
     if lower_and_tight is None:
         return None, ""

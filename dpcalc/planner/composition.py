@@ -83,7 +83,7 @@ class ProtectedUnit:
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the units or groups of which one is the costliest, equal ones once; never empty.
+    """Return units or groups of which one is the costliest, never none; InputError for parts or what is not covered.
 
     Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
 
@@ -101,7 +101,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the protected units with the valid bounds of each phase."""
+    """Return the protected units with each phase's valid bounds, of single units under additive noise with averages."""
     draws = _draws(plan)
     first: dict[tuple[Hierarchy, int], int] = {}  # many phases have the same draws
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
@@ -194,7 +194,7 @@ class Composition:
         self._moment_bounds: dict[int, tuple[float, float]] = {}
 
     def changed(self, plan: Plan) -> "Composition":
-        """Return the composition of a changed plan, with the same protected units where noise, steps or delta differ.
+        """Return the composition of `plan`, with shared units if draws and protection are equal; itself for its own.
 
         Args:
             plan: the changed plan; for this very one, the composition itself.
@@ -251,7 +251,7 @@ class Composition:
         return self.likeliest.bounds[self.plan.phases.index(phase)]
 
     def inclusion(self, phase: Phase) -> Fraction:
-        """Return the exact probability that a step of one of the plan's phases draws a unit, the largest of all.
+        """Return the largest exact probability, over all units, that a step draws the unit; caps do not count.
 
         Batches that are cut count as drawn before the cut, of which the tools that this is for know nothing.
         """
@@ -268,7 +268,7 @@ class Composition:
 
     @cached_property
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
-        """For each protected unit, the bound of each phase that has the smallest moment bound on epsilon.
+        """For each protected unit, the bound of each phase that `_cheapest` ranks first; first if too much work.
 
         Every choice is valid. Where the choice needs too much work, the protected level's own bound is taken.
         """
@@ -282,7 +282,7 @@ class Composition:
             )
 
     def _cheapest(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
-        """Return the cheapest bound of a phase, known from the same noise and steps or compared; else the first."""
+        """Return the cheapest valid bound, remembered by noise, steps and delta; the first if not compared."""
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
         if key not in self._chosen:
             valid = valid_bounds(phase, choices)
@@ -296,7 +296,7 @@ class Composition:
 
     @cached_property
     def steps(self) -> dict[str, StepCounts]:
-        """Counts of the step losses, for every protected unit in both directions, by the name of the direction.
+        """Counts of the step losses (upper) by name of unit and direction; UnsupportedError: tuning, some phases.
 
         Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
 
@@ -312,7 +312,7 @@ class Composition:
             return self._steps()
 
     def _steps(self) -> dict[str, StepCounts]:
-        """Return `steps`, computed."""
+        """Return `steps`, computed from the phases that release; of parts by `parted_steps`."""
         if self.plan.parts:
             return parted_steps(self.plan, lambda plan: Composition(plan).steps)
         steps: dict[str, StepCounts] = {}
@@ -340,7 +340,7 @@ class Composition:
         return self._moment_bounds[id(counts)]
 
     def costliest(self, direction: str = "") -> tuple[ProtectedUnit, float]:
-        """Return (the protected unit with the largest moment bound on epsilon, the order of that bound).
+        """Return (unit with the largest moment bound on epsilon, its order), of the unit `direction` names or all.
 
         Args:
             direction: a key of `steps`, to look at no other unit than the one it names; any other text looks at all.
@@ -371,7 +371,7 @@ def _has_same_units(plan: Plan, other: Plan) -> bool:
 
 
 def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of the phase with index `place` under one of its bounds."""
+    """Return (forward, backward) release of a phase, not amplified if too costly; UnsupportedError if it is refused."""
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
@@ -405,7 +405,7 @@ def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase whose steps are queries to teachers; both are the same.
+    """Return (forward, backward) release, the same, of PATE queries; UnsupportedError unless all teachers vote.
 
     Args:
         plan: a training run.
@@ -425,7 +425,7 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase under any mechanism but the Gaussian one and PATE.
+    """Return the steps of a phase under a black box, else TypeError; of an allocation those of a single unit.
 
     Args:
         plan: a training run.
@@ -454,7 +454,7 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
 
 
 def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
-    """Return the bound with the smallest moment bound on epsilon of the whole phase; the first if none is compared."""
+    """Return the bound of smallest epsilon by moments (allocated: pld); the first for PATE, no noise, some passes."""
     if len(choices) == 1 or not phase.noise_multiplier or not phase.steps or isinstance(phase.mechanism, PateMechanism):
         return choices[0]
     if not isinstance(phase.mechanism, Gaussian) and choices[0].steps_of_a_pass > 1:
@@ -471,7 +471,7 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds of a protected unit that hold for the mechanism of a phase: all, but for allocations.
+    """Return the bounds valid for the phase's mechanism: all; of other than Gaussian allocations hidden and revealed.
 
     Args:
         phase: one of a plan's phases.
@@ -488,7 +488,7 @@ def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBo
 
 
 def _noisy(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase that adds noise to a sum; refuses PATE."""
+    """Return (forward, backward) release of a phase that adds noise to a sum or is a black box; TypeError for PATE."""
     if isinstance(phase.mechanism, Gaussian):
         return gaussian_releases(phase, bound)
     if not isinstance(phase.mechanism, BlackBox):

@@ -21,7 +21,7 @@ from dpcalc.sampling.schemes import Fixed
 
 
 def inversion_row(plan: Plan | Composition) -> Row:
-    """Return the row of the estimate by inversion, to about nine digits, not certified; epsilon None on failure."""
+    """Return the row of the uncertified estimate by inversion; epsilon None, and why, if it fails or is unsupported."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
     try:
         composition = composed(plan)
@@ -127,7 +127,7 @@ class CrossCheck:
 
 
 def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
-    """Return epsilon by the certified accountant and by inversion for both directions of the costliest unit.
+    """Return epsilon by pld and by inversion, both directions of the costliest unit; () for tuning, no noise, failure.
 
     Args:
         plan: a training run.

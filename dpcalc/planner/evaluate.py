@@ -91,7 +91,7 @@ class Evaluation:
 
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
-    """Return the guarantee of a plan without a lower bound, rows or notes on advice.
+    """Return the upper bound on epsilon alone, `inf` without noise; auto and rdp get looser bounds if work runs out.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -141,7 +141,7 @@ def within_work(
     delta: float,
     moment_bound: Callable[[StepCounts], float] | None = None,
 ) -> tuple[tuple[AccountantResult, str], str]:
-    """Return ((result, direction), note) of the costliest direction, by the first accountant whose work is allowed.
+    """Return ((result, direction), note) of the costliest direction; out of work only auto and rdp get looser ones.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
@@ -176,7 +176,7 @@ def within_work(
 
 
 def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guarantee:
-    """Return the guarantee for the best of several runs, by Renyi divergences; refuses methods but auto and rdp."""
+    """Return the guarantee for the best of several runs, `inf` without noise; UnsupportedError unless auto or rdp."""
     plan = composition.plan
     if method not in {"auto", "rdp"}:
         raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {method!r}")
@@ -191,7 +191,7 @@ def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guaran
 
 
 def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
-    """Return (upper bound on epsilon of the best of several runs, note), in closed form where moments take too much."""
+    """Return (upper bound on epsilon of the best run, note): closed form if moments fail; WorkExceededError: spent."""
     with suppress(ConvergenceError), allowance(_SHARP):
         return tuning.epsilon(runs, delta=delta), ""
     spend(1.0)  # not if the allowance around this question is used up
@@ -215,7 +215,7 @@ def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guara
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee of a plan with lower bound, alternatives, assumptions and advice.
+    """Return the guarantee with lower bound, alternatives, assumptions and advice; parts too costly are missing, noted.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -234,7 +234,7 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
 
 
 def _evaluated(composition: Composition, method: str | None) -> Evaluation:
-    """Return guarantee, lower bound, alternatives and advice within the work left; tuned: cost of one run."""
+    """Return the evaluation in the work left; tuned: one run beside it; parts or infinite: the guarantee alone."""
     plan = composition.plan
     with own_allowance(math.inf):  # it has allowances of its own, and always answers
         main = guarantee(composition, method=method)
@@ -276,7 +276,7 @@ def _evaluated(composition: Composition, method: str | None) -> Evaluation:
 
 
 def _cost_of_change(known: float, changed: Composition) -> float:
-    """Return epsilon by the plan's method; auto: rdp first, returned if above 1.5 `known`; needs allowance."""
+    """Return epsilon by the plan's method; auto: rdp, if over 1.5 `known`; WorkExceededError if all is spent."""
     spend(1.0)  # nothing once the allowance for advice is used up
     if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
         rough = guarantee(changed, method="rdp").epsilon
@@ -286,7 +286,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return a finite guarantee with its certified lower bound (0 for epsilon 0), or with a note where that failed.
+    """Return a guarantee with its certified lower bound or why it fails; as it is if tuned, in parts or unknown.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -327,7 +327,7 @@ class DeltaResult(Result):
 
 
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
-    """Return certified upper and lower bounds on delta at a given epsilon >= 0.
+    """Return upper and lower bounds on delta at an epsilon; the lower one None if it fails, and without noise.
 
     Args:
         plan: a training run.
@@ -358,7 +358,7 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
 
 
 def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> tuple[tuple[tuple[float, str], str], str]:
-    """Return (((delta, accountant), direction), note): an upper bound, by moments if pld needs too much work."""
+    """Return (((delta, accountant), direction), note), upper: pld, out of work moments, then their closed form."""
 
     def moments(counts: StepCounts) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0
@@ -381,7 +381,7 @@ def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> tuple
 
 
 def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
-    """Return (upper bound on delta of one direction, accountant): pld, or rdp where pld fails."""
+    """Return (upper bound on delta, accountant): pld, or rdp on any arithmetic failure; WorkExceededError passes."""
     try:
         return delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
     except WorkExceededError:
@@ -391,7 +391,7 @@ def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
 
 
 def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
-    """Return the row of rdp, and Theorem 3 and the published group mixture where they differ from the guarantee."""
+    """Return rows beside the guarantee: rdp if it is not that, Theorem 3 and group mixture where they are no bounds."""
     rows = []
     if main.method != "rdp":
         rows.append(accountant_row(composition, "rdp"))
@@ -404,7 +404,7 @@ def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
 
 
 def accountant_row(plan: Plan | Composition, name: str) -> Row:
-    """Return one accountant's upper bound as a row; epsilon None with the reason where it fails or takes too much work.
+    """Return one accountant's upper bound as a row; epsilon None, and why, if it fails or needs too much work.
 
     Args:
         plan: a training run that is not noiseless, or its composition where that is at hand.

@@ -95,7 +95,7 @@ class _Bound:
 
 
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest certified mu of a plan, over its protected units and both directions, and its regret.
+    """Return the smallest certified mu over units and directions, `inf` without noise; UnsupportedError: tuning.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -129,7 +129,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
 
 
 def _bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return the sharp bound of one direction, by moments in closed form where composition fails."""
+    """Return the sharp bound of one direction, exact if Gaussian; closed-form moments where composition fails."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:
         return _Bound(mu=exact * (1 + _ROUNDED), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
@@ -165,7 +165,7 @@ def _gaussian_profile(mu: float, epsilons: Array) -> Array:
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
-    """Return the bound of one direction by moments in closed form: cheap, and there always is one."""
+    """Return the bound of one direction by moments in closed form, whatever allowance is left; mu may be `inf`."""
     with own_allowance(math.inf):
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST), _SMALLEST), _NODES)
@@ -174,7 +174,7 @@ def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
 
 
 def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
-    """Return the chords, in e^epsilon, of a profile that is known at some nodes: upper bounds, since it is convex."""
+    """Return upper bounds at epsilons: chords, in e^epsilon, of a convex profile between nodes; end values beyond."""
     right = np.clip(np.searchsorted(nodes, epsilons), 1, nodes.size - 1)
     width = nodes[right] - nodes[right - 1]
     before = np.clip(epsilons - nodes[right - 1], 0.0, width)
@@ -184,7 +184,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _read(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound of a profile that is at most the floor from `end` on, as other moments prove."""
+    """Return the bound of an upper profile, true delta <= floor from `end` on, which is cut first; mu `inf` if far."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     low, high = 0.0, end
@@ -200,7 +200,7 @@ def _read(profile: Profile, end: float, floor: float, *, is_rough: bool = False)
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu with profile(epsilon) <= delta_mu(epsilon) for 0 <= epsilon <= end, the epsilon that decides).
+    """Return (mu, at most 1e-5 too large, with profile <= delta_mu on [0, end]; epsilon that decides); 0 under floor.
 
     Args:
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
@@ -250,7 +250,7 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
 
 
 def _excess(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
-    """Return (regret, misfit) of mu for the trade-off curve that two opposite profiles bound from below.
+    """Return (regret, misfit), >= 0, of mu against the curve that both profiles bound from below; grids, no bounds.
 
     Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
     s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.

@@ -70,7 +70,7 @@ _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one da
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[float, bool] | None:
-    """Return (certified lower bound on epsilon from the worst known data set, True if the bound is tight), or None.
+    """Return (certified lower bound on epsilon, is tight) of the worst known data set; None without; may raise.
 
     The candidates are ranked by their log moment at the order that decides the bound; the first is composed.
 
@@ -104,7 +104,7 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[flo
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
-    """Return a certified lower bound on delta at an epsilon from the worst known data set; 0 where none is known.
+    """Return a certified lower bound on delta of the worst known data set, 0 without; raise if composing fails.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -136,7 +136,7 @@ def _adds_noise(plan: Plan) -> bool:
 
 
 def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Return (steps of the candidate with the largest log moment, True if it attains the bound); None without any.
+    """Return (steps with the largest log moment, is tight: attained by a named or only unit), the best in time.
 
     Candidates are data sets of the unit that a direction names, or of the costliest one by the moment bound, at whose
     order they are compared. Where the search needs too much work, the best one until then is returned.
@@ -185,7 +185,7 @@ def _of_signs(
     seen_candidates: set[frozenset[tuple[Curve, int]]],
     direction: str,
 ) -> Iterator[tuple[dict[Curve, int], bool]]:
-    """Yield the candidates of each sign pattern that are not seen yet; none unless every phase has data sets."""
+    """Yield unseen candidates of each sign pattern, added to `seen_candidates`; none if a phase lacks data sets."""
     if len(phase_sets) < len(phases):
         return
     is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
@@ -212,7 +212,7 @@ def _of_signs(
 
 
 def _released_curve(phase: Phase, part: "Repetition", pair: Pair, *, swapped: bool) -> Curve:
-    """Return the loss of one repetition in D||D', swapped: in D'||D; of a pass in which the unit chooses its steps."""
+    """Return the loss of one repetition in D||D' (swapped: D'||D); of an allocated pass a lower bound on it."""
     if part.allocated is None:
         return _curve(phase, *(pair[::-1] if swapped else pair), part.factor)
     estimate = Estimate.LOWER_REVERSED if swapped else Estimate.LOWER
@@ -225,7 +225,7 @@ def _released_curve(phase: Phase, part: "Repetition", pair: Pair, *, swapped: bo
 
 
 def _curve(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
-    """Return the loss of one observation of a data set's sum; Gaussian noise is multiplied by the noise factor."""
+    """Return the loss of an observation: Gaussian, its noise times the factor; other noise: lower, factor unused."""
     if isinstance(phase.mechanism, AdditiveNoise):
         return data_set_atoms(phase.mechanism, p, q)
     return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
@@ -244,7 +244,7 @@ def _data_set(
 def _phase_data_set(
     plan: Plan, phase: Phase, protected: ProtectedUnit, choose: Callable[[CoSampled], CoSampled]
 ) -> PhaseDataSet | None:
-    """Return the data sets of one phase; None for contributions that change under one draw and for scattered groups."""
+    """Return the data sets of a phase that is not allocated; None where none is known, as for irregular units."""
     place = plan.phases.index(phase)
     hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
     phase_bound = protected.choices[place][0]
@@ -274,7 +274,7 @@ def _phase_data_set(
 
 
 def _is_enumerable(path: Path, lowest: int) -> bool:
-    """Return True if a data set has few exact sums; nested draws with replacement multiply their number.
+    """Return True if draws with replacement down to level `lowest` make at most about 10,000 copies of a unit.
 
     Args:
         path: the way to the protected units.
@@ -285,7 +285,7 @@ def _is_enumerable(path: Path, lowest: int) -> bool:
 
 
 def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
-    """Return the number of the lowest level whose draw changes the unit's contribution, at least the unit's own."""
+    """Return the lowest level with Poisson draws at rate < 1; at least the unit's, or the next if children differ."""
     unit = len(co_sampled.path.counts)
     drawn = (level.scheme for level in hierarchy.levels)
     chances = (scheme.probability if isinstance(scheme, (Poisson, CappedPoisson)) else 1 for scheme in drawn)
@@ -294,7 +294,7 @@ def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
 
 
 def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if the contributions of units are random in a way that differs among the units.
+    """Return True if units contribute at random in different ways: some mixes of cut, at_most, shuffled and Poisson.
 
     Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw of
     at most a number, of which smaller units have fewer; or below or beside a draw that is cut to a maximum.
@@ -317,7 +317,7 @@ def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
-    """Return the sum of all steps under one draw of the outermost level as one observation, repeated `number` times.
+    """Return the sum of the steps (at most 32 draws a level) under one outermost draw as one observation.
 
     Args:
         co_sampled: the protected unit and the units drawn beside it.
@@ -333,7 +333,7 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return the data sets of a phase with shuffles: of each pass only the sum of all its steps is observed.
+    """Return a shuffled phase's data sets: sums of whole passes, perhaps of the unfinished one, no single steps.
 
     In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the company's
     path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass takes as
@@ -359,7 +359,7 @@ def _sums_of_passes(
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True if in every order of a pass the clipped vectors above the units hold a record without them too.
+    """Return True if a clipped vector above the units surely holds another record in every step with one of them.
 
     Args:
         plan: what is protected, all in one frame.
@@ -395,7 +395,7 @@ def _is_shortened(plan: Plan, phase: Phase) -> bool:
 
 
 def _ends_visits(plan: Plan, phase: Phase) -> bool:
-    """Return True if a removal shortens a pass so that a clipped vector above the protected unit may be missing."""
+    """Return True if vectors above the unit are clipped and a removal shortens a pass, so that one may be missing."""
     return phase.clip < plan.unit and _is_shortened(plan, phase)
 
 
@@ -408,7 +408,7 @@ def _passes_are_aligned(path: Path) -> bool:
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet | None:
-    """Return the data sets of a phase of which one step under each outermost draw is observed; None for passes.
+    """Return data sets of one step under each outermost draw; None for passes, irregular or too few units.
 
     For noise other than Gaussian, and for units whose contributions change while their draw is held.
     """
@@ -448,7 +448,7 @@ def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
 
 
 def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...], signs: tuple[int, ...]) -> bool:
-    """Return True if in every step a data set's pair is that of the bound in both directions."""
+    """Return True if every pair is the bound's in both directions; False for passes, revealed draws and links."""
     if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not repetitions:
         return False
     if phase_bound.allocation is not None and (phase_bound.is_revealed or phase_bound.links != "-"):
@@ -457,7 +457,7 @@ def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...],
 
 
 def _has_pair(bound: Bound, pair: Pair) -> bool:
-    """Return True if a pair is that of a one-step bound in both directions."""
+    """Return True if a pair is a bound's in both directions, up to `_canonical`; False for several parts."""
     p, q = pair
     match bound:
         case Average(parts=((chance, one),)) if chance == 1:

@@ -26,7 +26,7 @@ PART = 1.0 * SECOND
 def optional(
     name: str, compute: Callable[[], Part], absent: Absent, *, units: float = PART
 ) -> tuple[Part | Absent, str]:
-    """Compute a part of an answer that the guarantee does not need.
+    """Return (part, "") or (`absent`, why it is missing) on any failure; a defect warns, OutOfTimeError passes.
 
     Args:
         name: of the part, for the sentence that says that it is missing.

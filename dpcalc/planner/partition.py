@@ -16,7 +16,7 @@ Compose = Callable[[Plan], Mapping[str, StepCounts]]
 
 
 def parted_steps(plan: Plan, compose: Compose) -> dict[str, StepCounts]:
-    """Return how often each step loss occurs for the unit of each part, in both directions, by the name of both.
+    """Return step counts (upper) for a unit of each part, replaced: also of pairs; UnsupportedError if costs vary.
 
     Args:
         plan: a plan with phases on parts.
@@ -49,7 +49,7 @@ def parted_steps(plan: Plan, compose: Compose) -> dict[str, StepCounts]:
 
 
 def _both(plan: Plan, compose: Compose, phases: tuple[Phase, ...]) -> tuple[StepCounts, StepCounts]:
-    """Return the counts of some phases of a plan in both directions; refuse units that differ in cost."""
+    """Return both directions' counts of phases as if on all data, ({}, {}) for none; UnsupportedError if costs vary."""
     if not phases:
         return {}, {}
     alone = tuple(replace(phase, part="") for phase in phases)

@@ -44,7 +44,7 @@ class DataDependentResult:
 
 
 def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
-    """Return the guarantee for a number of answered queries that holds for all votes.
+    """Return the guarantee (upper) that holds for all votes, 0 for no queries; InputError if out of range.
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
     release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the
@@ -67,7 +67,7 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
 
 
 def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: float) -> DataDependentResult:
-    """Return the guarantee given the votes: queries on which the teachers agree cost next to nothing.
+    """Return the guarantee given the votes, itself private, or the data-independent one if that is smaller.
 
     Args:
         aggregation: with its noise.
@@ -115,7 +115,7 @@ def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
 
 
 def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int:
-    """Return the largest number of queries whose data-independent epsilon is within a target.
+    """Return the largest number of queries, up to 1e9, whose data-independent epsilon is within a target; or 0.
 
     Args:
         aggregation: with its noise.
@@ -141,7 +141,7 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
 
 
 def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
-    """Return how many of the queries, from the first on, are within a target with these votes; itself private.
+    """Return how many first queries fit a target with these votes, at least as many as without; itself private.
 
     Args:
         aggregation: with its noise.
@@ -160,7 +160,7 @@ def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: floa
 
 
 def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: float) -> Aggregation:
-    """Return the aggregation with the smallest noise whose data-independent epsilon is within a target.
+    """Return the aggregation with all noise scaled to the least that meets a target for any votes; InputError if none.
 
     Chosen without the votes: noise that was chosen by looking at them would reveal something about them. The two noises
     of Confident-GNMax keep their ratio.

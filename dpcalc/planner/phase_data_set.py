@@ -57,7 +57,7 @@ class PhaseDataSet:
 
 
 def drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], signs: tuple[int, ...]) -> Pair:
-    """Return (P, Q) of one draw of the outermost level.
+    """Return (P, Q) of the sum, without noise, under one draw of the outermost level; see `data_set_pair`.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -81,7 +81,7 @@ def zero_neighbours_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, 
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return the data sets of a phase in which units choose their steps: all units but one protected unit are zero.
+    """Return an allocated phase's data sets, all but one unit zero; None for some with `times` above 1.
 
     A unit that is replaced by one of zeros is as good as removed.
 

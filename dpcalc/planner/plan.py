@@ -43,7 +43,7 @@ class Phase:
     part: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a clipping level that does not exist and negative lengths."""
+        """Raise InputError for a clipping level that does not exist, steps < 0, or more than an allocation has."""
         if not 0 <= self.clip <= self.hierarchy.depth:
             raise InputError(f"clip: expected a level from 0 to {self.hierarchy.depth}, got {self.clip}")
         if self.steps < 0:
@@ -96,7 +96,7 @@ class Phase:
         return self.mechanism.is_correlated
 
     def independent(self, *, attained: bool) -> "Phase":
-        """Return the phase of independent steps that costs as much: the phase itself, unless steps hang together.
+        """Return the phase as independent steps of its cost, itself if it is; KeyedInputError if none is proved.
 
         Args:
             attained: True for one that costs at most what an actual data set costs, False for an upper bound.
@@ -173,7 +173,7 @@ class Plan:
     partition: Partition | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Raise InputError for no phases, phases of other data, numbers out of range, and parts not covered."""
         if not self.phases:
             raise InputError("phases: expected at least one, got none")
         if not 0 < self.delta < 1:
@@ -188,7 +188,7 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError for phases on parts that nothing is proved for (docs/theory.md, Theorem 13.3)."""
+        """Raise InputError for unknown parts, and groups, tuning, unequal sizes or other draws with parts."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:
@@ -232,7 +232,7 @@ class Plan:
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return the plan with every phase of correlated noise as one of independent steps (`Phase.independent`).
+        """Return the plan with correlated noise made independent; UnsupportedError for groups that may be parted.
 
         Args:
             attained: as for `Phase.independent`.

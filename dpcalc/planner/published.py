@@ -45,7 +45,7 @@ INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
 
 
 def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Row | None:
-    """Return the row of Theorem 3 of Tombs et al. 2022, the record as if from one flat draw; None if it does not apply.
+    """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is (K); None unless add-remove and plain.
 
     Args:
         plan: a training run.
@@ -92,7 +92,7 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
 
 
 def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
-    """Return the row of tools that know only flat Poisson sampling of single examples: Opacus, TF-Privacy, JAX-Privacy.
+    """Return the row of tools that know flat Poisson draws only; epsilon None if not Gaussian or correlated.
 
     Args:
         plan: a training run.
@@ -132,7 +132,7 @@ def _refused_note(composition: Composition) -> str:
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return the row of the strong composition theorem as Abadi et al. 2016 print it; never valid as a bound.
+    """Return the row of strong composition as Abadi et al. 2016 print it, no bound; None unless equal steps.
 
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
@@ -172,7 +172,7 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
 
 
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
-    """Return the pair (P, Q) of one flat draw: the unit's contribution is at 0 in P and at `shift` in Q.
+    """Return (P, Q) of one flat draw: weight `rate` at 0 in P and at `shift` in Q, the rest at `at` in both.
 
     Args:
         rate: probability that the unit is drawn, in [0, 1].
@@ -191,7 +191,7 @@ def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
 
 
 def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBound]]:
-    """Return (phase, its one-step bound (K)) for the phases that can draw the protected unit."""
+    """Return (phase, its bound (K)) for phases that can draw the unit; phases without a plain bound are left out."""
     releasing = releasing_phases(plan)
     pairs = zip(plan.phases, (choices[0].plain for choices in protected.choices), strict=True)
     return [(phase, bound) for phase, bound in pairs if phase in releasing and bound is not None]
@@ -274,7 +274,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _law(phase: Phase, members: int) -> CountDistribution | None:
-    """Return the distribution of the number of group members in a batch; None where no published bound applies."""
+    """Return the law of the group members in a batch; None but for fixed and Poisson draws made in every step."""
     level = phase.hierarchy.level(1)
     match level.scheme:
         case Fixed(size=size) if level.redraw_every == 1:
@@ -326,7 +326,7 @@ class PublishedRdpBound:
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return the general bounds for one phase of one level, single units and clipped vectors; () for other plans.
+    """Return general Renyi bounds for one flat phase, single units, fixed or Poisson draws; () for other plans.
 
     Returns:
         For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3
@@ -367,7 +367,7 @@ def _signs_known(mechanism: Mechanism) -> bool:
 
 
 def _published(phase: Phase, name: str, kind: Kind, bound: Bound, shift: int) -> PublishedRdpBound | None:
-    """Return one general bound for the steps of a phase; None where the divergences of the mechanism are infinite."""
+    """Return one general bound for the steps of a phase; None where the mechanism has no known divergences."""
     rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(shift)
     if base is None:
         return None
@@ -380,7 +380,7 @@ def _published(phase: Phase, name: str, kind: Kind, bound: Bound, shift: int) ->
 
 
 def general_rdp_row(plan: Plan) -> Row | None:
-    """Return the row of the best general upper bound on divergences, None where none applies."""
+    """Return the row of the general upper bound, that for known signs if it applies; None if none or infinite."""
     upper = [bound for bound in published_rdp_bounds(plan) if bound.name in {UPPER, SIGNS_KNOWN}]
     if not upper:
         return None

@@ -120,7 +120,7 @@ class Profiles:
 def both_profiles(
     plan: Plan | Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
 ) -> tuple[Profiles, ...]:
-    """Return the privacy profiles, in both directions, of every protected unit that may be the costliest.
+    """Return both profiles (upper) of units that may be the costliest, tight near rates and deltas, or marked rough.
 
     Args:
         plan: one that is not noiseless, or its composition where that is at hand.
@@ -187,7 +187,7 @@ def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
 def _composed_profiles(
     cheap: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both privacy profiles by composition, tight near the deciding epsilons; by moments where that fails."""
+    """Return both profiles, composed near deciding epsilons, nowhere above `cheap`; rough if out of work."""
     sides, is_rough = [], cheap.is_rough
     for counts, side in zip(pair, (cheap.forward, cheap.backward), strict=True):
         lowest = side
@@ -204,7 +204,7 @@ def _composed_profiles(
 
 
 def _few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
-    """Return profiles that are tight also near the epsilons that decide false negative rates next to 0."""
+    """Return profiles tight also where false negative rates at the end rates are < .01; as they are on failure."""
     some = {min(rates), max(rates)}
     for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
         missed, last = known.false_negative_rates(np.array([rate])), -1.0
@@ -224,7 +224,7 @@ def _few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tup
 
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
-    """Return the epsilons near which compositions must be tight: those that decide the rates and the deltas, and 0."""
+    """Return the epsilons near which to compose: those that decide three of the rates and all deltas; several: 0."""
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
     at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST)) * rate + side)) for rate in some]
     at += [int(np.argmax(side <= delta)) for delta in deltas]
@@ -304,7 +304,7 @@ class Risk(Result):
 def attack_bounds(
     plan: Plan | Composition, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
 ) -> AttackBounds:
-    """Return upper bounds on the advantage and the true positive rates of any membership inference attack.
+    """Return upper bounds on advantage and true positive rates, 1 without noise; InputError for rates out of range.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -331,7 +331,7 @@ def risk(
     false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES,
     baselines: tuple[float, ...] = (),
 ) -> Risk:
-    """Return bounds on membership inference, attribute inference and reconstruction, and the equivalent Gaussian.
+    """Return bounds on membership inference and reconstruction, and mu; InputError for probabilities outside (0, 1).
 
     Args:
         plan: a training run, or its composition where that is at hand.

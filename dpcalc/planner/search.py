@@ -137,7 +137,7 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
 
 
 def _certified(counts: StepCounts, delta: float) -> float:
-    """Return an upper bound on epsilon of one direction by pld, or by rdp where pld does not converge."""
+    """Return an upper bound on epsilon of one direction by pld; by rdp on any ConvergenceError, too much work too."""
     try:
         return epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0]
     except ConvergenceError:
@@ -153,7 +153,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
     growth: int = 16,
     start: int | None = None,
 ) -> tuple[int, int | None]:
-    """Return (largest whole number that certainly meets a goal, the next one, which fails, or None at the upper end).
+    """Return (largest number that meets a goal, the next or None at the end); the measure must rise; or NoSolution.
 
     The measure must grow with the number.
 
@@ -195,7 +195,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
 
 
 def _near_root(estimate: Callable[[int], float], ends: tuple[int, int], limit: float, growth: int) -> int:
-    """Return the largest whole number whose estimate is within a limit; the lower end if none is."""
+    """Return the largest whole number whose rising estimate is within a limit; the lower end, untested, if none."""
     lowest, highest = ends
     low, high = lowest, max(lowest, 1)
     while high < highest and estimate(high) <= limit:
@@ -225,7 +225,7 @@ class EpsilonGoal(Goal):
     is_estimate_certified = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no epsilon."""
+        """Raise InputError unless the limit is finite and > 0."""
         if not 0 < self.limit < math.inf:
             raise InputError(f"target epsilon: expected a finite number > 0, got {self.limit!r}")
 
@@ -255,7 +255,7 @@ class DetectionGoal(Goal):
     false_positive_rate: float
 
     def __post_init__(self) -> None:
-        """Refuse rates that are none, and those that guessing exceeds."""
+        """Raise InputError unless 0 < false positive rate < limit < 1."""
         rate = self.false_positive_rate
         if not 0 < rate < 1:
             raise InputError(f"false positive rate: expected a number between 0 and 1, both excluded, got {rate!r}")
@@ -269,7 +269,7 @@ class DetectionGoal(Goal):
         return f"true positive rate at false positive rate {self.false_positive_rate!r}"
 
     def certified(self, plan: Plan | Composition) -> float:
-        """Return an upper bound on the true positive rate, whichever of the two data sets is to be detected."""
+        """Return an upper bound on the larger true positive rate; UnsupportedError unless auto or pld."""
         rates = true_positive_rates(require_pld_method(plan), (self.false_positive_rate,))
         return max(float(detected[0]) for detected in rates)
 
@@ -281,12 +281,12 @@ class AdvantageGoal(Goal):
     name = "advantage"
 
     def __post_init__(self) -> None:
-        """Refuse what is no difference of rates."""
+        """Raise InputError unless the limit is in (0, 1)."""
         if not 0 < self.limit < 1:
             raise InputError(f"target advantage: expected a number between 0 and 1, both excluded, got {self.limit!r}")
 
     def certified(self, plan: Plan | Composition) -> float:
-        """Return an upper bound on the advantage."""
+        """Return an upper bound on the advantage; UnsupportedError unless the method is auto or pld."""
         return advantage(require_pld_method(plan))
 
 
@@ -305,15 +305,15 @@ def require_pld_method(plan: Plan | Composition) -> Composition:
 
 
 def solve_allocation(
-    scheme: BallsInBins | RandomAllocation, goal: Goal, longest: int, draw: Callable[[Scheme], Plan]
+    scheme: BallsInBins | RandomAllocation, goal: Goal, max_bins: int, with_scheme: Callable[[Scheme], Plan]
 ) -> tuple[Plan, tuple[int, int | None], str]:
-    """Return (plan, (fewest bins or most times that meet a goal, the next number, which fails), "bins" or "times").
+    """Return (plan, (fewest covered bins or most times within a goal, next that fails or None), key); or NoSolution.
 
     Args:
         scheme: what units do today.
         goal: what is asked.
-        longest: largest number of bins that is tried.
-        draw: from a scheme to the plan with it.
+        max_bins: largest number of bins that is tried.
+        with_scheme: from a scheme to the plan with it.
 
     Raises:
         NoSolution: nothing meets the goal.
@@ -321,27 +321,27 @@ def solve_allocation(
     if isinstance(scheme, RandomAllocation):
 
         def with_times(times: int) -> Plan:
-            return draw(replace(scheme, times=times))
+            return with_scheme(replace(scheme, times=times))
 
         times, fails_at = largest_whole(with_times, (1, scheme.steps), goal, "times")
         return with_times(times), (times, fails_at), "times"
 
     def without_bins(fewer: int) -> Plan:
-        return draw(replace(scheme, bins=longest - fewer))
+        return with_scheme(replace(scheme, bins=max_bins - fewer))
 
     def excess(log_bins: float) -> tuple[float, float]:  # nearly a straight line
         bins = round(math.exp(log_bins))
         return math.log(max(estimated(bins), 1e-300) / goal.limit), math.nan
 
-    estimated = cache(lambda bins: goal.estimate(without_bins(longest - bins)).value)
-    fewest = 1 + bisect_left(range(1, longest), 1, key=lambda bins: is_covered(without_bins(longest - bins)))
-    first = min(max(scheme.bins, fewest), longest)
-    ends = math.log(fewest), math.log(longest)
-    near = falling_root(excess, math.log(first), ends, tolerance=_NEAR_BINS) if fewest < longest else ends[1]
-    start = longest - min(longest, max(fewest, math.ceil(math.exp(near))))
+    estimated = cache(lambda bins: goal.estimate(without_bins(max_bins - bins)).value)
+    fewest = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(without_bins(max_bins - bins)))
+    first = min(max(scheme.bins, fewest), max_bins)
+    ends = math.log(fewest), math.log(max_bins)
+    near = falling_root(excess, math.log(first), ends, tolerance=_NEAR_BINS) if fewest < max_bins else ends[1]
+    start = max_bins - min(max_bins, max(fewest, math.ceil(math.exp(near))))
     try:
-        fewer, fails_at = largest_whole(without_bins, (0, longest - fewest), goal, "bins", start=start)
+        fewer, fails_at = largest_whole(without_bins, (0, max_bins - fewest), goal, "bins", start=start)
     except NoSolution as none:
-        raise NoSolution("bins", goal, longest, none.best_reached) from none
-    next_bins = None if fails_at is None else longest - fails_at
-    return without_bins(fewer), (longest - fewer, next_bins), "bins"
+        raise NoSolution("bins", goal, max_bins, none.best_reached) from none
+    next_bins = None if fails_at is None else max_bins - fails_at
+    return without_bins(fewer), (max_bins - fewer, next_bins), "bins"

@@ -111,7 +111,7 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the cheapest value of one quantity that certainly meets a goal.
+    """Return the least noise, or most steps, rate, batch or group, that certainly meets a goal; NoSolution if none.
 
     Args:
         plan: everything else.
@@ -160,7 +160,7 @@ def _search(base: Composition, quantity: str, goal: Goal, phase: str | None, epo
 
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the smallest noise multiplier that meets a goal, of one phase or as a common factor of all."""
+    """Return the least noise multiplier within a goal, at least 1e-6; unnamed, of several phases a factor of all."""
     plan = base.stated
     if phase is None and len(plan.phases) > 1:
         if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):
@@ -212,7 +212,7 @@ def _disagreement_error(name: str, root: float) -> ConvergenceError:
 def _noise_root(
     with_value: Callable[[float], Composition], start: float, goal: Goal, name: str, direction: str = ""
 ) -> tuple[float, str]:
-    """Return (the noise whose estimate is the limit, the direction that decides there).
+    """Return (noise whose estimate is the limit, 1e-6 if that is within; deciding direction); or NoSolution.
 
     Args:
         with_value: returns the plan with a noise.
@@ -242,7 +242,7 @@ def _noise_root(
 
 
 def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the largest number of steps of one phase that meets a goal."""
+    """Return the most steps of one phase within a goal, of those covered; UnsupportedError where cost may fall."""
     plan = base.stated
     chosen = select_phase(plan, phase, "steps")
     ends = (fewest := _shortest_run(chosen)), longest_run(plan, chosen, (fewest, _MAX_STEPS))
@@ -255,7 +255,7 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
 
 def _shortest_run(phase: Phase) -> int:
-    """Return the fewest steps that a config of the phase may state: 1, more where participation is limited.
+    """Return the fewest steps a config may state: 1, more with participation limits; UnsupportedError: cost may fall.
 
     Raises:
         UnsupportedError: epsilon of correlated noise is not proved to rise with the steps of its strategy.
@@ -276,7 +276,7 @@ def _shortest_run(phase: Phase) -> int:
 
 
 def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
-    """Return the largest rate (Poisson) or size (otherwise) of the outermost sampled level that meets a goal."""
+    """Return the largest rate, size or times, or fewest bins, of the outermost sampled level within a goal."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
@@ -291,7 +291,7 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
 
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
-    """Return the largest batch in whole units that meets a goal; under Poisson sampling its expected size."""
+    """Return the largest batch, or expected Poisson batch, within a goal; InputError: allocation, unstated count."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]
@@ -317,7 +317,7 @@ def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fract
 
 
 def _sampled_level(plan: Plan, phase: str | None) -> tuple[Phase, int]:
-    """Return (phase to change, index from 0 of its outermost level that is sampled); refuses `all` everywhere."""
+    """Return (phase to change, index from 0 of its outermost level that is not `all`); InputError if there is none."""
     chosen = select_phase(plan, phase, "rate")
     for place, level in enumerate(chosen.hierarchy.levels):
         if not isinstance(level.scheme, All):
@@ -327,7 +327,7 @@ def _sampled_level(plan: Plan, phase: str | None) -> tuple[Phase, int]:
 
 
 def _scheme_setter(plan: Plan, chosen: Phase, place: int, epochs: Fraction | None) -> Callable[[Scheme], Plan]:
-    """Return a function from a scheme to the plan with it at one level; the steps or the epochs stay."""
+    """Return a function from a scheme to the plan with it at one level; its steps stay, or `epochs` if given."""
     level = chosen.hierarchy.levels[place]
 
     def with_scheme(scheme: Scheme) -> Plan:
@@ -337,11 +337,11 @@ def _scheme_setter(plan: Plan, chosen: Phase, place: int, epochs: Fraction | Non
     return with_scheme
 
 
-def _solve_size(level: Level, goal: Goal, draw: Callable[[Scheme], Plan]) -> Solution:
-    """Return the largest size below the count that meets a goal; sizes that no bound covers are passed over."""
+def _solve_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> Solution:
+    """Return the largest size below the count within a goal, skipping `is_refused` ones; raise the error if all are."""
 
     def with_value(value: int) -> Plan:
-        return draw(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
+        return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
 
     def accepted(start: int, end: int) -> int | None:
         return next((size for size in range(start, end + 1) if not is_refused(with_value(size))), None)
@@ -389,13 +389,13 @@ def _size_ranges(level: Level) -> list[tuple[int, int]]:
     return [*ranges, *([(1, largest)] if largest else [])]
 
 
-def _solve_probability(goal: Goal, level: Level, draw: Callable[[Scheme], Plan]) -> Solution:
-    """Return the largest Poisson rate that meets a goal; of batches that are cut, with a mean of at most the cap."""
+def _solve_probability(goal: Goal, level: Level, with_scheme: Callable[[Scheme], Plan]) -> Solution:
+    """Return the largest Poisson rate within a goal (cut batches: mean at most the cap); NoSolution below 1e-15."""
     scheme = level.scheme
     largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
 
     def with_value(value: Fraction) -> Plan:
-        return draw(replace(scheme, probability=value))  # type: ignore[arg-type]  # only Poisson draws come here
+        return with_scheme(replace(scheme, probability=value))  # type: ignore[arg-type]  # only Poisson draws come here
 
     if goal.certified(with_value(largest)) <= goal.limit:
         return _solution(with_value(largest), (largest, None), ("rate", "rate"), goal)
@@ -424,7 +424,7 @@ def _solve_probability(goal: Goal, level: Level, draw: Callable[[Scheme], Plan])
 
 
 def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the largest group of units that can be protected together within a goal."""
+    """Return the largest proved group within a goal; InputError for a named phase, or an unstated count as limit."""
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
 

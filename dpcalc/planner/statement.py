@@ -52,7 +52,7 @@ _SAFE = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return an upper bound on epsilon for `size` units together by changing them one after the other.
+    """Return an upper bound on epsilon for `size` units changed in turn, `inf` if none fits; None if not proved.
 
     Args:
         plan: a training run with a finite guarantee for one unit, or its composition; its group size does not matter.
@@ -106,7 +106,7 @@ def _log_links(size: int, epsilon: float) -> float:
 
 
 def _link(plan: Plan, size: int) -> Plan | None:
-    """Return the plan whose bound every link of the chain keeps to; None where the chain proves nothing."""
+    """Return the plan that bounds every link, of fixed draws over size - 1 fewer units; None if no chain is proved."""
     if plan.adjacency is not Adjacency.ADD_REMOVE:
         return plan
     hierarchies = [phase.hierarchy for phase in plan.phases]
@@ -160,7 +160,7 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return all numbers that a privacy statement about a plan needs.
+    """Return all numbers of a privacy statement, upper bounds; for tuning from epsilon and delta alone, no groups.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -219,7 +219,7 @@ def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
 
 
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return an upper bound on epsilon for `size` units: the smaller of the chain's and the group's own; or None.
+    """Return the smaller upper bound for `size` units: chain, or the group's own if level 1 or few; None if neither.
 
     Args:
         plan: a training run, or its composition, with a finite guarantee.

@@ -200,7 +200,7 @@ def _infinity_mass(runs: Runs) -> float:
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
-    """Return the smallest value of a bound over orders z > 0.
+    """Return the smallest value of a bound at the orders tried, from .02 to 1e6: valid, not the exact minimum.
 
     Args:
         runs: what one run composes.

@@ -15,7 +15,7 @@ from dpcalc.sampling.schemes import AnyOrder, Shuffle
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
-    """Return the phase with a name; without a name the only phase of the plan.
+    """Return the phase with a name, for None the only one; InputError if none has it or several are unnamed.
 
     Args:
         plan: a training run.
@@ -37,7 +37,7 @@ def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
 
 
 def replace_phase(plan: Plan, old: Phase, new: Phase) -> Plan:
-    """Return the plan with one phase replaced.
+    """Return the plan with `old`, found by identity, replaced wherever it occurs; unchanged if it does not.
 
     Args:
         plan: a training run.
@@ -48,7 +48,7 @@ def replace_phase(plan: Plan, old: Phase, new: Phase) -> Plan:
 
 
 def first_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan that ends after its first `steps` steps.
+    """Return the plan of its first `steps` steps, later phases dropped; InputError outside 0 to all of them.
 
     Args:
         plan: a training run.
@@ -131,7 +131,7 @@ def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
 
 
 def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
-    """Return the plan with one phase as long as a number of passes over the data at its rate.
+    """Return the plan with one phase of `epochs` passes at the mean share that a step draws, steps rounded up.
 
     Args:
         plan: a training run.
@@ -162,7 +162,7 @@ def largest_group(plan: Plan) -> int:
 
 
 def is_covered(plan: Plan) -> bool:
-    """Return True if a bound is proved for the correlated noise of a plan under its sampling, or it has none."""
+    """Return True unless correlated noise has no proved bound under its sampling; errors of other kinds pass."""
     try:
         plan.independent()
     except KeyedInputError:
@@ -171,7 +171,7 @@ def is_covered(plan: Plan) -> bool:
 
 
 def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
-    """Return the most steps of one phase, from `ends`, for which its noise and sampling are covered; else the fewest.
+    """Return the most steps in `ends` that correlated noise covers, if shorter runs are covered too; or the fewest.
 
     Args:
         plan: a training run.
@@ -187,12 +187,12 @@ def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
 
 
 def is_refused(plan: Plan | Composition) -> bool:
-    """Return True if no bound covers the effect of removing the protected units on the steps of a pass."""
+    """Return True if the protected level is shuffled in a phase and its units have no bound; see `refusal`."""
     return refusal(plan) is not None
 
 
 def refusal(plan: Plan | Composition) -> InputError | None:
-    """Return the error that says why no bound covers the passes of a shuffle; None where one does."""
+    """Return the InputError of the plan's bounds if the protected level is shuffled in a phase; None without either."""
     composition = composed(plan)
     run = composition.plan
     if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):
@@ -204,12 +204,12 @@ def refusal(plan: Plan | Composition) -> InputError | None:
     return None
 
 
-def accepted_size(with_size: Callable[[int], Plan | Composition], value: int, min_size: int) -> int:
-    """Return the largest size from `min_size` to `value` whose plan is not refused; `min_size` if all above it are.
+def accepted_size(with_size: Callable[[int], Plan | Composition], max_size: int, min_size: int) -> int:
+    """Return the first size down from `max_size` that is not `is_refused`, one by one; else `min_size`, untested.
 
     Args:
         with_size: returns the plan with a size.
-        value: largest size.
+        max_size: largest size.
         min_size: a size whose plan is not refused.
     """
-    return next((size for size in range(value, min_size, -1) if not is_refused(with_size(size))), min_size)
+    return next((size for size in range(max_size, min_size, -1) if not is_refused(with_size(size))), min_size)

@@ -37,7 +37,7 @@ _COUNT = re.compile(r"(?<![\w.,/:+-])(?<!et al\. )\d{4,}(?![\w.,/:-]\d|\w)")  # 
 
 
 def with_thousands_separators(text: str) -> str:
-    """Return a text with thousands separators in its whole numbers of four digits or more.
+    """Return a text with separators in whole numbers of four digits or more, not in years after "et al.".
 
     Example:
         >>> with_thousands_separators("10000 of 10000000, noise 1.12345, v1.20000")
@@ -445,7 +445,7 @@ CLAIM = ("unit", "adjacency", "delta")
 
 
 def facts(plan: Plan) -> dict[str, str]:
-    """Return by name (unit, adjacency, delta, sampling, noise) the facts that a number would mislead without."""
+    """Return the facts that a number needs, by name: unit, adjacency, delta, sampling, noise; several phases: count."""
     several = len(plan.phases) > 1
     together = "" if plan.group_size == 1 else f"{plan.group_size} together"
     return {

@@ -1,1 +1,5 @@
-"""Sampling: nested units, how one step draws them, and what follows."""
+"""Sampling: nested units, how one step draws them, and what follows.
+
+Work is metered: whatever calls `dpcalc.work.spend`, directly or below, may raise WorkExceededError where an allowance
+is used up. A first line says so only where a caller must handle it; otherwise it passes through.
+"""

@@ -168,7 +168,7 @@ def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> Count
 def drawn_sum(
     level: Level, count: int, each: CountDistribution, *, is_drawn_with_unit: bool = False
 ) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the contributions of the units that one draw of a level takes.
+    """Return an upper bound (stochastic order) on the contributions in one fixed, Poisson or `all` draw.
 
     Args:
         level: whose scheme is `Fixed`, `Poisson` or `All`.
@@ -229,7 +229,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return a path with the certain contributions of the unit at its end (or group) and of units drawn with it.
+    """Return the path with contributions that are certain, of its unit (or group: the smallest) and co-sampled units.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -278,7 +278,7 @@ def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
 
 
 def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, for each row of each level, its clipped contributions whenever it is drawn; 0 where that is random."""
+    """Return, by row of each level, its clipped contributions whenever drawn; 0 where random or not known."""
     certain = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
         below, level, values = levels[number], hierarchy.level(number + 1), certain[number]
@@ -351,7 +351,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> l
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return the distribution of the contributions of a drawn unit of a level, at most `limit`; {0: 1} if not known.
+    """Return the law of a drawn unit's contributions, at most `limit`, units above left out; {0: 1} if unknown.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 

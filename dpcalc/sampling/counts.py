@@ -70,7 +70,7 @@ _MAX_TERMS = 200_000  # counts with such weights: half a second; they are that m
 
 
 def overflow(others: int, rate: Fraction, cap: int) -> tuple[Fraction, Fraction] | None:
-    """Return (Pr[T >= cap], E[rate cap / (T + 1) | T >= cap]) for binomial T, to 2^-1200; None for too much work.
+    """Return (Pr[T >= cap], E[rate cap / (T + 1) | T >= cap]), T binomial, to 2^-1200; (0, 0) if never; None: work.
 
     The second is the probability with which one further unit, drawn at the same rate, stays in a batch that is cut to
     `cap`, given that the others fill it. Without others that can fill it the pair is (0, 0).
@@ -166,7 +166,7 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the distribution of marked units in a draw without replacement; too long digits: upper bound.
+    """Return the law of marked units in a draw without replacement; if too long an upper bound (stochastic order).
 
     Exact, or where the probabilities have too many digits an upper bound in stochastic order: they are rounded down by
     2^-4096 each, and what is missing goes to the largest count.
@@ -195,7 +195,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked units drawn: weight}, common denominator): exact if short, else each weight rounded down."""
+    """Return ({marked: weight}, denominator), exact or rounded down to a smaller sum; both ends stay, even at 0."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
@@ -214,7 +214,7 @@ def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[i
 
 
 def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return the exact distribution of the sum of two independent counts, each {count: probability}.
+    """Return the exact distribution of the sum of two independent counts; WorkExceededError if too costly.
 
     Args:
         a: distribution of the first.
@@ -243,7 +243,7 @@ def _max_bit_length(weights: dict[int, int]) -> int:
 
 
 def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
-    """Return {x + y: sum of products of weights}, the integer weights of the sum of two independent counts."""
+    """Return {x + y: sum of products} of whole weights; WorkExceededError if the allowance is too small."""
     spend(len(left) * len(right) * (2 * TURN + _max_bit_length(left) * _max_bit_length(right) / 1000))
     weights: dict[int, int] = {}
     for x, p in left.items():
@@ -253,7 +253,7 @@ def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, 
 
 
 def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
-    """Return the exact distribution of the sum of `number` independent counts; {0: 1} for number 0.
+    """Return the exact law of the sum of `number` independent counts, {0: 1} for 0; WorkExceededError passes.
 
     Args:
         law: distribution of each.
@@ -321,7 +321,7 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of (probability, distribution) pairs; long products are rounded, the sum is kept.
+    """Return the mixture of laws, sum kept; long products are rounded down, the likeliest key takes the rest.
 
     Exact if that is short. Otherwise each product is rounded down to a multiple of 2^-4096, and the remainder goes to
     the likeliest key, as in `round_to_many_bits`: with thousands of digits the time goes to finding common factors.
@@ -354,7 +354,7 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
 
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
-    """Return the distribution; if any denominator has over 8192 bits, rounded to 4096, the likeliest key adjusted."""
+    """Return the law; if any denominator has over 8192 bits, all rounded down to 4096, the rest to the likeliest."""
     if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
         return law
     unit = 1 << _MAX_BITS
@@ -366,7 +366,7 @@ def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
 
 
 def drop_rare_tail(law: CountDistribution) -> CountDistribution:
-    """Return a lower bound (stochastic order): a largest count rarer than 2^-200 is moved to the next smaller one."""
+    """Return a lower bound (stochastic order): the largest count, if rarer than 2^-200, joins the next smaller."""
     *others, below, top = sorted(law) if len(law) > 1 else (0, 0)
     if len(law) < 2 or law[top] >= _RARE:
         return law
@@ -415,7 +415,7 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
 
 
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:
-    """Return an upper bound (stochastic order, 48 counts, 1024 bits) on the sum of N independent counts, N random.
+    """Return an upper bound (stochastic order, to 48 counts, 1024 bits) on the sum of `number` counts like `each`.
 
     Args:
         number: distribution of how many there are.

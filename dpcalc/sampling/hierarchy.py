@@ -104,7 +104,7 @@ class Level:
     is_assumed: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Raise InputError for counts < 1, min_count > count, redraw_every < 1 or a size over min_count."""
+        """Raise InputError for counts, periods or sizes out of range; fill in min_count, simplify the scheme."""
         if self.count < 1:
             raise InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
         if not self.min_count:
@@ -190,7 +190,7 @@ def size_faults(
 
 
 def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
-    """Yield an error for each level that has the name of an outer one; keys are relative to `data`."""
+    """Yield an error for each level named like an outer one, at "levels.INDEX.name" with the index from 0."""
     for index, name in enumerate(names):
         if name in names[:index]:
             problem = f"is that of an outer level: two levels are called `{name}`"
@@ -198,7 +198,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield an error for each draw that does not fit the levels above it, or the steps; keys begin with the level.
+    """Yield errors of draws: redraw periods, passes under sampled levels, held or cut draws, and allocations too long.
 
     A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
     all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
@@ -269,7 +269,7 @@ def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
-    """Yield the errors of tasks that do not fit the levels: there are two, each with the units that a task takes.
+    """Yield errors of tasks that do not fit: other than two levels, else more classes or records than there are.
 
     Args:
         episodes: how tasks are built.

@@ -157,7 +157,7 @@ class Rows:
     first: NDArray[np.intp]
 
     def sums(self, values: IntArray) -> IntArray:
-        """Return, for each parent, the sum of the row values over its units (each row counted `number` times)."""
+        """Return, for each parent, the sum over its units of their row's value, each row counted `number` times."""
         total: IntArray = np.add.reduceat(self.number * values, self.first)
         return total
 
@@ -176,7 +176,7 @@ class Rows:
         return total
 
     def largest_sibling(self, values: IntArray) -> IntArray:
-        """Return, for each row, the largest value among the other units of its parent; 0 if there is none."""
+        """Return, for each row, the largest value among the parent's other units, its own row's too; 0 if none."""
         order = self.order_descending(values)
         second = np.zeros_like(self.first)
         several = np.flatnonzero(np.diff(self.first, append=values.size) > 1)
@@ -346,7 +346,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return, for each level, ranges (fewest, most) of sizes, of which the fewest stands for all but in capped draws.
+    """Return by level ranges (fewest, most) of sizes; the fewest stands for all, but for capped draws both ends.
 
     They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
     """
@@ -377,7 +377,7 @@ def _sizes_more_often_cut(level: Level) -> Iterator[int]:
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
-    """Return the rows of each level, outermost first; without a tree one row a level, with its largest count."""
+    """Return `Rows` of each level, outermost first: a row for `number` alike siblings; without a tree one row."""
     if hierarchy.tree is not None:
         return tuple(
             _rows_with_starts(alike.parent, alike.number, alike.unit) for alike in alike_units(hierarchy.tree.sizes)
@@ -387,7 +387,7 @@ def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
 
 
 def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, for each row of each level, the most clipped contributions a step draws under it; 1 from `clip` on.
+    """Return by row of each level the most clipped contributions of one unit in a step; 1 from `clip` on.
 
     Args:
         levels: rows of each level, outermost first.

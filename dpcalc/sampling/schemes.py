@@ -28,7 +28,7 @@ class Fixed:
         _refuse_size_below_1(self.size)
 
     def rate(self, count: int) -> Fraction:
-        """Return min(size, count) / count with at_most, else size / count (above 1 if count < size: not checked)."""
+        """Return min(size, count) / count with at_most, else size / count, which is above 1 for smaller counts."""
         return Fraction(self.max_drawn(count), count) if self.at_most else Fraction(self.size, count)
 
     def max_drawn(self, count: int) -> int:
@@ -284,7 +284,7 @@ class CyclicPoisson:
         return max(1, min_count - (self.groups - 1) * largest), largest
 
     def group_draw(self, min_count: int, count: int) -> Poisson | CappedGroup:
-        """Return the draw of one group.
+        """Return the draw from one group: Poisson, or CappedGroup where a group can be larger than the cap.
 
         Args:
             min_count: fewest children of all groups, >= 1.
@@ -358,11 +358,11 @@ class BallsInBins:
         return self.bins
 
     def visits(self, steps: int) -> int:
-        """Return the largest number of steps in which one child takes part, of the first `steps` of a phase."""
+        """Return the most steps a child takes part in, of the first `steps` of a phase: steps / bins, rounded up."""
         return -(-steps // self.bins)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the passes that make up the first `steps` of a phase, the unfinished one included."""
+        """Return the passes of the first `steps` of a phase, the unfinished one too; held: all as one; () for 0."""
         whole, remaining = divmod(steps, self.bins)
         unfinished = AllocatedPass(bins=((remaining, 1),), share=Fraction(remaining, self.bins))
         if not self.is_held:
@@ -410,11 +410,11 @@ class RandomAllocation:
         return self.steps
 
     def visits(self, steps: int) -> int:
-        """Return the largest number of steps in which one child takes part, of the first `steps` of a phase."""
+        """Return the most steps a child takes part in, of the first `steps` of a phase: min(times, steps)."""
         return min(self.times, steps)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return passes that cost at least as much: `times` random blocks of all steps, one step in each; () for 0.
+        """Return passes that cost no less: `times` blocks of all steps even if fewer run, unless times is 1; () for 0.
 
         For times 1 they cost the same, also for the first steps alone.
 

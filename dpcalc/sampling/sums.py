@@ -25,7 +25,7 @@ _PRODUCTS_OF_A_UNIT = 2.0  # terms of a convolution by numpy in a nanosecond
 
 
 def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the sum of `number` counts, each of which enters with `rate`.
+    """Return an upper bound (stochastic order, in floats) on the sum of `number` counts that enter with `rate`.
 
     Args:
         each: distribution of a count that enters.
@@ -70,7 +70,7 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
 
 
 def _grid(each: CountDistribution, number: int, rate: float) -> int:
-    """Return the step to which counts are rounded up so that the sum has not too many."""
+    """Return the width of the grid to which counts are rounded up, so that a sum has about 8192 of them at most."""
     masses = {count: rate * float(chance) for count, chance in each.items()}
     mean = sum(count * mass for count, mass in masses.items())
     square = sum(count * count * mass for count, mass in masses.items())
@@ -79,7 +79,7 @@ def _grid(each: CountDistribution, number: int, rate: float) -> int:
 
 
 def _convolve(a: Array, b: Array) -> Array:
-    """Return the distribution of the sum of two independent counts."""
+    """Return the law of the sum of two counts, given as arrays of masses; WorkExceededError passes."""
     spend(a.size * b.size / _PRODUCTS_OF_A_UNIT + TURN)
     return np.convolve(a, b)
 
