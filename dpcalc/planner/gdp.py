@@ -28,6 +28,7 @@ from dpcalc.accountants.result import StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import MAX_REGRET, Result
+from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.planner.composition import Composition, composed, is_noiseless
@@ -170,7 +171,8 @@ def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST), _SMALLEST), _NODES)
         deltas = closed_form_profile(counts, nodes)
-    return _read(partial(_chords, nodes, deltas), end, floor, is_rough=True)
+    has_sharper = not any(isinstance(step, RdpCurve) for step in counts)  # else moments are all that is known
+    return _read(partial(_chords, nodes, deltas), end, floor, is_rough=has_sharper)
 
 
 def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:

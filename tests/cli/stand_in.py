@@ -24,15 +24,18 @@ from dpcalc.planner.words import PhaseSummary
 
 WITH_ACCOUNTING = (
     "dpcalc.api",
+    "dpcalc.audit.scores",
     "dpcalc.charts.series",
     "dpcalc.charts.shapes",
     "dpcalc.gate.ledger",
+    "dpcalc.imports.view",
     "dpcalc.planner.compare",
     "dpcalc.planner.search",
     "dpcalc.planner.solve",
     "dpcalc.planner.statement",
     "dpcalc.simulation.releases",
     "dpcalc.sweep.points",
+    "dpcalc.training",
 )
 CRASHING, STUCK, NOT_A_NUMBER, INFINITE, SLOW = 666, 901, 777, 999, 130
 
