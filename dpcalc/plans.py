@@ -181,7 +181,7 @@ def _nested_config(
 
 
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
-    """Return the plan that a caller passes, or the one that `load` reads.
+    """Return a plan with another unit or group size, or what `load` reads, with its warnings; InputError for neither.
 
     Args:
         source: a plan, or what `load` takes.
@@ -199,7 +199,7 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
 
 
 def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
-    """Return the plan of numbers by the names of the arguments of `plan`.
+    """Return `plan(**numbers)`; TypeError for unknown names and a missing delta, in the words of `caller`.
 
     Args:
         caller: what the user called, for messages.
@@ -251,7 +251,7 @@ def _loaded(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Loaded:
-    """Return a config from a file or a mapping."""
+    """Return a config from a file or a mapping, not yet with its warnings; ConfigError names arguments, not options."""
     given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
     overrides = Overrides(
         flags=tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
@@ -296,7 +296,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
 
 
 def _as_json(value: object) -> object:
-    """Return a value that JSON does not know as a config states it: fractions as quotients, other numbers as floats."""
+    """Return fractions as quotients, paths as texts, other numbers as floats, for JSON; InputError for others."""
     if isinstance(value, Rational) and value.denominator == 1:
         return int(value.numerator)
     if isinstance(value, Rational):
@@ -335,7 +335,7 @@ def _option_text(value: Number) -> str:
 
 
 def exact_number(value: Number, name: str) -> Fraction:
-    """Return an argument > 0 as an exact fraction.
+    """Return a number > 0 or its text as an exact fraction; InputError for any other value.
 
     Args:
         value: a number, or its text.

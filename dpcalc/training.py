@@ -140,7 +140,7 @@ class Accountant:
             count -= taken
 
     def _place(self, steps: int) -> tuple[int, int]:
-        """Return (index of the phase of the step after `steps`, how many steps of it are left); the last goes on."""
+        """Return (index of the phase of the step after `steps`, steps left in it); InputError if the plan ends."""
         for place, phase in enumerate(self._plan.phases[:-1]):
             if steps < phase.steps:
                 return place, phase.steps - steps
@@ -280,7 +280,7 @@ class Accountant:
         return self.steps_left == 0
 
     def _fitting_steps(self, budget: float) -> int:
-        """Return the largest number of further steps of the plan that keep to a budget; 0 if none does."""
+        """Return the largest number of further steps within a budget, at most the plan's or 10^12; 0 if none."""
         limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
         fits, fails = 0, limit + 1
         known: tuple[int, float] | None = None
@@ -322,7 +322,7 @@ class Accountant:
         return {"format": STATE_FORMAT, "config": fingerprint(self._plan), "plan": repr(self._plan), "history": history}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up the steps of `state_dict` of an accountant with the same plan and budget.
+        """Replace the steps by those of a `state_dict` of the same plan and budget; InputError for others.
 
         Args:
             state: what `state_dict` returned.
@@ -377,13 +377,13 @@ def _between(guess: float, fits: int, fails: int) -> int:
 
 
 def _goes_on(phase: Phase) -> bool:
-    """Return whether a phase may have more steps than the plan says: not where its cost depends on their number."""
+    """Return True if a phase may have more steps than the plan says: its cost must not depend on their number."""
     hierarchy = phase.hierarchy
     return not (phase.is_correlated or hierarchy.spans_steps or isinstance(hierarchy.allocation, RandomAllocation))
 
 
 def _is_memoryless(phase: Phase) -> bool:
-    """Return whether the steps of a phase may be put together with later ones: each draws afresh."""
+    """Return True if the steps of a phase may be put together with later ones: each draws afresh."""
     return not phase.is_correlated and all(
         isinstance(level.scheme, _MEMORYLESS) and level.redraw_every == 1 for level in phase.hierarchy.levels
     )

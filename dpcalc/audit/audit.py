@@ -91,7 +91,7 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count the steps of a block that belong to this phase.
+        """Count the steps of a block that belong to this phase; InputError for an index beyond its frame.
 
         Args:
             block: some steps of the log.
@@ -159,7 +159,7 @@ class _PhaseAudit:
 
 
 def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
-    """Statistic a log of batches against the sampling that a plan declares.
+    """Test a log of batches against the sampling that a plan declares; InputError or UnsupportedError.
 
     Args:
         plan: a training run; its phases follow each other in the log.
@@ -188,7 +188,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
 
 
 def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return the tests of all phases, which share the false alarm equally."""
+    """Return all phases' tests, each with an equal share of the false alarm, and findings that levels below leave open."""
     logged = [(each, level) for each in audits for level in each.logged()]
     by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
     number = max(1, sum(len(tests) for *_, tests in by_level))
@@ -217,7 +217,7 @@ def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
 
 
 def _notes(level: DeclaredLevel) -> list[str]:
-    """Return the notes on what is not tested at a level."""
+    """Return, in a list, the note on what is not tested at a level; [] if nothing is left out."""
     if not level.has_sizes:
         return [f"{level.name}: how many there are is not declared, so that only sizes and repeats are tested"]
     if level.is_mixed:
@@ -233,7 +233,7 @@ def _notes(level: DeclaredLevel) -> list[str]:
 
 
 def _log_form(plan: Plan) -> LogForm:
-    """Return the form of the log; raise InputError for a plan without a log of one form."""
+    """Return the form of the log; UnsupportedError for tasks in some phases only, InputError for no steps."""
     names = set()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
@@ -248,7 +248,7 @@ def _log_form(plan: Plan) -> LogForm:
 
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
-    """Return the levels of a phase of so many draws from the whole data set, outermost first."""
+    """Return a phase's levels, outermost first; UnsupportedError for several shuffles, or of unequal frames."""
     hierarchy = phase.hierarchy
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
     episodes = hierarchy.episodes
@@ -292,7 +292,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
 
 
 def _times(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
-    """Return the periods that are counted of a phase; `is_hidden` where a drawn unit may have no entry in one."""
+    """Return the periods that count: whole cycles, or all, without a cut last one where a drawn unit may be hidden."""
     # Cut short, a period has fewer draws that show a unit, and a cycle steps of some groups alone.
     if isinstance(scheme, CyclicPoisson):
         return steps - steps % scheme.groups
@@ -350,7 +350,7 @@ def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None
 
 
 def _nonempty(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return the probability that a draw from a frame shows a unit, each of the drawn with probability `shown`."""
+    """Return the probability that a draw shows a unit, each drawn one shown with `shown`; None if it is no constant."""
     match scheme:
         case Poisson(probability=rate):
             return float(1 - (1 - float(rate) * shown) ** size)

@@ -47,7 +47,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
 
 
 def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for batches that hold all their units the same number of times, at least twice."""
+    """Return the sentence for batches that hold all units the same number of times, at least twice; else ""."""
     counts, name = logged.counts, logged.level.name
     if Kind.REPEATS not in by_kind or counts.fewest_entries != counts.most_entries or not counts.repeats:
         return ""
@@ -56,7 +56,7 @@ def _every_entry_repeated(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for units that stand several times in a step where the scheme excludes it."""
+    """Return the sentence for units several times in a step where the scheme excludes it; else ""."""
     counts, level = logged.counts, logged.level
     first = counts.first_repeat
     if Kind.REPEATS not in by_kind or first is None or isinstance(level.scheme, WithReplacement):
@@ -70,7 +70,7 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for a loader that goes through all units where another scheme is declared."""
+    """Return the sentence for a loader that goes through all units where another scheme is declared; else ""."""
     level = logged.level
     if Kind.PASSES not in by_kind or isinstance(level.scheme, Shuffle | BallsInBins) or not _has_passes(logged):
         return ""
@@ -81,14 +81,14 @@ def _passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _has_passes(logged: LoggedLevel) -> bool:
-    """Return True if a third draw of a unit in a window is far rarer than by chance."""
+    """Return True if a third draw of a unit in a window is far rarer than by chance, which expects at least 20."""
     # A window of a pass meets at most two passes, wherever it begins: no unit is in it three times.
     counts = window_counts(logged)
     return bool(counts) and counts[-1].expected >= _ENOUGH and counts[-1].observed <= _RARE * counts[-1].expected
 
 
 def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for passes that end otherwise than the declared shuffle."""
+    """Return the sentence for passes that end otherwise than the declared shuffle; else ""."""
     level, scheme, sizes = logged.level, logged.level.scheme, logged.draws.sizes
     if not isinstance(scheme, Shuffle) or Kind.SIZES not in by_kind or not _has_passes(logged):
         return ""
@@ -104,7 +104,7 @@ def _other_pass(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for choices of steps that are kept though they should be new, or the reverse."""
+    """Return the sentence for choices of steps that are kept though they should be new, or the reverse; else ""."""
     level, scheme = logged.level, logged.level.scheme
     if not isinstance(scheme, BallsInBins):
         return ""
@@ -118,7 +118,7 @@ def _assignment(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for a declared pass in which units repeat."""
+    """Return the sentence for a declared shuffle or balls-in-bins in whose passes units repeat; else ""."""
     level = logged.level
     if not isinstance(level.scheme, Shuffle | BallsInBins) or Kind.PASSES not in by_kind:
         return ""
@@ -130,7 +130,7 @@ def _no_passes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for draws that are kept for several steps, or that are not kept as declared."""
+    """Return the sentence for draws kept for several steps, or not kept as declared; else ""."""
     level, draws = logged.level, logged.draws
     if Kind.HELD in by_kind and logged.counts.unheld is not None:
         return (
@@ -150,7 +150,7 @@ def _held_draws(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for batches of one size where they should vary, or of several where they should not."""
+    """Return the sentence for batches of one size that should vary, or of several that should not; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not by_kind.keys() & {Kind.SIZES, Kind.TOTAL} or not sizes.size:
         return ""
@@ -167,7 +167,7 @@ def _sizes(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _cut(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for Poisson batches that are cut, where another maximum or none is declared."""
+    """Return the sentence for Poisson batches that are cut, where another maximum or none is declared; else ""."""
     level, sizes = logged.level, logged.draws.sizes
     if not isinstance(level.scheme, Poisson | CappedPoisson) or not by_kind.keys() & {Kind.SIZES, Kind.LARGEST}:
         return ""
@@ -182,7 +182,7 @@ def _cut(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _rate(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for draws of another rate than declared, "" if the mean size is as expected."""
+    """Return the sentence for plain Poisson draws of another mean size than declared, by 5 deviations; else ""."""
     level, draws = logged.level, logged.draws
     if not isinstance(level.scheme, Poisson) or not by_kind.keys() & {Kind.TOTAL, Kind.SIZES} or not draws.sizes.size:
         return ""
@@ -212,7 +212,7 @@ def _never_drawn(logged: LoggedLevel, by_kind: Contradicted) -> str:
 
 
 def _joint(logged: LoggedLevel, by_kind: Contradicted) -> str:
-    """Return the sentence for units that come together more often than by chance."""
+    """Return the sentence for units that come together otherwise than by chance; else ""."""
     units = f"units of level {logged.level.name}"
     if Kind.NEIGHBOURS in by_kind:
         return f"neighbouring {units} come together more or less often than by chance: are batches cut from blocks?"

@@ -227,7 +227,7 @@ class LevelCounts:
         )
 
     def draws(self) -> Draws:
-        """Return all draws that were added."""
+        """Return all added draws by (parent, number), each beside the size of the one `lag` before it, 0 for none."""
         empty = (np.zeros(0, dtype=np.int64),) * 6
         columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
         order = np.lexsort((columns[1], columns[0]))
@@ -249,7 +249,7 @@ class LevelCounts:
         )
 
     def _count_repeats(self, steps: IntArray, units: IntArray) -> None:
-        """Count units with several entries in one step."""
+        """Add entries, and units with several in one step; note the fewest, the most and the first of them."""
         begins = np.flatnonzero(np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)]))
         entries = np.diff(begins, append=units.size)
         self.entries += units.size
@@ -275,7 +275,7 @@ class LevelCounts:
         return times, units
 
     def _next_numbers(self, parents: IntArray) -> IntArray:
-        """Return the number of each draw among those of its parent, which are in the order of time."""
+        """Return the number of each draw among those of its parent, in the order of time, and count on from there."""
         order = np.argsort(parents, kind="stable")
         ordered = parents[order]
         begins = np.flatnonzero(np.concatenate([[True], np.diff(ordered) != 0]))
@@ -286,7 +286,7 @@ class LevelCounts:
         return numbers
 
     def _count_units(self, units: IntArray, numbers: IntArray, times: IntArray) -> IntArray:
-        """Count draws, occurrences in windows and moves of each unit; return the entries of repeated units.
+        """Update draws, occurrences and moves of each unit; return entries whose unit was drawn `lag` before.
 
         Args:
             units: of each entry, different within a draw, in the order of time.

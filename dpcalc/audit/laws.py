@@ -38,7 +38,7 @@ from dpcalc.sampling.schemes import (
 
 
 def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield the statistics of one level; which they are depends on what is declared, not on the log.
+    """Yield the statistics of one level, chosen by its declaration, not by the log; UnsupportedError for other schemes.
 
     Args:
         logged: the level and what the log shows of it.
@@ -127,7 +127,7 @@ def _pass_tests(
 
 
 def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]:
-    """Yield tests of passes over all units: no unit twice in a pass, and batches of the declared sizes."""
+    """Yield tests of shuffled passes: no unit twice and, if every drawn unit is in the log, the sizes of batches."""
     level, draws = logged.level, logged.draws
     yield _pass_test(logged)
     if not level.is_shown:
@@ -152,7 +152,7 @@ def _pass_test(logged: LoggedLevel) -> Statistic:
 
 
 def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests of the limits within which units take part; of the order nothing is declared."""
+    """Yield tests of the limits on how units take part, none without limits; of the order nothing is declared."""
     level, counts = logged.level, logged.counts
     if level.limits is None:
         return
@@ -227,7 +227,7 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
 
 
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
-    """Yield tests of passes in which every unit chooses one step, anew or once for all."""
+    """Yield tests of passes in which each unit chooses a step; sizes, pairs, overlaps only where the log tells them."""
     level, draws, shown = logged.level, logged.draws, logged.level.shown
     yield _pass_test(logged)
     if scheme.is_held:
@@ -272,7 +272,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
 
 
 def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> Iterator[Statistic]:
-    """Yield tests of a phase in which every unit takes part in `times` of all steps."""
+    """Yield tests of units in `times` of all steps; sizes, pairs, windows only where the log tells them."""
     level, draws, times, steps = logged.level, logged.draws, scheme.times, logged.level.times
     counts = logged.counts.counts
     wrong = counts != times if level.is_shown else counts > times

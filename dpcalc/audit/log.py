@@ -66,7 +66,7 @@ class Block:
 
 
 def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None]) -> Iterator[Block]:
-    """Yield all steps of a log, in blocks; the first character of the file tells JSONL ("[") from CSV.
+    """Yield all steps of a log in blocks, JSONL if it begins with "[" or "{", else CSV; InputError if it is neither.
 
     Args:
         path: file name, or "-" for standard input.
@@ -87,7 +87,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager: (name for messages, bytes) of a regular file, or of standard input for "-".
+    """Context manager: (name, bytes) of a regular file, or standard input for "-"; InputError, also for one in the block.
 
     Args:
         path: file name, or "-".
@@ -112,7 +112,7 @@ def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Yield (number of the first line, text) of pieces of whole lines, without carriage returns.
+    """Yield (first line's number, text) of pieces of whole lines; InputError for one over 64 MiB or not in UTF-8.
 
     Args:
         name: of the file, for messages.
@@ -137,7 +137,7 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
-    """Decode UTF-8 bytes that begin at a line; a byte order mark at the begin of the file is removed."""
+    """Return UTF-8 bytes as text, line ends as "\n", without byte order mark at the begin; InputError with the line."""
     try:
         return data.decode("utf-8-sig" if is_begin else "utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -157,7 +157,7 @@ def _count_error(place: str, form: LogForm, got: str) -> InputError:
 
 
 def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield blocks of JSONL: each line that is not blank is a step."""
+    """Yield blocks of JSONL, a step for each line not blank; InputError for a wrong line or number of steps."""
     values: list[int] = []
     sizes: list[int] = []
     lines: list[int] = []
@@ -229,7 +229,7 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield blocks of CSV: a column for the step and one for each level; rows of a step stand together."""
+    """Yield blocks of CSV, steps ascending, those left out empty, the last one present; InputError for others."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = max(DELIMITERS, key=header.count)
@@ -276,7 +276,7 @@ def _csv_block(rows: IntArray, first: int, end: int) -> Block:
 
 
 def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
-    """Return the rows of a piece that begins at line `start`: step, path and line; path -1 for an empty batch."""
+    """Return rows (step, path, line) of a piece from line `start` on, path -1 for an empty batch; or InputError."""
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     ends = np.flatnonzero(data == ord("\n"))
     if not text.endswith("\n"):
@@ -302,7 +302,7 @@ def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> Int
 
 
 def _csv_row(name: str, line: int, words: str, columns: tuple[str, ...]) -> list[int]:
-    """Return step, path and line of a row; path -1 where all its cells are blank, which is an empty batch."""
+    """Return step, path and line of a row, path -1 if its cells are blank (an empty batch); InputError for others."""
     cells = words.split(",")
     if len(cells) != len(columns):
         raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")

@@ -49,7 +49,7 @@ class PrivacyCurve:
         return cls(low, np.max(deltas, axis=0))
 
     def true_positive_rates(self, rates: Array) -> Array:
-        """Return the largest true positive rates of any attacker.
+        """Return upper bounds on any attacker's true positive rate at each false positive rate.
 
         Args:
             rates: false positive rates in [0, 1], shape (k,).
@@ -64,7 +64,7 @@ class PrivacyCurve:
         return highest
 
     def false_positive_rates(self, rates: Array) -> Array:
-        """Return the smallest false positive rates of any attacker, the inverse of `true_positive_rates`.
+        """Return lower bounds on any attacker's false positive rate at each true positive rate.
 
         Args:
             rates: true positive rates in [0, 1], shape (k,).
@@ -97,7 +97,7 @@ class Guesses:
     correct: int
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return an upper bound on the probability of so many right guesses under a privacy profile (Theorem 18.2)."""
+        """Return an upper bound on the probability of so many right guesses: the smaller of Theorems 18.2 and 18.3."""
         if not self.correct:
             return 1.0
         tails, masses = _binomial(self.guessed, self.correct, curve.epsilons)
@@ -108,7 +108,7 @@ class Guesses:
         return min(1.0, float(shifted.min()), self._recursive_p_value(curve))
 
     def _recursive_p_value(self, curve: PrivacyCurve) -> float:
-        """Return the p-value by the recursion over the number of right guesses (Theorem 18.3)."""
+        """Return an upper bound by recursion over right guesses (Theorem 18.3), at least e^-690."""
         low, high = _SMALLEST, 0.0
         if self._is_possible(np.zeros(1), curve)[0]:
             return 1.0
@@ -139,7 +139,7 @@ class Guesses:
         return is_possible
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return the largest epsilon that the guesses contradict, by the published p-value.
+        """Return a lower bound in [0, 100] on epsilon, wrong with probability `error`, by the published p-value.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -201,7 +201,7 @@ class Alarms:
         return float(low), float(high)
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return the smallest error at which the rates lie above a trade-off curve (Theorem 18.4)."""
+        """Return the smallest error, >= e^-690, at which the rates lie above a curve (Theorem 18.4); 1 if none."""
 
         def contradicts(log_error: float) -> bool:
             low, high = self.rates(math.exp(log_error))
@@ -216,7 +216,7 @@ class Alarms:
         return math.exp(high)
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return the largest epsilon that the alarms contradict at a delta.
+        """Return a lower bound >= 0 on epsilon, wrong with probability `error`, by both rates at a delta.
 
         Args:
             delta: of the guarantee, in [0, 1).

@@ -42,7 +42,7 @@ class Scores:
 
 
 def read_scores(path: str) -> Scores:
-    """Return the scores of a CSV file with the columns member and score, and run if it has one, in any order.
+    """Return the scores of a CSV file: columns member, score and maybe run in any order; InputError for others.
 
     Args:
         path: file name, or "-" for standard input.
@@ -79,7 +79,7 @@ def read_scores(path: str) -> Scores:
 
 
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
-    """Return the rows of a piece that begins at line `start`, as numbers, shape (rows, columns)."""
+    """Return a piece from line `start` on as numbers, shape (rows, columns), without blank lines; or InputError."""
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     ends = np.flatnonzero(data == ord("\n"))
     if not text.endswith("\n"):
@@ -110,7 +110,7 @@ def _is_valid(table: Array, columns: list[str]) -> bool:
 
 
 def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
-    """Return a row as numbers; raise InputError for a cell that is none."""
+    """Return a row as numbers, in the order of the columns; InputError for a wrong cell or number of cells."""
     cells = [cell.strip().strip('"') for cell in words.split(",")]
     if len(cells) != len(columns):
         raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")

@@ -94,7 +94,7 @@ class ScoreAudit:
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Return the test of scores against the trade-off curve of a training run.
+    """Return the test of scores against a run's trade-off curve: alarms of many runs, guesses of one; or InputError.
 
     Args:
         run: a training run, or its composition where that is at hand.
@@ -139,7 +139,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
 
 
 def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule in words, counts) for each number of guesses."""
+    """Return (rule, counts) for each number of guesses, or a quarter; InputError for thresholds or unfair coins."""
     canaries, included = len(scores.scores), int(scores.included.sum())
     if rules.thresholds:
         raise InputError(
@@ -173,7 +173,7 @@ def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
 
 
 def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
-    """Return how many of the last `number` are right, at least: of equal scores the wrong ones come first.
+    """Return how many of the last `number` guesses are right, at least: of equal scores the wrong ones come first.
 
     Args:
         ordered: increasing.
@@ -194,7 +194,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule in words, counts) for each threshold, on the runs that did not choose it."""
+    """Return (rule, counts) of each threshold, or of one that a random half chooses for the other; or InputError."""
     if rules.guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
@@ -239,7 +239,7 @@ def _counted(scores: Scores, places: IntArray, threshold: float) -> Alarms:
 
 
 def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float], ...]:
-    """Return (false positive rate, true positive rate of the scores, certified largest one) at increasing rates."""
+    """Return (false positive rate, true positive rate, certified largest one), increasing; () without both kinds."""
     ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
     if not len(ins) or not len(outs):
         return ()
@@ -254,7 +254,7 @@ def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[tuple[float, float, float
 
 
 def _is_reversed(scores: Scores) -> bool:
-    """Return True if canaries that were out clearly have larger scores."""
+    """Return True if canaries that were out rank higher by over 4 deviations; False with one kind of canaries alone."""
     included, total = int(scores.included.sum()), len(scores.scores)
     excluded = total - included
     if not included or not excluded:

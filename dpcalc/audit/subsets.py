@@ -60,7 +60,7 @@ class ShownSizes:
     is_nonempty: bool
 
     def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return the probability that a draw from a frame shows at least so many units.
+        """Return the probability that a draw (one that shows a unit, if only such are seen) shows at least `size`.
 
         Args:
             size: number of units.
@@ -73,7 +73,7 @@ class ShownSizes:
         return above if self.law.max_size is None else np.where(size > self.law.max_size, 0.0, above)
 
     def head(self, size: IntArray, frame: IntArray) -> Array:
-        """Return the probability that a draw from a frame shows at most so many units.
+        """Return the probability that a draw (one that shows a unit, if only such are seen) shows at most `size`.
 
         Args:
             size: number of units.
@@ -93,7 +93,7 @@ def as_is(frame: IntArray) -> IntArray:
 
 
 def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
-    """Return the test that every draw has exactly the expected size.
+    """Return the test that no draw is missing, and that every draw has exactly the expected size.
 
     Args:
         logged: the level.
@@ -122,7 +122,7 @@ def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> St
 
 
 def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
-    """Yield tests of the sizes of draws: what is certain, else total, distribution, smallest and largest.
+    """Yield tests of sizes: what is certain, else total, distribution, smallest, largest; none if the log cannot tell.
 
     Args:
         logged: the level.
@@ -166,7 +166,7 @@ def size_tests(logged: LoggedLevel, law: SizeLaw) -> Iterator[Statistic]:
 
 
 def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
-    """Return (size of the frame, number of draws, size of the draw) of each kind of draws, empty ones included.
+    """Return (size of the frame, number of draws, size of the draw) of each kind, empty draws too where they are known.
 
     Args:
         logged: the level; empty draws are known where every parent draws at every time.
@@ -219,7 +219,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
 
 
 def _joint_counts(draws: Draws) -> Iterator[Count]:
-    """Yield how many draws share many units with the previous one, beside the hypergeometric law.
+    """Yield how many draws (up to 4096, spread) share many units with the one before, beside the hypergeometric law.
 
     Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
     mean overlap of two draws as it is and widen its distribution.
@@ -246,7 +246,7 @@ def _neighbours_test(logged: LoggedLevel) -> Statistic:
 
 
 def window_counts(logged: LoggedLevel) -> list[Count]:
-    """Return how many units are drawn a second, and a third time within a pass, given the sizes of draws.
+    """Return how many units are drawn a second and a third time within a pass, given sizes; [] for passes of one draw.
 
     Args:
         logged: the level; a pass is a window of `level.window` draws.
@@ -344,7 +344,7 @@ def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: i
 
 
 def _part_test(logged: LoggedLevel, size: int) -> Statistic:
-    """Return the test that every part of the frames is drawn equally often, given the sizes of draws.
+    """Return the test that each of up to 64 parts of equally large frames is drawn equally often, given draws' sizes.
 
     Args:
         logged: the level.
@@ -365,7 +365,7 @@ def _part_test(logged: LoggedLevel, size: int) -> Statistic:
 
 
 def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
-    """Yield tests of draws with replacement: entries in all, and units with several entries in one draw.
+    """Yield tests of draws with replacement: entries, repeats in a draw; none above the last level, or if mixed.
 
     Args:
         logged: the level.

@@ -72,7 +72,7 @@ class Statistic:
     sentence: str = ""
 
     def contradicts(self, tests: int) -> bool:
-        """Return True if the p-value is at most the share of one of so many tests in FALSE_ALARM.
+        """Return True if the p-value is at most FALSE_ALARM / tests.
 
         Args:
             tests: their number in the whole audit, which the log must not decide.
@@ -81,7 +81,7 @@ class Statistic:
 
 
 def log_tail(count: Count) -> float:
-    """Return the logarithm of an upper bound on the probability of a count so far from its expectation, at most 0.
+    """Return the log (<= 0) of an upper bound on the probability of a count so far above, or below, its expectation.
 
     Args:
         count: the number of events; the bound is on the tail, upper or lower, on whose side the observed number lies.
@@ -102,7 +102,7 @@ def log_tail(count: Count) -> float:
 
 
 def counted(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
-    """Return the statistic that takes the most surprising of several counts, both tails of each.
+    """Return the statistic of the most surprising count, its p-value times both tails of all; p-value 1 for none.
 
     Args:
         kind: the statistic.
@@ -124,7 +124,7 @@ def counted(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
 
 
 def certain(kind: Kind, quantity: str, *, observed: float, expected: float, sentence: str) -> Statistic:
-    """Return the statistic of what the declared law makes certain.
+    """Return the statistic of a number that the law fixes: p-value 1 if the observed one is that, else 0.
 
     Args:
         kind: the statistic.

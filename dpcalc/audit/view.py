@@ -64,7 +64,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
 
 
 def _row(each: AuditedTest) -> tuple[str, ...]:
-    """Return the cells of the row of a test."""
+    """Return level, quantity, expected, logged, p-value, agreement, and the note if contradicted, of a test."""
     phase = f"{visible(each.phase)}: " if each.phase else ""
     test = each.test
     numbers = (_number(test.expected), _number(test.observed), _p_value(test.log_p_value))
@@ -73,7 +73,7 @@ def _row(each: AuditedTest) -> tuple[str, ...]:
 
 
 def _line(each: AuditedTest) -> str:
-    """Return a test as one fact."""
+    """Return "LEVEL: QUANTITY: expected X, logged Y, p-value P", with "; CONTRADICTED: NOTE" where it is."""
     level, quantity, expected, observed, p_value, _, note = _row(each)
     verdict = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
     return f"{level}: {quantity}: expected {expected}, logged {observed}, p-value {p_value}{verdict}"
@@ -85,7 +85,7 @@ def _number(value: float) -> str:
 
 
 def _p_value(log_p_value: float) -> str:
-    """Format a bound on a p-value rounded up, also one too small for a float."""
+    """Return "<= P" rounded up (a power of ten below 0.01), also for one too small for a float; "0" if impossible."""
     if log_p_value == -math.inf:
         return "0"
     if log_p_value > math.log(0.01):
@@ -97,7 +97,7 @@ def _p_value(log_p_value: float) -> str:
 
 
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
-    """Return the result of `audit`.
+    """Return the result of `audit`: verdict, rules with counts, p-value, epsilon by scores and config, ROC curve.
 
     Args:
         result: of the audit.
@@ -164,7 +164,7 @@ def _canaries(result: ScoreAudit) -> str:
 
 
 def _rule_fields(test: ScoreTest) -> dict[str, object]:
-    """Return a rule with its counts for JSON."""
+    """Return a rule in words, its counts (of guesses or of alarms) and its p-value for JSON."""
     counts = test.counts
     if isinstance(counts, Guesses):
         numbers = {"guesses": counts.guessed, "correct": counts.correct}
@@ -179,7 +179,7 @@ def _rule_fields(test: ScoreTest) -> dict[str, object]:
 
 
 def _rule_text(test: ScoreTest) -> str:
-    """Return a rule with its counts as one fact."""
+    """Return "RULE: counts of guesses or alarms, p-value P", P rounded up."""
     counts = test.counts
     if isinstance(counts, Guesses):
         words = f"{counts.correct:,} of {counts.guessed:,} guesses right"

@@ -332,7 +332,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return the line of one plan and method, each point with a share of work; InputError if all are refused.
+    """Return the line of one plan and method, each point with a share of work; InputError if none is covered.
 
     Args:
         request: all plans and methods of the chart.

@@ -82,7 +82,7 @@ def _print_error(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return whether standard output is for a program: `--json`, or `--report json` without a file."""
+    """Return True if standard output is for a program: `--json`, or `--report json` without a file."""
     words = list(takewhile(lambda word: word != "--", arguments))
     reports = [word.removeprefix("--report=") for word in words if word.startswith("--report=")]
     reports += [word for option, word in pairwise(words) if option == "--report"]

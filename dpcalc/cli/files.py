@@ -10,7 +10,7 @@ from dpcalc.errors import InputError
 
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
-    """Write a file as a whole or not at all; refuse to overwrite one without `force`.
+    """Write a file as a whole or not at all; InputError if it exists without `force`, or cannot be written.
 
     Args:
         option: the option that names the file, for the message.
@@ -59,7 +59,7 @@ def check_picture(path: str) -> None:
 
 
 def write_picture(path: str, picture: Callable[[str], bytes]) -> str:
-    """Write a picture, as a whole or not at all, and return the remark on it.
+    """Write a picture as a whole or not at all, over an old one; return the remark on it; or InputError.
 
     Args:
         path: the file; its ending is the format.

@@ -55,7 +55,7 @@ class Report:
             Path(self.path).unlink()
 
     def write(self, text: str) -> None:
-        """Write the report's file, of a device or a pipe without replacing it; do nothing for standard output.
+        """Write the report's file, into a device or pipe without replacing it; none for standard output; InputError.
 
         Raises:
             InputError: if the file cannot be written.
@@ -76,7 +76,7 @@ class Report:
             raise self._refusal(f"cannot write it: {system_message(error)}") from error
 
     def _refuse_links(self, path: str) -> None:
-        """Raise InputError if the path is a symbolic link, or leads through one out of the git repository."""
+        """Raise InputError for a symbolic link, or a path through one out of the git repository, inside one."""
         place = Path(os.path.abspath(path))  # noqa: PTH100  links stay
         root = git_root(place.parent)
         if root is None:
@@ -91,7 +91,7 @@ class Report:
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
-    """Return the reports to write; text on standard output unless another format goes there.
+    """Return reports, the one for standard output (by default text) last; remove files of earlier ones; or InputError.
 
     Args:
         texts: values of `--report`.
@@ -128,7 +128,7 @@ def _report(text: str) -> Report:
 
 
 def _is_report(path: str) -> bool:
-    """Return whether a file is empty, or an earlier report in any format."""
+    """Return True if a file is empty, or an earlier report in any format; False also if unreadable or over 64 MiB."""
     try:
         text = read_bytes(path, limit=MAX_BYTES).decode("utf-8")
     except (ConfigError, UnicodeDecodeError):
@@ -141,7 +141,7 @@ def _is_report(path: str) -> bool:
 
 
 def _send(path: str, data: bytes) -> None:
-    """Write to a device or a pipe, which is opened without waiting and never replaced."""
+    """Write to a device or a pipe, opened without waiting and never replaced; OSError, also for a folder."""
     descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -161,7 +161,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write the report files, and return the result of the command with the report for standard output.
+    """Write report files, return the printed one with the highest exit code, 2 too if a file cannot be written.
 
     Args:
         command: `check`, `validate`, `diff` or `lock`.
@@ -202,7 +202,7 @@ def _from_repository_top(path: str) -> str:
 
 
 def _append_to_summary(view: GateView) -> list[str]:
-    """Append the report to the step summary of the workflow; return a warning if that fails."""
+    """Append Markdown to the workflow's step summary, if there is one; return [] or a warning that it failed."""
     path = os.environ.get(SUMMARY)
     if not path:
         return []

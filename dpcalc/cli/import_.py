@@ -97,7 +97,7 @@ def import_(  # noqa: PLR0913  one parameter an option
 
 
 def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
-    """Return what the options add to the file; InputError for a text that is no number."""
+    """Return what the options add to the file; InputError for a text that is no number > 0, or no adjacency."""
     from dpcalc.config.scalars import parse_number, parse_quotient
     from dpcalc.imports.run import Terms
 

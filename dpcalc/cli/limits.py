@@ -39,7 +39,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
-    """Yield an evaluator of costs with limits; in time it stops by itself, so that known results are printed.
+    """Yield an evaluator that stops by itself at its limits, so that known results are printed; InputError for texts.
 
     Args:
         timeout: text of `--timeout`.

@@ -67,14 +67,14 @@ def lock(  # noqa: PLR0913  one parameter an option
 
 
 def _after_writing(result: Result) -> Result:
-    """Return the result after the lock was written: differences from the old lock no longer count."""
+    """Return a failed result as passed, without its problems: the new lock has what differs; others unchanged."""
     from dpcalc.gate.verdict import Verdict
 
     return replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
 
 
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write a lock, unless a config has no cost.
+    """Write entries into the lock, others read again and kept, if all passed; return (remarks, written files).
 
     Args:
         own: has the entries of the given configs only.

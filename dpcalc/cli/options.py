@@ -163,7 +163,7 @@ SHARED = {parameter.name: parameter for parameter in _shared()}
 
 
 def number(option: str, text: str | None, *, positive: bool = False) -> float | None:
-    """Return the finite number >= 0 that an option states, also a quotient such as 1/97; None for None.
+    """Return an option's finite number >= 0 (> 0 if positive), also 1/97; None for None; InputError for other texts.
 
     Args:
         option: its name, for the message.
@@ -176,7 +176,7 @@ def number(option: str, text: str | None, *, positive: bool = False) -> float | 
 
 
 def any_number(option: str, text: str) -> float:
-    """Return the finite number that an option states, also below 0.
+    """Return the finite number that an option states, also below 0; InputError for other texts.
 
     Args:
         option: its name, for the message.
@@ -186,7 +186,7 @@ def any_number(option: str, text: str) -> float:
 
 
 def probability(option: str, text: str | None) -> float | None:
-    """Return the number strictly between 0 and 1 that an option states, also a quotient such as 1/97; None for None.
+    """Return an option's number in (0, 1), ends excluded, also 1/97; None for None; InputError for other texts.
 
     Args:
         option: its name, for the message.
@@ -196,7 +196,7 @@ def probability(option: str, text: str | None) -> float | None:
 
 
 def whole_number(option: str, text: str | None, *, min_value: int) -> int | None:
-    """Return the whole number that an option states, also as 1e5; None for None.
+    """Return an option's whole number from min_value to 2^53, also 1e5; None for None; InputError for other texts.
 
     Args:
         option: its name, for the message.
@@ -243,7 +243,7 @@ def _way_out(text: str) -> str:
 
 
 def seconds(text: str | None) -> float:
-    """Return the limit of `--timeout` in seconds, infinite for None.
+    """Return the limit of `--timeout` in seconds, > 0, at most 1e6; infinite for None; InputError for other texts.
 
     Args:
         text: the text of the user, or None.
@@ -259,7 +259,7 @@ def seconds(text: str | None) -> float:
 
 
 def memory(text: str) -> int:
-    """Return the limit of `--memory-limit` in bytes.
+    """Return the limit of `--memory-limit` (gigabytes of 1e9) in bytes, at most 2^60; InputError unless > 0.
 
     Args:
         text: gigabytes, as the user wrote them.

@@ -84,7 +84,7 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text wrapped and coloured for a terminal; unchanged for any other stream.
+    """Return a text wrapped for a terminal, coloured unless NO_COLOR is set; unchanged for any other stream.
 
     Args:
         text: lines without control characters.
@@ -99,7 +99,7 @@ def styled_text(text: str, stream: TextIO) -> str:
 
 
 def _width(stream: TextIO) -> int:
-    """Return the columns of the terminal behind a stream."""
+    """Return the columns of the terminal behind a stream, those of COLUMNS if set; at least 20."""
     try:
         columns = 0 if os.environ.get("COLUMNS") else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -108,7 +108,7 @@ def _width(stream: TextIO) -> int:
 
 
 def _wrapped(line: str, width: int) -> str:
-    """Return a line wrapped at a width; indented lines stay whole, to be pasted or aligned."""
+    """Return a line wrapped at a width; excerpts and indented lines but "  = " stay whole, to be pasted or aligned."""
     if len(line) <= width or _EXCERPT.match(line) or (line.startswith("  ") and not line.startswith("  = ")):
         return line
     return textwrap.fill(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
@@ -124,7 +124,7 @@ def _coloured(match: re.Match[str]) -> str:
 
 
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
-    """Return the texts for standard error: findings about a config, and notes on the result.
+    """Return texts for standard error: findings about a config, notes on the result; no notes of both if quiet.
 
     Args:
         diagnostics: findings of the config layer.
@@ -159,7 +159,7 @@ class CommandResult:
 
 
 def print_result(answer: CommandResult) -> None:
-    """Write the result of a command to standard output, its remarks to standard error; flush both.
+    """Write a result to standard output, then its remarks to standard error; BrokenPipeError or OutputError.
 
     Raises:
         BrokenPipeError: the reader of standard output is gone.
@@ -218,7 +218,7 @@ def print_remark(text: str) -> None:
 
 
 def discard_output(stream: TextIO | None) -> None:
-    """Redirect a stream to the null device, so that the flush at the end of the process cannot fail again."""
+    """Redirect a stream to the null device, so that the flush at the process's end cannot fail; None: do nothing."""
     if stream is None:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -85,7 +85,7 @@ def progress(label: str = "computing") -> Iterator[None]:
 
 
 def _draw(done: threading.Event) -> None:
-    """Draw the bar until the work is done."""
+    """Draw the bar, after one second, until the work is done."""
     if done.wait(PATIENCE):
         return
     with _bar() as bar:
@@ -120,7 +120,7 @@ def _bar() -> "Progress":
 
 
 def _short(label: str) -> str:
-    """Return the end of a long name, without control characters."""
+    """Return the end of a name, at most 28 characters, "?" for control characters."""
     shown = "".join(char if char.isprintable() else "?" for char in label)
     return shown if len(shown) <= _LONGEST else f"...{shown[3 - _LONGEST :]}"
 

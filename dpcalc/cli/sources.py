@@ -196,7 +196,7 @@ def add_path_to_errors(loaded: Loaded, *, among: Sequence[Loaded]) -> Iterator[N
 
 
 def set_config(context: typer.Context, configs: Sequence[str] | None) -> None:
-    """Make the only config of a command on several the config of the request.
+    """Make the only config of a command on several that of the request (None: search); InputError for several.
 
     Args:
         context: of the command.
@@ -212,13 +212,13 @@ def set_config(context: typer.Context, configs: Sequence[str] | None) -> None:
 
 
 def has_every_unit(context: typer.Context) -> bool:
-    """Return whether the command has `--unit all`."""
+    """Return True if the command has `--unit all`."""
     request: ConfigRequest = context.meta[_REQUEST]
     return ("--unit", EVERY) in request.flags
 
 
 def loaded_for_every_unit(context: typer.Context) -> tuple[Loaded, ...]:
-    """Return the config of a command once for each level that can be protected; otherwise like `loaded_plan`."""
+    """Return the config once for each level that can be protected; of options alone once, without `--unit`."""
     from dpcalc.config.load import load_every_unit
 
     request: ConfigRequest = context.meta[_REQUEST]
@@ -232,7 +232,7 @@ def loaded_for_every_unit(context: typer.Context) -> tuple[Loaded, ...]:
 
 
 def named_config(context: typer.Context) -> tuple[str | None, str, Overrides]:
-    """Return (path of the config, None without one; its section; the overrides) without loading it."""
+    """Return (path, None for no config; its section; overrides), not loaded; print which one a search finds."""
     request: ConfigRequest = context.meta[_REQUEST]
     return _config_path(request, quiet=False), request.key, request.overrides(())
 
@@ -249,7 +249,7 @@ def _without_assumed_places(loaded: Loaded) -> Loaded:
 
 
 def _config_path(request: ConfigRequest, *, quiet: bool) -> str | None:
-    """Return the path of the config that is named or found, None without one; print which one is found unless quiet."""
+    """Return the config named or found, None for none; print a found one unless quiet; InputError beside --no-config."""
     if request.config is not None and request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {request.config}; leave one of them out")
     if request.config is not None or request.no_config:
@@ -301,7 +301,7 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
 
 def matching_paths(word: str) -> Sequence[str]:
-    """Return the files that CONFIG names: one of that very name, then the matches of a pattern.
+    """Return [word] if it has no "*", else a file of that name and the pattern's matches; InputError for no match.
 
     Args:
         word: a file name, or a pattern with `*` that no shell has expanded.

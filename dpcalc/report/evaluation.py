@@ -204,7 +204,7 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
 
 
 def _sampling_text(phase: PhaseSummary) -> str:
-    """Return a phase's draws, inclusion probability (exact, or rounded up), redraw period and public draws in words."""
+    """Return draws in words and, unless noise is correlated, inclusion (up), redraw period and public draws."""
     if phase.sensitivity is not None:  # nothing is drawn at random
         return visible(phase.sampling)
     words = f"{visible(phase.sampling)}; inclusion {_probability_text(phase.inclusion)}"
@@ -219,7 +219,7 @@ def _sampling_text(phase: PhaseSummary) -> str:
 
 
 def _training_text(phase: PhaseSummary) -> str:
-    """Return a phase's steps, noise and clipping unit in words."""
+    """Return steps, noise, clipping unit (if it clips) and a strategy's sensitivity of a phase in words."""
     words = f"{phase.steps} steps, {noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)}"
     clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
     clipped = f"{words}, clipped: {clip}" if phase.clips else words
@@ -227,7 +227,7 @@ def _training_text(phase: PhaseSummary) -> str:
 
 
 def _sensitivity_text(phase: PhaseSummary) -> str:
-    """Return the sensitivity of a strategy relative to its noise, and how it was computed; "" without one."""
+    """Return a strategy's sensitivity, rounded up, and how it was computed; "" without one."""
     sensitivity = phase.sensitivity
     if sensitivity is None:
         return ""
@@ -278,7 +278,7 @@ def _accountant_text(evaluation: Evaluation) -> str:
 
 
 def _alternative_text(row: Row) -> str:
-    """Return one row of a comparison as "METHOD, BOUND: EPSILON (KIND): NOTE"."""
+    """Return "METHOD, BOUND: EPSILON (KIND): NOTE", or "does not apply" for epsilon, "not valid here" in the kind."""
     value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
     validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
     note = f": {visible(row.note)}" if row.note else ""

@@ -214,7 +214,7 @@ def cells(fields: Fields, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def document(command: str, fields: Fields) -> str:
-    """Return a whole JSON output with its schema, the version of dpcalc and the command; deterministic.
+    """Return a whole JSON output with schema, version and command, infinity as null; ValueError for NaN.
 
     Args:
         command: name of the command that prints it.

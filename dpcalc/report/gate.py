@@ -399,7 +399,7 @@ def _change_fields(change: Change, path: str) -> Fields:
 
 
 def _is_report(_: str, content: object) -> bool:
-    """Return whether a file is a result of dpcalc: `schema` "dpcalc.result/..." of any version, and a `command`."""
+    """Return True for a result of dpcalc: `schema` "dpcalc.result/..." of any version, and a `command`."""
     match content:
         case {"schema": str(schema), "command": str()}:
             return schema.startswith("dpcalc.result/")

@@ -35,7 +35,7 @@ def _entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict[str, o
 
 
 def _is_report(_: str, content: object) -> bool:
-    """Return whether the content of a file is a list of findings as above, or an empty list."""
+    """Return True for a list of findings as above, also an empty one; the text is ignored."""
     return isinstance(content, list) and all(
         isinstance(entry, dict) and {"check_name", "fingerprint"} <= entry.keys() for entry in content
     )

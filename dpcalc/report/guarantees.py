@@ -122,7 +122,7 @@ def budget_limit(plan: Plan) -> float | None:
 
 
 def budget_field(epsilon: float, limit: float | None) -> Field:
-    """Return a budget: the limit, the spent part of it (1.0 is all, None is infinite), whether epsilon keeps to it.
+    """Return limit, used part (1.0 is all, None infinite) and `ok` of a budget; without one, null in JSON alone.
 
     Args:
         epsilon: upper bound, >= 0.

@@ -39,7 +39,7 @@ def _constant(value: Value) -> Callable[[StatementView], Value]:
 
 
 def _row(heading: str, label: str) -> Callable[[StatementView], str]:
-    """Return the function that gives the text of a statement's rows with a label, or of all for label ""."""
+    """Return the function from a view to a section's rows of a label ("": all, with labels), joined by "; "."""
 
     def text(view: StatementView) -> str:
         rows = [row for section in view.sections if section.heading == heading for row in section.rows]
@@ -49,7 +49,7 @@ def _row(heading: str, label: str) -> Callable[[StatementView], str]:
 
 
 def _points(heading: str) -> Callable[[StatementView], str]:
-    """Return the function that gives the points of a section, joined."""
+    """Return the function from a view to the points of a section, joined by "; "; "" without the section."""
     return lambda view: "; ".join(
         point for section in view.sections if section.heading == heading for point in section.points
     )
@@ -71,7 +71,7 @@ def _is_asked(value: Value) -> bool:
 
 
 def _number(name: str) -> Callable[[StatementView], float | None]:
-    """Return the function that gives a number of the guarantee, rounded up; None where it is infinite."""
+    """Return the function from a view to a number of its guarantee, rounded up; None if infinite or absent."""
 
     def number(view: StatementView) -> float | None:
         guarantee = next(field.value for field in view.fields if field.name == "guarantee")
@@ -149,7 +149,7 @@ FIELDS = (
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return a statement as an entry for the registry, in YAML; the registry shows its texts as Markdown.
+    """Return the YAML of an entry for the registry, texts escaped for Markdown; InputError without finite epsilon.
 
     Args:
         view: the statement.

@@ -91,7 +91,7 @@ def _posterior_row(detection: Detection, prior: str) -> Field:
 
 
 def _detection_text(detection: Detection) -> str:
-    """Return the true positive rates and the posterior at one false positive rate, rounded up."""
+    """Return true positive rates and posterior, rounded up, at one false positive rate; few misses rounded down."""
     present, absent, posterior = map(rounded_up, (detection.present, detection.absent, detection.posterior))
     rates = f"fpr {as_given(detection.false_positive_rate)}: tpr {present} (absent {absent})"
     missed = min(detection.present_missed, detection.absent_missed)

@@ -72,7 +72,7 @@ def _result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[s
 
 
 def _is_report(_: str, content: object) -> bool:
-    """Return whether the content of a file is a run of dpcalc."""
+    """Return True for SARIF whose first run is of a tool named dpcalc; the text is ignored."""
     match content:
         case {"runs": [{"tool": {"driver": {"name": "dpcalc"}}}, *_]}:
             return True

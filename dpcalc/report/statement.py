@@ -202,7 +202,7 @@ def _attack_section(statement: Statement) -> StatementSection:
 
 
 def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
-    """Yield the section with epsilon without amplification, if that is larger, and epsilon of each group size."""
+    """Yield one section of epsilon without amplification, if larger, and of each group size; none if empty."""
     unit = visible(statement.evaluation.guarantee.unit)
     prose, rows = "", []
     if statement.unsampled > statement.evaluation.guarantee.epsilon * (1 + _SAME):

@@ -31,7 +31,7 @@ def _finding_line(finding: Diagnostic) -> str:
 
 
 def is_log(text: str, _: object) -> bool:
-    """Return whether the last line of a file counts verdicts.
+    """Return True if the last line counts verdicts, as the formats for people end.
 
     Args:
         text: of the file.
