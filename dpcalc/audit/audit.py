@@ -188,7 +188,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
 
 
 def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return all phases' tests, each with an equal share of the false alarm, and findings that levels below leave open."""
+    """Return all phases' tests, equal shares of the false alarm each, and findings that levels below leave open."""
     logged = [(each, level) for each in audits for level in each.logged()]
     by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
     number = max(1, sum(len(tests) for *_, tests in by_level))

@@ -87,7 +87,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager: (name, bytes) of a regular file, or standard input for "-"; InputError, also for one in the block.
+    """Context manager: (name, bytes) of a regular file, or standard input for "-"; InputError, also for the block's.
 
     Args:
         path: file name, or "-".
@@ -137,7 +137,7 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
-    """Return UTF-8 bytes as text, line ends as "\n", without byte order mark at the begin; InputError with the line."""
+    """Return UTF-8 bytes as text without CR before LF, or byte order mark at the begin; InputError with the line."""
     try:
         return data.decode("utf-8-sig" if is_begin else "utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -69,7 +69,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return certified delta over epsilon, by default to 1.5 times it, lower bounds if any; InputError for a method.
+    """Return certified delta over epsilon, by default to 1.5 times it, lower bounds if any; InputError but for pld.
 
     Raises:
         InputError: a method other than auto or pld was chosen.
@@ -104,7 +104,7 @@ def profile(request: CurveRequest) -> Chart:
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return bounds on true over false positive rates, two lines a plan, and guessing; InputError for a method.
+    """Return bounds on true over false positive rates, two lines a plan, and guessing; InputError but for pld.
 
     Two lines for each plan: attackers that detect units in the data, and units that are not in it.
 

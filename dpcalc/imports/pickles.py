@@ -210,7 +210,7 @@ class _Machine:
             raise ValueError("numbers whose first byte is the largest")
 
     def set_item(self, key: Any, value: Any) -> None:  # noqa: ANN401  of the pickle
-        """Set an entry of the dictionary on top; skip odd keys and Opaque holders; TypeError for any other holder.
+        """Set an entry of the dictionary on top; skip a key of no plain type, and Opaque holders; else TypeError.
 
         Args:
             key: of the entry.

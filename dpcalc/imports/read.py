@@ -60,7 +60,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run of JSON, of a Python literal, or of the one known call in Python text; InputError otherwise."""
+    """Return the run of JSON, of a Python literal, or of the only known call in Python text; InputError for others."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return _value_run(json_value(text), terms)

@@ -151,7 +151,7 @@ class Chunk:
 
 
 def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config to sweep, its file read once (None: options alone); InputError if unreadable or out of bounds.
+    """Return the config to sweep, its file read once (None: options alone); InputError if unreadable or linked outside.
 
     Args:
         path: the file, "-" for standard input, None for a run given by options alone.
@@ -193,7 +193,7 @@ def parse_axis(text: str) -> GridAxis:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return outcomes, errors among them, last axis fastest; InputError for a bad grid or config, or InterruptedSweep.
+    """Return outcomes, errors among them, last axis fastest; InputError for a bad grid; on Ctrl-C InterruptedSweep.
 
     Args:
         base: the config.
