@@ -173,6 +173,7 @@ SAMPLED = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("rate", "sigma", "steps", "delta"), thinned(SAMPLED, 2))
 def test_rdp_of_sampled_steps_is_not_below_the_exact_conversion_at_its_order(rate, sigma, steps, delta):
     rate = Fraction(rate)

@@ -139,6 +139,7 @@ def ends(rate, sigma, steps, delta):
     return found.epsilon, found.epsilon_lower
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", SEEDS)
 def test_one_step(block):
     seed, count = block
@@ -151,6 +152,7 @@ def test_one_step(block):
         assert not lower or max(step.delta(mpmath.mpf(lower)), step.delta_added(mpmath.mpf(lower))) >= delta
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", SEEDS)
 def test_two_steps(block):
     seed, count = block
@@ -173,6 +175,7 @@ def test_many_steps(block):
         assert not upper or merged_delta(rate, sigma, steps, upper) <= delta
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("rate", "sigma", "steps", "delta"),
     [

@@ -354,6 +354,7 @@ def test_solvers_stay_where_a_bound_is_proved(strategy, scheme, quantity, value)
     assert guarantee(found.plan).epsilon < 90
 
 
+@pytest.mark.heavy
 def test_curves_stay_where_a_bound_is_proved():
     run = plan(phase(noise(FALLING, 4.0), 24, BallsInBins(bins=6, is_held=True)))
     line = curve_chart("rate", CurveRequest(plans=(("", run),))).series[0]

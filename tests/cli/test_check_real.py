@@ -77,6 +77,7 @@ def test_of_several_phases_all_noise_is_scaled(real, tmp_path):
         assert (cost(real, str(path)) <= 1.0) is fits
 
 
+@pytest.mark.heavy
 def test_every_change_has_its_own_effect(real, written):
     old, new = written("old.yaml"), written("new.yaml", noise=1.0, steps=4000)
     (result,) = results(real("diff", old, new, "--json"))
@@ -89,6 +90,7 @@ def test_every_change_has_its_own_effect(real, written):
     assert result["guarantee"]["epsilon"] == cost(real, new)
 
 
+@pytest.mark.heavy
 def test_worker_processes_say_the_same_as_this_one(real, written):
     paths = [written(f"{number}.yaml", noise=1 + number / 10, budget=9) for number in range(3)]
     together = results(real("check", *paths, "--json"))
@@ -188,6 +190,7 @@ def test_next_to_no_noise_fails_though_only_a_loose_bound_is_known(real, file):
     assert 1e9 < found["guarantee"]["epsilon_lower"] < found["guarantee"]["epsilon"]
 
 
+@pytest.mark.heavy
 def test_next_to_no_noise_has_a_lower_bound_that_decides(real, file):
     guarantee = json.loads(real("epsilon", str(file(LOUD)), "--json").out)["guarantee"]
     assert 1e9 < guarantee["epsilon_lower"] < guarantee["epsilon"]

@@ -125,6 +125,7 @@ def test_wrong_input_is_exit_code_2(real, monkeypatch, arguments, words):
     assert words in ended.err + ended.out
 
 
+@pytest.mark.heavy
 def test_a_ledger_begins_with_what_its_base_says(real, tmp_path):
     def git(*words):
         return subprocess.run(
@@ -169,6 +170,7 @@ NORTH = """\
 UNPARTED = NORTH.replace("    part: north\n", "")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("has_parts", [True, False])
 def test_no_change_of_parts_lowers_the_total(real, tmp_path, has_parts):
     """A pull request that puts runs of the base into a part, or changes what parts are, does not extend the ledger."""
@@ -209,6 +211,7 @@ def test_no_change_of_parts_lowers_the_total(real, tmp_path, has_parts):
         assert account(str(ledger)).guarantee.epsilon > total
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("configs")
 def test_processes_that_add_at_once_lose_nothing(tmp_path):
     command = [sys.executable, "-m", "dpcalc", "ledger", "add", LEDGER, "noisy.yaml", "--over-budget", "--name"]

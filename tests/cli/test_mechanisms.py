@@ -42,6 +42,7 @@ def test_json_names_the_mechanism_and_says_each_assumption_once(real):
     assert [phase["shift"] for phase in phases][1:] == [None, None]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mechanism", ["{type: zcdp, rho: 0.1}", "{type: exponential, epsilon: 0.5}"])
 def test_divergences_alone_answer_too(real, config, mechanism):
     path = config(mechanism)

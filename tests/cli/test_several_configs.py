@@ -103,6 +103,7 @@ def test_a_refused_run_among_several_is_named(real, file, tmp_path, command):
     assert among.err.startswith(said)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", thinned(["validate", "show", "check", "lock", "epsilon", "solve-sigma"], 3))
 def test_a_shuffle_that_no_bound_covers_is_refused_where_it_stands(real, file, command):
     path = file(SHUFFLED)

@@ -12,6 +12,7 @@ GOALS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("measure", "words"), GOALS.items())
 def test_a_goal_is_met_and_named(real, file, measure, words):
     ended = real("solve-sigma", str(file()), *words)
@@ -27,6 +28,7 @@ def test_a_goal_is_met_and_named(real, file, measure, words):
     assert document["solution"]["epsilon"] == document["guarantee"]["epsilon"]
 
 
+@pytest.mark.heavy
 def test_a_group(real, file):
     path = str(file(FLAT.replace("1.1", "6.0")))
     told = facts(real("solve-group", path))

@@ -16,6 +16,7 @@ SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
 SLOW = {"mnist_with_replacement", "omniglot_5way_1shot", "mini_imagenet_5way_1shot"}  # averages over many laws
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "sample",
     [

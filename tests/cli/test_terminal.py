@@ -45,6 +45,7 @@ def test_a_headline_and_labelled_rows(config):
     assert err == "note: Opacus would print the same\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_colour_is_no_escape_at_all(config, env):
     code, out, _ = on_terminal("compare", config(), env=env)
@@ -63,6 +64,7 @@ def test_help():
     assert "\x1b" not in out
 
 
+@pytest.mark.heavy
 def test_quiet_and_json_are_for_programs(config):
     path = config()
     assert on_terminal("epsilon", path, "-q")[:2] == (0, "0.500000\n")

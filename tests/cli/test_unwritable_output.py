@@ -57,6 +57,7 @@ def test_full(arguments):
     )
 
 
+@pytest.mark.heavy
 @FULL
 @pytest.mark.parametrize(
     ("arguments", "changed"),
@@ -176,6 +177,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     assert (ended.returncode, (tmp_path / "new.yaml").exists()) == (0, True)
 
 
+@pytest.mark.heavy
 def test_locks_at_the_same_time_lose_nothing(config, tmp_path):
     Repository.fresh(tmp_path / "work")
     paths = [config(file=f"work/c{number}.yaml", steps=100 + number) for number in range(5)]

@@ -52,6 +52,7 @@ epsilon(run).epsilon + "a text"
 """
 
 
+@pytest.mark.heavy
 def test_a_program_that_uses_dpcalc_is_type_checked(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "program.py"]

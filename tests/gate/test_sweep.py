@@ -114,6 +114,7 @@ def test_flags_alone():
     assert found.epsilon == pytest.approx(exact(), rel=5e-5)
 
 
+@pytest.mark.heavy
 def test_processes_tell_the_same():
     told = []
     axis = GridAxis(key="training.steps", values=tuple(map(str, range(100, 160))))

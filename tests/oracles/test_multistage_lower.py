@@ -37,6 +37,7 @@ def alone(flavour):
     return problem
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("flavour", [group, held, shuffled, constructed, capped], ids=lambda flavour: flavour.__name__)
 def test_some_data_set_costs_as_much_as_the_lower_end_says(flavour):
     rng, said = np.random.default_rng(5), 0

@@ -79,6 +79,7 @@ def test_a_lattice_wider_than_the_exponent_of_a_float(case):
     assert 0 <= lower <= upper <= mu**2 / 2 + 40 * mu
 
 
+@pytest.mark.heavy
 def test_what_does_not_fit_in_memory_is_said_and_bounded_otherwise():
     """Jumps of 60,000 on every second of ten thousand million steps."""
     case = problem("1/2", 160, (160,), (0,), swapped=False, sigma=0.4553, steps=10**10, delta=7.99e-15)
@@ -216,6 +217,7 @@ def test_small_epsilons_of_one_step_are_bracketed_closely(q, sigma, delta, swapp
     assert one_poisson_step(q, sigma, lower, swapped=swapped) >= delta
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("swapped", thinned([False, True], 1))
 @pytest.mark.parametrize(
     ("q", "sigma", "delta"), thinned([("3.45e-9", 6763, 9.3e-28), ("1e-7", 12, 1e-12), ("1e-5", 3, 1e-9)], 1)

@@ -157,6 +157,7 @@ def arranged(tree):
     return tree if isinstance(tree, int) else sorted(map(arranged, tree), key=str)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(20), 3))
 def test_no_data_set_exceeds_the_bound_of_its_own_path(block):
     rng = np.random.default_rng([block, 2])

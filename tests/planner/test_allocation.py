@@ -82,6 +82,7 @@ def test_every_choice_costs_more_than_poisson_only_by_little_and_less_than_a_kno
     assert 0.5 * drawn < chosen < known / 3
 
 
+@pytest.mark.heavy
 def test_more_steps_cost_more_within_a_pass():
     costs = [evaluate(plan(bins(8), steps=steps, delta=1e-5)).guarantee.epsilon for steps in (1, 4, 8, 9, 12, 16)]
     assert costs == sorted(costs)
@@ -139,6 +140,7 @@ def test_the_fewest_bins_and_the_most_times():
     assert evaluate(more).guarantee.epsilon > 1.0 >= several.guarantee.epsilon
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("delta", [1e-8, 1e-12])
 def test_an_unfinished_pass_of_a_group_costs_less_than_a_whole_one(delta):
     """Moments rank the hidden and the revealed choice wrongly where large losses are rare."""
@@ -173,6 +175,7 @@ def test_groups_that_choose_several_of_all_steps_take_the_choice_as_known():
     assert evaluate(group).guarantee.epsilon == pytest.approx(evaluate(known).guarantee.epsilon, rel=2e-5)
 
 
+@pytest.mark.heavy
 def test_more_bins_than_can_be_added_cost_at_most_what_fewer_do():
     most = evaluate(plan(bins(10**15), steps=10**15)).guarantee
     assert 0 <= most.epsilon <= evaluate(plan(bins(10**6), steps=10**6)).guarantee.epsilon

@@ -26,6 +26,7 @@ CASES = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_they_agree(case):
     checks = cross_checks(case)

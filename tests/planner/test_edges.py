@@ -107,6 +107,7 @@ def test_the_moments_give_a_delta_above_the_exact_one(monkeypatch, epsilon):
     assert exact <= found.delta <= min(1, 20 * exact)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("quantity", ["sigma", "steps", "rate"])
 @pytest.mark.parametrize("scheme", [HUNDREDTH, Fixed(size=600), CUT_HUNDREDTH])
 def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme):

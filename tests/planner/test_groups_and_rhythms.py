@@ -94,6 +94,7 @@ def test_a_group_of_one_is_no_group(scheme, adjacency):
             assert one.delta(epsilon) == pytest.approx(other.delta(epsilon), rel=1e-9, abs=1e-15)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", thinned(Adjacency, 1))
 def test_larger_groups_cost_more_and_no_more_than_all_in_one(adjacency):
     levels = ((200, Fixed(size=4)), (20, Fixed(size=5)))

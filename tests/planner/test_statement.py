@@ -111,6 +111,7 @@ def test_nothing_is_spent_where_nothing_is_released():
     assert {epsilon for _, epsilon in found.groups} == {0.0}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT])
 def test_draws_that_a_removal_changes_in_other_ways_are_not_chained(adjacency):
     claimed = adjacency is Adjacency.ZERO_OUT  # nothing is removed

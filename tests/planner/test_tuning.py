@@ -118,6 +118,7 @@ def test_it_is_part_of_what_a_config_means():
     assert loaded[0].plan.tuning is None
 
 
+@pytest.mark.heavy
 def test_the_gate_counts_it_and_a_ledger_refuses_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tuned.yaml").write_text(f"{TEXT}tuning: {{mean: 10}}\nbudget: {{epsilon: 0.8}}\n", encoding="utf-8")

@@ -236,7 +236,7 @@ def test_sizes_between_two_ends():
         "6 (example) under one parent",
     ]
     exact = []
-    for count in range(5, 65):
+    for count in (5, 6, 7, 8, 12, 30, 64):
         equal = Hierarchy(levels=(levels[0], replace(levels[1], min_count=count, count=count)))
         exact.append(guarantee(run(equal, unit=2, clip=2)).epsilon)
     assert guarantee(plan).epsilon == max(exact)
@@ -245,6 +245,7 @@ def test_sizes_between_two_ends():
         one_step_bound(plan.phases[0].hierarchy, unit=2, clip=2, adjacency=plan.adjacency)
 
 
+@pytest.mark.heavy
 def test_the_other_questions():
     plan = run(hierarchy(EXAMPLE, (ONE, ONE, ONE)), clip=1)
     found = evaluate(plan)

@@ -74,6 +74,7 @@ def spent_on(plan):
     return meter.spent, found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "config",
     thinned(
@@ -126,6 +127,7 @@ def test_heavy_configs_are_answered_within_the_budget(place):
     check_heavy(3, place)
 
 
+@pytest.mark.heavy
 def test_what_is_remembered_costs_as_much_as_anew():
     plan = plan_of(nested([20, 10], [5, 3], noise=5.0, steps=30))
     cold, first = spent_on(plan)
@@ -336,6 +338,7 @@ def test_an_unfinished_lower_bound_takes_nothing_from_the_upper_one(monkeypatch)
     assert any(note.startswith("the lower bound is missing: it needs more work") for note in found.notes)
 
 
+@pytest.mark.heavy
 def test_a_search_that_needs_too_much_work_is_made_by_a_looser_bound(monkeypatch):
     from dpcalc.planner import solve as solving  # noqa: PLC0415  the function has the module's name
 
@@ -429,6 +432,7 @@ def test_the_closed_form_of_a_public_mixture_of_finite_losses_is_its_renyi_bound
     assert float(exact) <= moment(np.array([2.0]))[0] <= float(exact) * (1 + 1e-12)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("place", [816, 12310])
 def test_configs_that_once_had_internal_errors(place):
     """A group spread over drawn sessions; held draws of Laplace noise whose sharp bound takes too much work."""
