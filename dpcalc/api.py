@@ -84,7 +84,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Solution:
-    """Return the cheapest value of one quantity with which a plan keeps to an epsilon.
+    """Return the cheapest value of one quantity with which a plan keeps to an epsilon; NoSolution if there is none.
 
     Args:
         plan: as for `epsilon`; its own value of the quantity is ignored.
@@ -218,7 +218,7 @@ class Comparison(Result):
         return self.rows[place]
 
     def _repr_html_(self) -> str:
-        """Return the rows as a table for a notebook."""
+        """Return the rows as an HTML table for a notebook, epsilon rounded up, "" without one."""
         names = ("method", "bound", "epsilon", "kind", "valid", "note")
         texts = [
             ("" if row.epsilon is None else shown_number("epsilon", row.epsilon), "yes" if row.valid else "no", row)

@@ -51,7 +51,7 @@ def load(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Plan:
-    """Return the plan in a config file, read by the rules of the command line.
+    """Return the plan in a config file or mapping, by the rules of the command line, and issue its warnings.
 
     Args:
         path: file name, "-" is standard input; or the content of a config, as a mapping of mappings.

@@ -66,7 +66,7 @@ class Accountant:
         group_size: int | None = None,
         **numbers: Any,  # noqa: ANN401  those of `plan`
     ) -> None:
-        """Start before the first step.
+        """Start before the first step; InputError for neither or both of config and numbers, or a wrong one.
 
         Args:
             config: a plan, the path of a config, or its content as a mapping.
@@ -258,7 +258,7 @@ class Accountant:
 
     @property
     def steps_left(self) -> int:
-        """Number of further steps with the plan's settings whose certified epsilon stays within the budget.
+        """Number of further steps with the plan's settings whose certified epsilon fits; InputError without budget.
 
         Found once by some ten compositions, then counted down; anew after steps with other settings. The length of the
         plan is no limit, unless its cost depends on it.

@@ -90,7 +90,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """Return the name of the command as the JSON output states it: "ledger add", or "" for none."""
+    """Return the command's name as JSON states it, "ledger add" too; "" if the first word is an option or none."""
     words = list(takewhile(lambda word: not word.startswith("-"), arguments))
     return " ".join(words[: 2 if words[:1] == ["ledger"] else 1])
 

@@ -31,7 +31,7 @@ class HelpfulCommand(TyperCommand):
         _write_parameters(self.get_params(ctx), formatter)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Run the command; a progress bar appears if it takes more than a second.
+        """Run the command, with a progress bar after a second; InputError if the current directory was deleted.
 
         Raises:
             InputError: the current directory was deleted; paths, the repository and policies are relative to it.

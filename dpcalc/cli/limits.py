@@ -22,7 +22,7 @@ GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that neve
 
 @contextmanager
 def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
-    """End this process, with its workers, by exit code 3 if the block takes longer than the limit.
+    """End this process, with its workers, by exit code 3 if the block takes longer than limit and grace together.
 
     Args:
         seconds: the limit, infinite for none.

@@ -35,7 +35,7 @@ def width() -> int:
 
 
 def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> str:
-    """Return a result as JSON, bare numbers, plain lines or, on a terminal, rows and tables.
+    """Return a result as JSON, else if quiet bare numbers, else plain lines or, on a terminal, rows and tables.
 
     Args:
         output: the result.

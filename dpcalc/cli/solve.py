@@ -211,7 +211,7 @@ solve_group = _solver(
 
 
 def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
-    """Load the config, solve, round the value to the safe side, write it if requested; exit code 1 if no value does."""
+    """Load the config, solve, round to the safe side, write if asked; exit code 1 if no value does; or InputError."""
     targets = consistent_targets(request.targets)
     loaded = loaded_plan(context, assumed=request.quantity.assumed, allow_any_size=request.name == "rate")
     goal = goal_of(targets, loaded.plan)

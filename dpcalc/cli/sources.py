@@ -156,7 +156,7 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_an
 
 
 def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple[Loaded, ...]:
-    """Return the configs of a command on several, in the order given, none deduplicated; without names the one found.
+    """Return a command's configs in order, none deduplicated; without names the one found; InputError for none.
 
     Args:
         context: of the command.
@@ -178,7 +178,7 @@ def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple
 
 @contextmanager
 def add_path_to_errors(loaded: Loaded, *, among: Sequence[Loaded]) -> Iterator[None]:
-    """Prefix input errors of the block with the path of a config, if there are several.
+    """Prefix InputErrors of the block with the path of a config, if there are several configs.
 
     Args:
         loaded: the config that the block is about.

@@ -243,7 +243,7 @@ def _probability_text(probability: Fraction) -> str:
 
 
 def _bound_text(evaluation: Evaluation) -> str:
-    """Return the name of the one-step bound, then epsilon by published bounds, also those not valid here."""
+    """Return the one-step bound's name, then epsilon by published bounds, those not valid here too, each marked so."""
     words = [evaluation.guarantee.bound]
     for row in evaluation.alternatives:
         if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:

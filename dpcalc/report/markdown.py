@@ -38,7 +38,7 @@ def _cells(file: FileView) -> tuple[str, str, str]:
 
 
 def _finding_lines(view: GateView, file: FileView) -> list[str]:
-    """Return verdict, changes and visible findings of a file; [] without changes and findings."""
+    """Return verdict, changes and visible findings of a file; [] if it has neither changes nor findings."""
     texts = [finding.format() for finding in view.visible_findings(file)]
     return [file.summary, *file.details, *texts] if texts or file.details else []
 
