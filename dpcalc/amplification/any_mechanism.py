@@ -334,7 +334,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of an allocated phase, by visits if revealed; UnsupportedError: hidden and Renyi only."""
+    """Return (D||D', D'||D) of an allocated phase, revealed: one release a visit; UnsupportedError: hidden RdpCurve."""
     if isinstance(curve, Atoms):
         atoms = curve
         return hidden_or_revealed(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
@@ -346,7 +346,7 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step loss (D||D'); out of work that of fewer parts, then that of a sure draw."""
+    """Return an upper bound on a step loss (D||D'); out of work with fewer parts, at last without amplification."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -394,7 +394,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 @cached_with_cost(128)
 def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss (D||D'), an RdpCurve if only divergences are known; may exceed work."""
+    """Return an upper bound on a step's loss (D||D'), an RdpCurve if no pair is known; WorkExceededError passes."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage) and isinstance(mechanism, AdditiveNoise):
@@ -471,7 +471,7 @@ def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | Rd
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return the bounds of the one or two batches of a pass that differ for one unit, in the least frame left."""
+    """Return bounds of the one or two batches of a pass that differ for one unit, at its smallest possible frame."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.

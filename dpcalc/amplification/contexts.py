@@ -38,7 +38,7 @@ _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bou
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
-    """Return every placement of `members` up to the order of siblings, [] without room; raise if there are too many.
+    """Return every placement of `members` up to the order of siblings, [] without room; WorkExceededError: too many.
 
     Args:
         members: number of members, >= 1.
@@ -72,7 +72,7 @@ def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ..
 
 
 def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> dict[Context, Fraction]:
-    """Return {context: probability}, summing to 1, upper in stochastic order; () is no parent; or WorkExceededError.
+    """Return {context: probability}, sum 1, an upper bound; () where no parent is drawn; WorkExceededError passes.
 
     Args:
         placement: of the members.
@@ -121,7 +121,7 @@ def _context_powers(single: dict[Context, Fraction], numbers: set[int]) -> dict[
 
 
 def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the law rounded to 4096 bits; over 48 contexts all but the 24 likeliest become 24 upper bounds, not ()."""
+    """Return the law, rounded; over 48 contexts other than () are the 24 likeliest and 24 that are above the others."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -206,7 +206,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, probability); all for whole draws; several kinds replaced: upper bound.
+    """Yield (units drawn of each kind, probability); all units for other schemes; with replacement, upper.
 
     With replacement and several kinds, only the upper bound that every draw hits each kind.
     """

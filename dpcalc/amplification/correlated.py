@@ -28,7 +28,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (hierarchy, Gaussian, steps) that cost at least a phase (`attained`: at most); errors if unproved.
+    """Return (hierarchy, Gaussian, steps) that cost at least a phase (`attained`: at most); or KeyedInputError.
 
     Args:
         mechanism: of the phase.

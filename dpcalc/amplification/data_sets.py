@@ -115,7 +115,7 @@ def _few_enough(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return a level's drawn sum of `inner`, the ancestor's, and `each` other's; 0 under Poisson draws of over 32."""
+    """Return a level's drawn sum, `inner` of the path's unit, `each` of others, 0 of those in over 32 under Poisson."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:

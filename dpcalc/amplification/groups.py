@@ -137,7 +137,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group for each placement, one open Group if too many; raise without room or if no bound covers it.
+    """Return a Group for each placement, one open Group if too many; InputError without room, else UnsupportedError.
 
     Args:
         size: number of members, >= 1.

@@ -108,7 +108,7 @@ class Surroundings:
         return len(self.mates) == 1 and all(len(law) == 1 for law in self.stand_ins)
 
     def parts(self, cases: Sequence[UnitCase]) -> tuple[tuple[Fraction, StepBound], ...]:
-        """Return (probability, (K)) for each case and each draw of the mates; parts that differ in these are adjacent.
+        """Return (probability, (K)) for each case and draw of the mates, in that order; WorkExceededError passes.
 
         Args:
             cases: of the unit; their probabilities sum to at most 1.
@@ -181,7 +181,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on a stand-in's contributions; the maximum if it is held apart."""
+    """Return an upper bound (stochastic order) on a stand-in's contributions; certain unless redrawn with the unit."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -264,7 +264,7 @@ def _max_mates(path: Path, number: int) -> int:
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the mates' contributions at a level; certain if not redrawn."""
+    """Return an upper bound (stochastic order) on the mates' contributions; certain unless redrawn with the unit."""
     largest = _max_mates(path, number)
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -292,7 +292,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return an average nowhere below, merged until `max_centers` is met, however far above; few or others as is.
+    """Return an average nowhere below: parts merge ever more loosely to `max_centers`; itself unless many, all (K).
 
     Args:
         average: its parts are all of the kind of (K).
@@ -323,7 +323,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
 
 def _merged(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {a part that is kept: the parts that it stands for}.
+    """Return {kept part: parts it stands for, itself too}, greedily from the largest; none lifts the average by over 1.
 
     Args:
         chances: of the parts.

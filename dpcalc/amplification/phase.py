@@ -41,7 +41,7 @@ from dpcalc.sampling.schemes import All, BallsInBins, CheckIn, Fixed, Poisson, S
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return valid bounds, any of which may be taken: native, hidden draws, ancestors; raise if passes are shortened.
+    """Return valid bounds, of which any may be taken; InputError if passes are shortened and no ancestor's is valid.
 
     Args:
         hierarchy: levels and schemes.
@@ -78,7 +78,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds of a phase with an allocation: with a hidden choice of steps if the unit makes it, revealed.
+    """Return an allocated phase's bounds: hidden if the unit chooses, revealed; the last, of groups, for Gaussian only.
 
     A bound for one unit covers several by links, one change of the data after the other, and replace-one as a removal
     and an addition. The last bound, of a group as a whole, is for Gaussian noise alone. Of a group whose members choose
@@ -122,7 +122,7 @@ def averaged_choices(
     clip: int,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return one unit's bounds with those averaged over its mates; as they are unless fixed, Poisson and all draws.
+    """Return one unit's bounds, a plain one replaced by its average over mates, else averages added if known.
 
     Args:
         choices: from `phase_bounds`, for a single unit.
@@ -206,7 +206,7 @@ def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
 def _hidden_draws_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return a group's bound with hidden draws above; None unless nested, simple, one period, clipped, affordable."""
+    """Return the bound of a group under several parents with hidden draws above; None if unknown or too costly."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     if not isinstance(group.placement, tuple) or not simple or not clip or len(periods) > 1:
@@ -326,9 +326,9 @@ def _with_whole_draws(path: Path, levels: set[int]) -> Path:
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of one draw: `single_unit_bound` for one unit without replacement, else over counts of members.
+    """Return the bound of one draw: `single_unit_bound` for one unit, else or with replacement by counts at `clips[1]`.
 
-    They differ for groups in passes: a group can be in several batches, each of which is clipped as one vector.
+    The two clipping levels differ for groups in passes: a group can be in several batches, each clipped as one vector.
     """
     clip, vectors = clips
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)

@@ -123,7 +123,7 @@ def _unit_cases(
     claim: tuple[int, Adjacency],
     laws: tuple[CountDistribution, CountDistribution] | None,
 ) -> list[UnitCase]:
-    """Return the cases of a unit by its contributions; a single sure one if nothing about it is random.
+    """Return the cases of a unit by its contributions; a single one that is sure if nothing about it is random.
 
     Args:
         hierarchy: levels and schemes.

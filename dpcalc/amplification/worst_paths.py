@@ -77,7 +77,7 @@ def _features(table: PathTable) -> IntArray:
 
 
 def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield the feature columns of one phase, each of length paths."""
+    """Yield columns of a phase, one entry a path, with which cost grows; `_IRRELEVANT` where without influence."""
     contributions, siblings = table.contributions[phase], table.siblings[phase]
     own = contributions[:, -1]
     yield own

@@ -62,7 +62,7 @@ class Gaussian(Mechanism):
     also: tuple[float, ...] = also_key()
 
     def __post_init__(self) -> None:
-        """Raise InputError for negative or non-finite numbers."""
+        """Raise InputError for negative or non-finite numbers, and for 0 in `max_grad_norm` or `also`."""
         require_nonnegative("noise_multiplier", self.noise_multiplier)
         require_positive("max_grad_norm", self.max_grad_norm)
         for other in self.also:

@@ -183,7 +183,7 @@ class BandedSquareRoot(Toeplitz):
         return f"{{banded: {{bands: {self.band_count}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps.
+        """Return the sensitivity in the first steps, both ends widened by the round-off of the coefficients.
 
         Args:
             steps: length of the run, >= 1.
@@ -441,7 +441,7 @@ class MatrixFactorization(Mechanism):
     also: tuple[float, ...] = also_key()
 
     def __post_init__(self) -> None:
-        """Raise InputError for negative or non-finite numbers."""
+        """Raise InputError for negative or non-finite numbers, and for 0 in `max_grad_norm` or `also`."""
         _ = self._as_gaussian
 
     @classmethod

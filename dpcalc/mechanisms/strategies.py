@@ -92,7 +92,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return a Toeplitz strategy's sensitivity: exact if no overlap, or >= 0 and falling (or fixed epochs).
+    """Return a Toeplitz strategy's sensitivity: exact without overlap, or >= 0 and falling (or fixed epochs).
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -275,7 +275,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, fl
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return a lower triangular matrix's sensitivity, exact if columns do not overlap; diagonal nowhere 0.
+    """Return a lower triangular matrix's sensitivity, exact without overlap, or >= 0 with fixed epochs.
 
     Args:
         matrix: n x n, finite.
@@ -363,7 +363,7 @@ def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
-    """Return by column (largest sum of value - price over places `apart` or more apart, number of places)."""
+    """Return by column (largest sum of value - price over places at least `apart` apart, number of places)."""
     sums = np.zeros((len(table) + 1, table.shape[1]))
     counts = np.zeros(sums.shape, dtype=np.int32)
     for place, values in enumerate(table):

@@ -73,7 +73,7 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
-    """Return the composition with cap `cap` (None: none) on all capped draws, auto then as pld; itself if unchanged."""
+    """Return the composition with maximum `cap` in all cut draws (auto becomes pld), uncut for None; or unchanged."""
     plan = composition.plan
 
     def changed(level: Level) -> Level:
@@ -207,7 +207,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
 
 
 def _poisson(phase: Phase, unit: int) -> Phase:
-    """Return the phase with Poisson draws of the same rates down to the unit and every shuffle, or unchanged.
+    """Return the phase with Poisson draws of the same rates down to unit and shuffles; as it is for unequal shuffles.
 
     Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at all.
     """

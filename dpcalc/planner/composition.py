@@ -101,7 +101,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the protected units with each phase's valid bounds, of single units under additive noise with averages."""
+    """Return the protected units with each phase's valid bounds, of single units under additive noise averaged too."""
     draws = _draws(plan)
     first: dict[tuple[Hierarchy, int], int] = {}  # many phases have the same draws
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
@@ -137,7 +137,7 @@ def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
-    """Return the words for where a path ends, e.g. "task 2, session 1", numbered from 1; "" where all units are alike.
+    """Return words for where a path ends ("task 2, session 1"), counts if merged; "" if alike; records are not named.
 
     Records of one parent count as alike, so that the last level is never named. A path that stands for merged ones has
     no numbers: it is described by the number of units in each frame of unequal size.
@@ -268,7 +268,7 @@ class Composition:
 
     @cached_property
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
-        """For each protected unit, the bound of each phase that `_cheapest` ranks first; first if too much work.
+        """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly.
 
         Every choice is valid. Where the choice needs too much work, the protected level's own bound is taken.
         """
@@ -296,7 +296,7 @@ class Composition:
 
     @cached_property
     def steps(self) -> dict[str, StepCounts]:
-        """Counts of the step losses (upper) by name of unit and direction; UnsupportedError: tuning, some phases.
+        """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
 
         Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
 
@@ -425,7 +425,7 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
 
 
 def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> BlackBoxSteps:
-    """Return the steps of a phase under a black box, else TypeError; of an allocation those of a single unit.
+    """Return the steps of a phase under a black box, of an allocation for one unit; TypeError for others.
 
     Args:
         plan: a training run.
@@ -471,7 +471,7 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
 
 
 def valid_bounds(phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
-    """Return the bounds valid for the phase's mechanism: all; of other than Gaussian allocations hidden and revealed.
+    """Return the bounds valid for the phase's mechanism: all; of allocations, unless Gaussian, the hidden and revealed.
 
     Args:
         phase: one of a plan's phases.

@@ -76,7 +76,7 @@ class PrefixErrors:
 
 
 def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
-    """Return the errors of the phases with correlated noise; those that take too long or overflow are left out."""
+    """Return uncertified errors of phases with correlated noise and steps; those too long or infinite left out."""
     phases = [(phase, phase.mechanism) for phase in plan.phases if phase.steps]
     errors = [
         (phase, mechanism.noise_multiplier, mechanism.strategy.prefix_errors(phase.steps))

@@ -41,7 +41,7 @@ def add_run_to_errors(plan: Plan) -> Iterator[None]:
 
 
 def _case(plan: Plan) -> str:
-    """Return the run in a few words: name, steps, mechanism and sampling of the first phase, delta."""
+    """Return the run in a few words: name, steps, mechanism and sampling of its first phase, how many others, delta."""
     first = plan.phases[0]
     others = len(plan.phases) - 1
     return (
@@ -141,7 +141,7 @@ def within_work(
     delta: float,
     moment_bound: Callable[[StepCounts], float] | None = None,
 ) -> tuple[tuple[AccountantResult, str], str]:
-    """Return ((result, direction), note) of the costliest direction; out of work only auto and rdp get looser ones.
+    """Return ((result, direction), note), upper; out of work auto and rdp take looser bounds, others ConvergenceError.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.
@@ -191,7 +191,7 @@ def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guaran
 
 
 def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
-    """Return (upper bound on epsilon of the best run, note): closed form if moments fail; WorkExceededError: spent."""
+    """Return (upper bound on epsilon of the best run, note), closed form if moments fail; or WorkExceededError."""
     with suppress(ConvergenceError), allowance(_SHARP):
         return tuning.epsilon(runs, delta=delta), ""
     spend(1.0)  # not if the allowance around this question is used up
@@ -286,7 +286,7 @@ def _cost_of_change(known: float, changed: Composition) -> float:
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
-    """Return a guarantee with its certified lower bound or why it fails; as it is if tuned, in parts or unknown.
+    """Return a guarantee with its certified lower bound, or a note if that fails; unchanged for tuning and parts.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -327,7 +327,7 @@ class DeltaResult(Result):
 
 
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
-    """Return upper and lower bounds on delta at an epsilon; the lower one None if it fails, and without noise.
+    """Return bounds on delta at an epsilon, 1 without noise; the lower one is None without noise or if it fails.
 
     Args:
         plan: a training run.

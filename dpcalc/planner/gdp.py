@@ -186,7 +186,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _read(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound of an upper profile, true delta <= floor from `end` on, which is cut first; mu `inf` if far."""
+    """Return the bound by an upper profile, true delta <= floor from `end` on, lowered first; mu `inf` from 1e5 on."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     low, high = 0.0, end
@@ -252,7 +252,7 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
 
 
 def _excess(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
-    """Return (regret, misfit), >= 0, of mu against the curve that both profiles bound from below; grids, no bounds.
+    """Return (regret, misfit), >= 0, of mu against the curve that both profiles bound from below: maxima over grids.
 
     Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
     s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.

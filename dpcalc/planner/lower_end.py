@@ -70,7 +70,7 @@ _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one da
 
 
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[float, bool] | None:
-    """Return (certified lower bound on epsilon, is tight) of the worst known data set; None without; may raise.
+    """Return (certified lower bound on epsilon, is tight) of the worst known data set or None; composing may raise.
 
     The candidates are ranked by their log moment at the order that decides the bound; the first is composed.
 
@@ -359,7 +359,7 @@ def _sums_of_passes(
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True if a clipped vector above the units surely holds another record in every step with one of them.
+    """Return True if, in every order of a pass, a clipped vector with the protected units has another record too.
 
     Args:
         plan: what is protected, all in one frame.
@@ -426,7 +426,7 @@ def _single_steps(
 
 
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
-    """Return the largest number of units of one parent that can be protected together.
+    """Return the most units of one parent protected together; removed from passes, as many as one draws must stay.
 
     Where units are removed, a pass needs as many units left as its steps hold.
 

@@ -78,7 +78,7 @@ class Phase:
         return self.noise_multiplier is not None and getattr(self.mechanism, "clips", True)
 
     def with_noise(self, value: float) -> "Phase":
-        """Return the phase with another noise multiplier.
+        """Return the phase with another noise multiplier; UnsupportedError if its mechanism has none.
 
         Raises:
             UnsupportedError: if the mechanism has none.

@@ -222,7 +222,7 @@ GROUP_AS_ONE = "group as one"
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the two published rows for k examples of one flat draw: the mixture, and all k at once; or none.
+    """Return the two published rows for k > 1 examples of one flat fixed or Poisson draw: mixture, all k; else ().
 
     The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
     them for one with all of them, so that tools for one example can be used with k times the sensitivity.
@@ -326,7 +326,7 @@ class PublishedRdpBound:
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return general Renyi bounds for one flat phase, single units, fixed or Poisson draws; () for other plans.
+    """Return general Renyi bounds of one flat phase, single units, fixed or (unless replaced) Poisson draws; else ().
 
     Returns:
         For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3

@@ -156,7 +156,7 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(
     pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both privacy profiles of a unit by moments, at all the epsilons that matter for the rates and deltas.
+    """Return both privacy profiles of a unit by moments, near the rates and deltas; rough if in closed form.
 
     Where quadrature needs too much work, the moments are those in closed form.
     """
@@ -224,7 +224,7 @@ def _few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tup
 
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
-    """Return the epsilons near which to compose: those that decide three of the rates and all deltas; several: 0."""
+    """Return the epsilons to compose near: deciding three of the rates and all deltas; 0 too if several are asked."""
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
     at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST)) * rate + side)) for rate in some]
     at += [int(np.argmax(side <= delta)) for delta in deltas]
@@ -440,7 +440,7 @@ def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> 
 def _profiles_at(
     plan: Plan | Composition, rates: tuple[float, ...], *, name: str = "false positive rate"
 ) -> tuple[Profiles, ...]:
-    """Return `both_profiles` at false positive rates, () for a noiseless plan; refuse rates outside (0, 1) by name."""
+    """Return `both_profiles` at false positive rates, () without noise; InputError, with `name`, outside (0, 1)."""
     for rate in rates:
         if not 0 < rate < 1:
             expected = "expected a number between 0 and 1, both excluded"

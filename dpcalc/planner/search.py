@@ -153,7 +153,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
     growth: int = 16,
     start: int | None = None,
 ) -> tuple[int, int | None]:
-    """Return (largest number that meets a goal, the next or None at the end); the measure must rise; or NoSolution.
+    """Return (largest number that meets a goal, next or None); the measure must rise with it; NoSolution if none.
 
     The measure must grow with the number.
 
@@ -291,7 +291,7 @@ class AdvantageGoal(Goal):
 
 
 def require_pld_method(plan: Plan | Composition) -> Composition:
-    """Return the composition of a plan whose method is auto or pld: only composed losses bound attackers.
+    """Return the composition of a plan; UnsupportedError unless its method is auto or pld, which bound attackers.
 
     Raises:
         UnsupportedError: the plan asks for another method than auto or pld.

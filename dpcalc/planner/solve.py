@@ -160,7 +160,7 @@ def _search(base: Composition, quantity: str, goal: Goal, phase: str | None, epo
 
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the least noise multiplier within a goal, at least 1e-6; unnamed, of several phases a factor of all."""
+    """Return the least noise multiplier (from 1e-6) within a goal; of several phases, none named, a common factor."""
     plan = base.stated
     if phase is None and len(plan.phases) > 1:
         if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):

@@ -126,7 +126,7 @@ def _link(plan: Plan, size: int) -> Plan | None:
 
 
 def _smaller(phase: Phase, unit: int, fewer: int) -> Phase:
-    """Return a phase over data with `fewer` units of the protected level less under each parent."""
+    """Return a phase over data with `fewer` units of the protected level less under each parent, of equal sizes."""
     levels = list(phase.hierarchy.levels)
     level = levels[unit - 1]
     levels[unit - 1] = replace(level, count=level.count - fewer, min_count=level.count - fewer)
@@ -160,7 +160,7 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return all numbers of a privacy statement, upper bounds; for tuning from epsilon and delta alone, no groups.
+    """Return all numbers of a privacy statement, upper bounds; for tuning only what epsilon and delta imply.
 
     Args:
         plan: a training run, or its composition where that is at hand.

@@ -91,7 +91,7 @@ class TruncatedNegativeBinomial:
 
     @property
     def gamma(self) -> float:
-        """Parameter gamma in (0, 1) with this mean, rounded down: a smaller one costs more.
+        """Parameter gamma in (0, 1) with this mean, rounded down, which costs more; InputError if none has it.
 
         Raises:
             InputError: no gamma has this mean.
@@ -165,7 +165,7 @@ class Poisson:
         return math.inf
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best of several runs.
+        """Return an upper bound on epsilon of the best of several runs, `inf` if infinite losses use up delta.
 
         Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
         Infinite losses count in delta_a, and mean times their mass is taken from delta.

@@ -88,7 +88,7 @@ def with_total_steps(plan: Plan, steps: int) -> Plan:
 
 
 def noise_setter(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
-    """Return a function from a noise multiplier to the plan with it in one phase.
+    """Return a function from a noise multiplier to the plan with it in one phase; UnsupportedError if it has none.
 
     Args:
         plan: a training run.
@@ -102,7 +102,7 @@ def noise_setter(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
 
 
 def noise_scaler(plan: Plan) -> Callable[[float], Plan]:
-    """Return a function from a factor to the plan with the noise of every phase multiplied by it.
+    """Return a function from a factor to the plan with all noise multipliers times it; phases without one stay.
 
     Phases without a noise multiplier stay as they are.
     """

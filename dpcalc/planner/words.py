@@ -82,7 +82,7 @@ def _participation_text(phase: Phase) -> str:
 
 
 def mechanism_text(phase: Phase) -> str:
-    """Return the mechanism and its parameters in words."""
+    """Return the mechanism and its parameters in words, without the clip norm and infinite ones."""
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
@@ -109,7 +109,7 @@ def _redraw_period_text(level: Level) -> str:
 
 
 def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
-    """Return one level's draw in a few words."""
+    """Return one level's draw in a few words, by scheme; held draws and participation are not in it."""
     match level.scheme:
         case Fixed(size=size, at_most=at_most):
             return f"{'up to ' if at_most else ''}{size} of {_count_text(level)} ({level.name}), fixed size"
@@ -353,7 +353,7 @@ class PhaseSummary:
 
 
 def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSummary, ...]:
-    """Return the summary of every phase for the protected unit of a direction.
+    """Return the summary of every phase for the unit of a direction, for an unknown one for the likeliest unit.
 
     Args:
         composition: of the plan.

@@ -229,7 +229,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return the path with contributions that are certain, of its unit (or group: the smallest) and co-sampled units.
+    """Return the path with the certain contributions of its unit (of a group the smallest) and units drawn with it.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.

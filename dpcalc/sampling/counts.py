@@ -70,7 +70,7 @@ _MAX_TERMS = 200_000  # counts with such weights: half a second; they are that m
 
 
 def overflow(others: int, rate: Fraction, cap: int) -> tuple[Fraction, Fraction] | None:
-    """Return (Pr[T >= cap], E[rate cap / (T + 1) | T >= cap]), T binomial, to 2^-1200; (0, 0) if never; None: work.
+    """Return (Pr[T >= cap], E[rate cap / (T + 1) | T >= cap]) of binomial T, (0, 0) if never; None if too much work.
 
     The second is the probability with which one further unit, drawn at the same rate, stays in a batch that is cut to
     `cap`, given that the others fill it. Without others that can fill it the pair is (0, 0).
@@ -195,7 +195,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked: weight}, denominator), exact or rounded down to a smaller sum; both ends stay, even at 0."""
+    """Return ({marked: weight}, denominator); long ones are rounded down to a smaller sum; 0 stays at both ends."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)

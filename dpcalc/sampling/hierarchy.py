@@ -317,7 +317,7 @@ class Hierarchy:
     episodes: Episodes | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError for a hierarchy that cannot exist; drop a tree of equal sizes."""
+        """Raise InputError if levels, draws, tree or episodes do not fit, or are too large; drop an equal tree."""
         names = [level.name for level in self.levels]
         if not names:
             raise InputError("data.levels: expected at least one level, got none")

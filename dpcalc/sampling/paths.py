@@ -309,7 +309,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return a row for each kind of path to level `unit`; without a tree, for each mix of `_representative_sizes`.
+    """Return a row for each kind of path to level `unit`; without a tree, for each combination of `_size_ranges`.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
@@ -377,7 +377,7 @@ def _sizes_more_often_cut(level: Level) -> Iterator[int]:
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
-    """Return `Rows` of each level, outermost first: a row for `number` alike siblings; without a tree one row."""
+    """Return `Rows` of each level, outermost first: a row for `number` alike siblings; without a tree one a level."""
     if hierarchy.tree is not None:
         return tuple(
             _rows_with_starts(alike.parent, alike.number, alike.unit) for alike in alike_units(hierarchy.tree.sizes)

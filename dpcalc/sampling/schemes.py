@@ -87,7 +87,7 @@ class CappedPoisson:
             raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
 
     def rate(self, count: int) -> Fraction:
-        """Return the probability that a child is drawn and stays; it falls with the count.
+        """Return the probability that a child is drawn and stays, falling with the count; too costly: upper bound.
 
         Exact to 2^-1200; an upper bound where the number of drawn children has too many likely values.
         """
