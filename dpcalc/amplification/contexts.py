@@ -121,7 +121,7 @@ def _context_powers(single: dict[Context, Fraction], numbers: set[int]) -> dict[
 
 
 def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the law, rounded; over 48 contexts other than () are the 24 likeliest and 24 that are above the others."""
+    """Return the law, rounded; if over 48 contexts but (), the 24 likeliest and at most 24 bounds on the others."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)

@@ -244,7 +244,7 @@ def _poisson_level(level: Level) -> Level:
 
 
 def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
-    """Return True if no shift or distance of a changed plan is smaller; False for several units and unless plain.
+    """Return True if no shift or distance of a changed plan is smaller; False, too, if several units or not plain.
 
     The bound (K) grows with each of them. False where the bounds of the plans are not plain.
     """
