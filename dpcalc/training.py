@@ -127,17 +127,22 @@ class Accountant:
             count: their number, >= 0.
 
         Raises:
-            InputError: a number is wrong, the plan has no such setting, or its steps are used up and it cannot go on.
+            InputError: a number is wrong, the plan has no such setting, or its steps are used up and it cannot go on;
+                then nothing is recorded.
         """
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise InputError(f"count: expected a whole number >= 0, got {count!r}")
         noise = None if noise_multiplier is None else float(noise_multiplier)
         chance = None if rate is None else exact_number(rate, "rate")
-        while count:
-            place, left = self._place(self._steps)
-            taken = min(count, left)
-            self._add(_Setting(place, noise, chance), taken)
-            count -= taken
+        taken: list[tuple[_Setting, int]] = []
+        while count:  # all is looked at before anything is recorded: a refused call changes nothing
+            place, left = self._place(self._steps + sum(number for _, number in taken))
+            setting = _Setting(place, noise, chance)
+            self._phase(setting)
+            taken.append((setting, min(count, left)))
+            count -= taken[-1][1]
+        for setting, number in taken:
+            self._add(setting, number)
 
     def _place(self, steps: int) -> tuple[int, int]:
         """Return (index of the phase of the step after `steps`, steps left in it); InputError if the plan ends."""
@@ -160,7 +165,6 @@ class Accountant:
         if self._history and self._history[-1][0] == setting:
             self._history[-1] = (setting, self._history[-1][1] + count)
         else:
-            self._phase(setting)  # refused before it is recorded
             self._history.append((setting, count))
             self._certified = (0, 0.0)
         if setting.noise_multiplier is not None or setting.rate is not None:
@@ -344,6 +348,7 @@ class Accountant:
                 phase_now, left = taken_up._place(taken_up._steps)
                 if place != phase_now or isinstance(count, bool) or not 1 <= operator.index(count) <= left:
                     raise ValueError("steps that the plan does not have")  # noqa: TRY301  one message for all of them
+                taken_up._phase(setting)
                 taken_up._add(setting, count)
         except (KeyError, TypeError, IndexError, ZeroDivisionError, ValueError) as error:
             raise InputError(f"state: expected a history as `state_dict` writes it, got another one: {error}") from None

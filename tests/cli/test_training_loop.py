@@ -152,9 +152,11 @@ def test_runs_whose_cost_depends_on_their_length_cannot_go_on():
     accountant = Accountant(SAMPLES / "stack_overflow_ftrl.yaml", target_epsilon=100)
     steps = load(SAMPLES / "stack_overflow_ftrl.yaml").steps
     assert accountant.steps_left == steps
-    accountant.step(count=steps)
+    accountant.step(count=steps - 1)
     with pytest.raises(InputError, match=f"step: expected at most {steps} steps"):
-        accountant.step()
+        accountant.step(count=2)
+    assert accountant.steps == steps - 1  # a refused call records nothing
+    accountant.step()
     with pytest.raises(InputError, match="noise_multiplier: expected steps that draw afresh"):
         Accountant(SAMPLES / "stack_overflow_ftrl.yaml").step(noise_multiplier=3.0)
     with pytest.raises(InputError, match="rate: expected steps that draw afresh"):
