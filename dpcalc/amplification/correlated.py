@@ -62,7 +62,9 @@ def independent_steps(
             noise *= strategy.even_noise(steps, drawn.bins)[1]
         case BallsInBins() as bins:
             drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
-            if all(each.scheme in (All(), bins) for each in hierarchy.levels):
+            # A fresh choice of several passes keeps no unit in its bin: what a bin holds on average means nothing then.
+            is_kept = bins.is_held or steps <= bins.bins
+            if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
                 noise *= strategy.even_noise(steps, bins.bins)[0]
         case _ if steps:
             sensitivity = mechanism.sensitivity(steps)

@@ -142,6 +142,12 @@ def averaged_choices(
         return choices
     if not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
         return choices
+    # Which paths can be the costliest is decided by (K). It grows with the contributions under each ancestor, averages
+    # and joint distances also with their differences: from three levels on, a path may be costly for these alone.
+    if min(len(path.counts), clip) > 2 and not all(
+        level.is_equal for level in hierarchy.levels[: max(len(path.counts), clip)]
+    ):
+        return choices
 
     def averaged(level: int, relation: Adjacency) -> PhaseBound:
         return bound_with_redraws(

@@ -253,6 +253,26 @@ def test_columns_of_different_norms_cost_what_the_costliest_bin_holds():
     assert guarantee(run).epsilon == pytest.approx(expected, rel=1e-8)  # noise is rounded by 1e-11, on another grid
 
 
+def test_columns_of_different_norms_cost_a_fresh_choice_their_largest():
+    """A unit that chooses anew may meet the loud column of every pass: norms (1, .01), (.01, 1), two bins."""
+    run = plan_of(matrix_strategy(np.diag([1.0, 0.01, 0.01, 1.0])), BallsInBins(bins=2), 4)
+    x = np.linspace(-9, 10, 1901)
+    weights = norm.pdf(x) * (x[1] - x[0])
+    # A pass: the mean of both ratios; its second column shifts by .01, which leaves the ratio within a factor of e^.1.
+    ratio = (np.exp(x - 0.5)[:, None] + np.exp(0.01 * x - 0.00005)[None, :]) / 2
+    values, chances = ratio.ravel(), np.outer(weights, weights).ravel()
+    edges = np.linspace(math.log(values.min()), math.log(values.max()), 3001)
+    cells = np.digitize(np.log(values), edges)
+    mass = np.bincount(cells, chances)
+    mean = np.bincount(cells, chances * values) / np.maximum(mass, 1e-300)  # merged into means: no larger a divergence
+    kept = mass > 0
+    both = np.outer(mean[kept], mean[kept])
+    for epsilon in (1.0, 2.0, 3.0):
+        attained = float((np.outer(mass[kept], mass[kept]) * np.maximum(both - math.exp(epsilon), 0)).sum())
+        assert attained <= delta_of(run, epsilon=epsilon).delta
+        assert attained > {1.0: 0.0717, 2.0: 0.0123, 3.0: 0.00145}[epsilon]
+
+
 def test_fresh_choices_under_bands_cost_more_than_composed_passes():
     """docs/theory.md, Remark 16.11: M = b = 2, c = (1, 1), two passes; steps 1 and 2 shift by (0, 1, 2, 1)."""
     strategy, multiplier = toeplitz_matrix((1, 1), 4), 1.0
