@@ -146,6 +146,11 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
         "sample_rate": terms.sample_rate,
         "noise_multiplier": terms.noise_multiplier,
     }
+    for name in ("steps", "sample_rate") if names else ("batch_size",):
+        if added[name] is not None:
+            raise InputError(
+                f"{_OPTIONS[name]}: expected what {call.name} takes, got a number that it has no place for"
+            )
     given |= {name: value for name, value in added.items() if value is not None}
     if terms.epochs is not None and terms.steps is None:
         given.pop("steps", None)

@@ -83,6 +83,16 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
+    for option, number in {
+        "--batch-size": terms.batch_size,
+        "--sample-rate": terms.sample_rate,
+        "--epochs": terms.epochs,
+        "--steps": terms.steps,
+        "--noise-multiplier": terms.noise_multiplier,
+    }.items():
+        if number is not None:
+            raise InputError(f"{option}: expected only for a call, got a file that says it; change it in the config")
+    match value:
         case Call(name=name) if name.endswith("DpEvent"):
             return event_run(value, terms)
         case dict() if str(value.get("format", "")).startswith("dpcalc."):

@@ -43,6 +43,7 @@ _MOST_INFINITE = 0.5  # P mass at infinite ratios from which on a bound tells no
 _TOLERANCE = 1e-13  # relative error of a ratio from round-off
 _MAX_QUOTIENT = 5e-6  # relative error of a ratio from below; about 10^7 ratios
 _NO_MASS = 1e-13  # difference of masses that is round-off
+_DOUBTFUL_MASS = 1e-9  # difference of masses that may be the quadrature's: of mixtures of many it misses 5e-12
 _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
@@ -85,15 +86,16 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
     q = np.exp(log_p[finite] - losses[finite])
     zero = max(0.0, 1 - float(q.sum()) - float(np.exp(log_p[large] - losses[large]).sum()))
     rounded_to_zero = float(np.exp(np.minimum(log_p[small] - losses[small], 0.0)).sum())
+    error = max(_QUADRATURE, zero if zero < _DOUBTFUL_MASS else 0.0)
     zero = zero if zero > _NO_MASS else rounded_to_zero
     ratios = np.exp(losses[finite])
-    if estimate is Estimate.LOWER_REVERSED and rounded_to_zero > _NO_MASS:
-        zero = max(0.0, zero - rounded_to_zero)
-        zero = zero if zero > _NO_MASS else 0.0
+    if estimate is Estimate.LOWER_REVERSED:
+        # Mass at 0 would be an infinite loss here: it is told from what the quadrature missed, or left out.
+        zero = zero - rounded_to_zero if zero - rounded_to_zero > _DOUBTFUL_MASS else 0.0
         ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
     # Next to a ratio of 0 the sum to 1 says nothing about what is left.
     law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
-    law = replace(law, zero=zero, infinite=infinite, error=_QUADRATURE)
+    law = replace(law, zero=zero, infinite=infinite, error=error)
     return trimmed(law, estimate)
 
 

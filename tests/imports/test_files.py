@@ -429,3 +429,20 @@ def test_import_needs_a_delta_and_numbers(dpcalc):
     result = json.loads(dpcalc("import", path, "--delta", "1e-5", "--json").out)
     assert (result["command"], result["guarantee"]["delta"]) == ("import", 1e-5)
     assert result["config_text"].startswith("# a dp_accounting DpEvent")
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("[[1.1, 0.01, 1000]]", "--steps"),
+        ("[[1.1, 0.01, 1000]]", "--noise-multiplier"),
+        ("GaussianDpEvent(noise_multiplier=1.1)", "--sample-rate"),
+        ("compute_dp_sgd_privacy(n=100, batch_size=5, noise_multiplier=1, epochs=1, delta=1e-5)", "--sample-rate"),
+        ("get_noise_multiplier(target_epsilon=1, target_delta=1e-5, sample_rate=.1, epochs=1)", "--batch-size"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(real, tmp_path, text, option):
+    (tmp_path / "run.py").write_text(text, encoding="utf-8")
+    ended = real("import", str(tmp_path / "run.py"), "--delta", "1e-5", option, "0.5")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{option}: expected" in ended.err

@@ -3,11 +3,16 @@
 import math
 from collections import defaultdict
 from fractions import Fraction
+from functools import partial
 
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
+from dpcalc.accountants.composed_loss import LOWER
+from dpcalc.accountants.pld import epsilon_bounds
+from dpcalc.amplification.allocation import allocated_pass
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.likelihood_ratio import large_ratio_pair, pair_of, ratio_law, sum_of_copies
 from dpcalc.losses.pair import MixturePair
@@ -152,3 +157,19 @@ def test_large_ratios_are_told_from_others():
         assert (large_ratio_pair([(step, 3)], Estimate.UPPER) is not None) == is_large
     rare = Atoms.of_masses((-1.0, 100.0), (1e-3, 1 - 1e-3))
     assert large_ratio_pair([(rare, 3)], Estimate.UPPER) is None
+
+
+def test_what_quadrature_misses_is_no_infinite_loss():
+    """17 components on each side: masses sum to 1 - 1.4e-13; once that was a loss of infinity with this chance."""
+    chance = Fraction(1, 17)
+    pair = MixturePair.of(dict.fromkeys(range(1, 18), chance), dict.fromkeys(range(17), chance), deviation=0.1)
+    law = allocated_pass(((pair, 1),), Estimate.LOWER_REVERSED)
+    assert law.infinity_mass == 0
+    (epsilon,) = epsilon_bounds({law: 1}, delta=1.43e-13, sides=(LOWER,))
+    q, p = (partial(_mixture_density, centers=np.arange(17) + first, deviation=0.1) for first in (0, 1))
+    delta = quad(lambda x: max(0.0, q(x) - math.exp(epsilon) * p(x)), -2, 0.3, epsabs=0, epsrel=1e-9, limit=400)[0]
+    assert 1.43e-13 <= delta <= 1.45e-13
+
+
+def _mixture_density(x, *, centers, deviation):
+    return float(np.exp(-(((x - centers) / deviation) ** 2) / 2).mean() / (deviation * math.sqrt(2 * math.pi)))
