@@ -71,7 +71,7 @@ def load(
 
 def plan(  # noqa: PLR0913  one for each thing that can vary
     *,
-    delta: Number,
+    delta: Number | None = None,
     levels: Mapping[str, object] | None = None,
     sampling: Mapping[str, object] | None = None,
     unit: str | None = None,
@@ -91,7 +91,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     """Return the plan of a run from numbers, those that the command line takes as options.
 
     Args:
-        delta: in (0, 1).
+        delta: in (0, 1); required.
         levels: of nested data, outermost first, the count of each: `{"user": 1000, "example": 20}`, or `{"min": 5,
             "max": 64}` in the place of a count. By default one level of examples, of `dataset_size`.
         sampling: with `levels`, how a step draws from each: `{"user": {"scheme": "poisson", "rate": 0.01}}`.
@@ -114,7 +114,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         The plan, frozen; warnings are issued like those of `load`.
 
     Raises:
-        TypeError: there is no argument of that name.
+        TypeError: there is no argument of that name, or delta is missing.
         InputError: a number is missing.
         ConfigError: numbers are out of range or contradict each other; the text holds all errors, each with its name.
 
@@ -125,6 +125,8 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         14063
     """
     refuse_unknown(plan, unknown)
+    if delta is None:  # after names of other tools for it
+        raise TypeError("plan() missing 1 required keyword-only argument: 'delta'")
     given = {
         "--adjacency": adjacency,
         "--method": method,
@@ -286,6 +288,8 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
             more = "epsilon does not depend on the clip norm: leave it out; noise_multiplier is relative to it"
         elif argument in names:
             more = f"dpcalc calls this {argument}"
+        elif argument == "sample_rate" and "rate" in names:
+            more = "dpcalc calls this rate"
         elif argument == "target_epsilon":
             more = f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
         elif argument in inspect.signature(plan).parameters:

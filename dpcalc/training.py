@@ -5,7 +5,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 from dpcalc.config.normal import fingerprint
 from dpcalc.errors import InputError
@@ -14,11 +14,12 @@ from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.planner.vary import with_total_steps
-from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names
+from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names, refuse_unknown
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, WithReplacement
 
 STATE_FORMAT = "dpcalc.accountant/1"
+_OTHER_NAMES = {"get_epsilon": "epsilon", "get_privacy_spent": "epsilon", "history": "state_dict()['history']"}
 _MAX_STEPS = 10**12  # an end of the search for the steps left, of a run that costs next to nothing
 _INTERVALS = 512  # certified step counts of a run of known length, at least; more of them take time, fewer are coarse
 _GROWTH = 32  # a certified step count is at most 1/32 of it above the steps: the root of 33/32 is 1.016
@@ -117,7 +118,14 @@ class Accountant:
         """Largest allowed epsilon; None if none was stated."""
         return None if self._plan.budget is None else self._plan.budget.epsilon
 
-    def step(self, *, noise_multiplier: float | None = None, rate: Number | None = None, count: int = 1) -> None:
+    def __getattr__(self, name: str) -> Never:
+        """Raise AttributeError, for names of other accountants with the name that dpcalc uses."""
+        more = f"; dpcalc calls this {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+        raise AttributeError(f"Accountant has no attribute {name!r}{more}")
+
+    def step(
+        self, *, noise_multiplier: float | None = None, rate: Number | None = None, count: int = 1, **unknown: Never
+    ) -> None:
         """Record noisy updates; some microseconds.
 
         Args:
@@ -125,11 +133,15 @@ class Accountant:
                 last phase goes on for ever.
             rate: probability with which they draw a unit, for plans with one Poisson draw; by default that of the plan.
             count: their number, >= 0.
+            unknown: none; the error for any other argument has the name that dpcalc uses.
 
         Raises:
+            TypeError: there is no argument of that name.
             InputError: a number is wrong, the plan has no such setting, or its steps are used up and it cannot go on;
                 then nothing is recorded.
         """
+        if unknown:
+            refuse_unknown(self.step, unknown, own="Accountant.step")
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise InputError(f"count: expected a whole number >= 0, got {count!r}")
         noise = None if noise_multiplier is None else float(noise_multiplier)
@@ -323,10 +335,14 @@ class Accountant:
             [setting.place, setting.noise_multiplier, None if setting.rate is None else str(setting.rate), count]
             for setting, count in self._history
         ]
-        return {"format": STATE_FORMAT, "config": fingerprint(self._plan), "plan": repr(self._plan), "history": history}
+        return {"format": STATE_FORMAT, "config": self._run_hash(), "plan": repr(self._plan), "history": history}
+
+    def _run_hash(self) -> str:
+        """Return the fingerprint of the plan without its budget, which may change while training runs."""
+        return fingerprint(replace(self._plan, budget=None))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace the steps by those of a `state_dict` of the same plan and budget; InputError for others.
+        """Replace the steps by those of a `state_dict` of the same plan, whatever its budget; InputError for others.
 
         Args:
             state: what `state_dict` returned.
@@ -336,10 +352,10 @@ class Accountant:
         """
         if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
             raise InputError(f"state: expected what `state_dict` returns, format {STATE_FORMAT}, got something else")
-        if state.get("config") != fingerprint(self._plan):
+        if state.get("config") != self._run_hash():
             raise InputError(
-                f"state: expected one of {self._plan!r}, got one of {state.get('plan')!s:.300}; its steps belong to "
-                "another config: load it with that one"
+                f"state: expected one of {self._plan!r}, {self._run_hash()}, got one of {state.get('plan')!s:.300}, "
+                f"{state.get('config')!s:.80}; its steps belong to another config: load it with that one"
             )
         taken_up = Accountant(self._plan)
         try:

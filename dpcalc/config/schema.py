@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 
 from dpcalc.accountants import METHODS
-from dpcalc.config.values import LABEL, LEVEL_NAME, AtMost, DrawSize, LevelCount
+from dpcalc.config.values import FILLED_LABEL, LABEL, LEVEL_NAME, AtMost, DrawSize, LevelCount
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,
@@ -317,7 +317,7 @@ class Tuning:
 class Part:
     """A part of the data."""
 
-    name: str = key(LABEL, "Name of the part, which `part` of a phase names.", advice="give the part a name")
+    name: str = key(FILLED_LABEL, "Name of the part, which `part` of a phase names.", advice="give the part a name")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,7 +325,7 @@ class Partition:
     """A division of the units of the outermost level into disjoint parts, each with runs of its own."""
 
     rule: str = key(
-        LABEL,
+        FILLED_LABEL,
         "How the part of a unit is found: from the unit itself alone, never from other units or from results.",
         advice="say how a unit's part is found, e.g. `rule: sha256 of the user id, modulo 4`",
     )

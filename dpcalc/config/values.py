@@ -102,8 +102,11 @@ class LevelName(ValueType):
         return {"type": "string", "pattern": pattern, "not": {"enum": sorted(RESERVED)}}
 
 
+@dataclass(frozen=True)
 class Label(ValueType):
-    """Texts that are only printed: at most MAX_LABEL characters, all printable."""
+    """Texts that are only printed: `min_length` to MAX_LABEL characters, all printable, not spaces alone."""
+
+    min_length: int = 0
 
     def check(self, value: object) -> str:
         """Return a text of at most MAX_LABEL printable characters; WrongValueError for any other value.
@@ -114,11 +117,14 @@ class Label(ValueType):
         text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")
+        if len(text.strip()) < self.min_length:
+            raise WrongValueError("DPC104", "a text that is not empty")
         return text
 
     def as_json_schema(self) -> Schema:
         """Return the JSON Schema of nearly the same texts: it excludes the best-known control characters."""
-        return {"type": "string", "maxLength": MAX_LABEL, "pattern": f"^[^{_INVISIBLE}]*$"}
+        text = rf"[^\s{_INVISIBLE}][^{_INVISIBLE}]*" if self.min_length else ""
+        return {"type": "string", "maxLength": MAX_LABEL, "pattern": f"^[^{_INVISIBLE}]*{text}$"}
 
 
 class LevelCount(WholeNumber):
@@ -129,4 +135,4 @@ class LevelCount(WholeNumber):
         return {"anyOf": [super().as_json_schema(), _COUNT_RANGE]}
 
 
-LABEL, LEVEL_NAME = Label(), LevelName()
+LABEL, FILLED_LABEL, LEVEL_NAME = Label(), Label(min_length=1), LevelName()

@@ -239,9 +239,20 @@ def test_states_of_other_configs_are_refused(change):
     accountant = Accountant(**({"steps": 1000} | FLAT))
     accountant.step(count=4)
     other = Accountant(**({"steps": 1000} | FLAT | change))
-    with pytest.raises(InputError, match=r"state: expected one of Plan\(.*\), got one of Plan\(.*another config"):
+    words = r"state: expected one of Plan\(.*\), .*, got one of Plan\(.*another config"
+    with pytest.raises(InputError, match=words) as told:
         other.load_state_dict(accountant.state_dict())
     assert other.steps == 0
+    expected, found = str(told.value).removeprefix("state: expected one of ").split("; its")[0].split(", got one of ")
+    assert expected != found
+
+
+def test_a_budget_may_change_while_training_runs():
+    accountant = Accountant(target_epsilon=1, **FLAT)
+    accountant.step(count=4)
+    other = Accountant(target_epsilon=2, **FLAT)
+    other.load_state_dict(accountant.state_dict())
+    assert (other.steps, other.budget) == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -291,10 +302,15 @@ def test_broken_states_are_refused_and_change_nothing(broken):
         (lambda: Accountant(**FLAT).step(noise_multiplier=math.nan), "noise_multiplier: expected a finite"),
         (lambda: Accountant(**FLAT).step(rate=1.5), "rate: expected a probability"),
         (lambda: Accountant(steps=3, noise_multiplier=1.0, **FULL).step(rate=0.5), "one Poisson draw"),
+        (lambda: Accountant(**FLAT).step(noise_multiplier=1.1, sample_rate=0.01), "dpcalc calls this rate"),
+        (lambda: plan(sample_rate=0.01, noise_multiplier=1.1, target_delta=1e-5), "dpcalc calls this delta"),
+        (lambda: plan(sample_rate=0.01, noise_multiplier=1.1), "'delta'"),
+        (lambda: Accountant(**FLAT).get_epsilon(delta=1e-5), "dpcalc calls this epsilon"),
+        (lambda: Accountant(**FLAT).nothing, "no attribute 'nothing'"),
     ],
 )
 def test_errors_say_what_to_do(call, words):
-    with pytest.raises((InputError, TypeError), match=words):
+    with pytest.raises((InputError, TypeError, AttributeError), match=words):
         call()
 
 
