@@ -8,7 +8,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, RdpOnly
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
+from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
@@ -196,7 +196,7 @@ class Plan:
                 f"part: expected {listed(names) if names else 'a `partition` that names the parts'}, got `{unknown}`"
             )
         if self.group_size > 1 or self.tuning is not None:
-            raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
+            raise InputError("part: expected group_size 1 and no `tuning` with parts of the data, got one of them")
         is_moved = self.adjacency is Adjacency.REPLACE_ONE and self.unit == 1
         if is_moved and len(self.parts) > MAX_MOVED_PARTS:
             raise InputError(
@@ -212,6 +212,7 @@ class Plan:
                 raise InputError(
                     f"part: expected {listed(tuple(scheme.name for scheme in schemes))} at level {levels[0].name} of a "
                     f"part, whose size is not known, got {outermost.name}"
+                    f"{' with max_batch_size' if isinstance(outermost, CappedPoisson) else ''}"
                 )
             if phase.part and is_moved and (not phase.clips or phase.is_correlated):
                 raise InputError(
