@@ -196,7 +196,7 @@ class Plan:
                 f"part: expected {listed(names) if names else 'a `partition` that names the parts'}, got `{unknown}`"
             )
         if self.group_size > 1 or self.tuning is not None:
-            raise InputError("part: expected group_size 1 and no `tuning` with parts of the data, got one of them")
+            raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
         is_moved = self.adjacency is Adjacency.REPLACE_ONE and self.unit == 1
         if is_moved and len(self.parts) > MAX_MOVED_PARTS:
             raise InputError(
