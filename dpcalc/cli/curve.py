@@ -89,7 +89,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     from dpcalc.charts.table import chart_csv, chart_lines, chart_output
     from dpcalc.charts.text import chart_text
     from dpcalc.report.guarantees import config_names
-    from dpcalc.sweep.grid import parse_numbers
+    from dpcalc.sweep.points import parse_numbers
 
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")

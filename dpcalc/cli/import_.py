@@ -77,8 +77,7 @@ def import_(  # noqa: PLR0913  one parameter an option
     if output is not None and os.path.lexists(output) and not force:
         raise file_exists_error("--output", output)
 
-    from dpcalc.imports.read import read_run
-    from dpcalc.imports.view import import_output, imported
+    from dpcalc.imports.read import import_output, imported, read_run
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import note_texts
 

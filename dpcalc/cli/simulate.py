@@ -35,8 +35,7 @@ def simulate(
     pairs. Exit code 1: a computed number is contradicted.
     """
     from dpcalc.simulation.checks import Effort
-    from dpcalc.simulation.simulate import simulate_plan
-    from dpcalc.simulation.view import simulation_output
+    from dpcalc.simulation.simulate import simulate_plan, simulation_output
 
     effort = Effort(
         seed=options.whole_number("--seed", seed, min_value=0) or 0,

@@ -132,7 +132,7 @@ def _base(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
 
 def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory: int, points: int) -> Pool:
     """Return the function that computes the points: on Dask, in this process if few, else in workers."""
-    from dpcalc.sweep.pools import dask, in_process, processes
+    from dpcalc.sweep.points import dask, in_process, processes
 
     if executor is Executor.DASK:
         return partial(dask, scheduler=scheduler, memory=memory)

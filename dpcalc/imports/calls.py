@@ -12,6 +12,8 @@ from typing import Any
 
 from dpcalc.errors import InputError
 from dpcalc.imports.run import (
+    Call,
+    Expression,
     ImportedRun,
     Part,
     Terms,
@@ -19,11 +21,11 @@ from dpcalc.imports.run import (
     finite_number,
     merged,
     number_text,
+    number_value,
     rate_of,
     shown,
     whole_number,
 )
-from dpcalc.imports.values import Call, Expression, number_value
 
 _MAX_ENTRIES = 100_000  # of a history
 _MECHANISMS = ("rdp", "prv", "gdp")

@@ -12,6 +12,8 @@ from typing import Any
 
 from dpcalc.errors import InputError
 from dpcalc.imports.run import (
+    MAX_DEPTH,
+    Call,
     ImportedRun,
     Part,
     Terms,
@@ -23,7 +25,6 @@ from dpcalc.imports.run import (
     shown,
     whole_number,
 )
-from dpcalc.imports.values import MAX_DEPTH, Call
 
 _MAX_SUMS = 100  # Gaussian sums on one sample that are written out one by one
 _FIELDS = {

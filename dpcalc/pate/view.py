@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Row
 from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax
-from dpcalc.pate.answer import PateAnswer, PateQuestion, PateTarget
-from dpcalc.pate.sanitised import SanitisedEpsilon
+from dpcalc.pate.answer import PateAnswer, PateQuestion, PateTarget, SanitisedEpsilon
 from dpcalc.planner.pate import DataDependentResult
 from dpcalc.report.fields import Field, Fields, Output, Section, json_only
 from dpcalc.report.guarantees import assumptions_field, epsilon_text, guarantee_field, quiet_line, row_fields

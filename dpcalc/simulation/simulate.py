@@ -1,18 +1,211 @@
-"""Monte Carlo simulation of one plan: all checks of its sampling and of its privacy losses."""
+"""Monte Carlo simulation of one plan: all checks of its sampling, losses and releases, and the output of `simulate`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.random import Generator
 
+from dpcalc.arrays import Array, IntArray
+from dpcalc.config.load import Loaded
+from dpcalc.config.source import visible
 from dpcalc.errors import UnsupportedError, WorkExceededError
+from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Strategy, Toeplitz, Tree
 from dpcalc.planner.composition import composed, is_noiseless, releasing_phases
-from dpcalc.planner.plan import Plan
+from dpcalc.planner.evaluate import delta_of, guarantee
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
+from dpcalc.report.rounding import as_given, rounded_down, rounded_up
+from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson
 from dpcalc.simulation.batches import batch_checks
-from dpcalc.simulation.checks import Check, Effort, RandomSource
+from dpcalc.simulation.checks import MISS_PROBABILITY, Check, Effort, RandomSource, mean_interval
 from dpcalc.simulation.losses import loss_checks
-from dpcalc.simulation.releases import no_release_reason, release_checks
 from dpcalc.work import SECOND, allowance
+
+# Whole releases with correlated noise, drawn at random: C G + Z of an actual data set beside the bound on its delta.
+#
+# The strategy is written out, and the loss is that of the mixture over all steps in which the unit can take part.
+# Nothing of the sensitivities and reductions of docs/theory.md is used: a bound that is too small is contradicted.
+#
+# Source: docs/theory.md, Definition 16.1.
+
+_DELTA = 0.01  # at whose epsilon delta is compared; for one that is ten times smaller ten times as many runs are needed
+_MAX_ENTRIES = 4_000_000  # of the releases that are written out, 32 MB
+_MAX_CASES = 2_000  # the square root of a matrix of products of ten times more takes minutes
+_MAX_PRODUCTS = 300_000_000  # of random numbers and shifts by default: a second or two
+_MIN_RUNS, _MAX_RUNS = 1_000, 100_000
+_CHUNK = 2_000_000  # random numbers at once, 16 MB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """The release of a phase of a data set in which one unit alone contributes, always the same vector of clip norm.
+
+    Attributes:
+        products: scalar products of what the unit adds to the release in two cases, over the variance of the noise,
+            shape (cases, cases).
+        rate: probability of each case, independent of the others, which are in other rows; None where exactly one
+            happens, each as likely.
+    """
+
+    products: Array
+    rate: float | None
+
+    @cached_property
+    def root(self) -> Array:
+        """A square root of the products: the noise along the cases is that of as many independent directions."""
+        values, vectors = np.linalg.eigh(self.products)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def losses(self, runs: int, rng: Generator, *, is_present: bool) -> Array:
+        """Return log P/Q of `runs` releases, drawn from P (the unit is present) or from Q, shape (runs,).
+
+        Args:
+            runs: number of releases.
+            rng: random numbers.
+            is_present: True to draw from P, False to draw from Q.
+        """
+        # The loss depends on the release only through its scalar products with what each case adds, which are normal
+        # with the products as covariance; with the unit they are shifted by the products of the cases that happen.
+        cases, rate = len(self.products), self.rate
+        along = rng.standard_normal((runs, cases)) @ self.root.T
+        if is_present and rate is None:
+            along += self.products[rng.integers(cases, size=runs)]
+        elif is_present and rate is not None:
+            along += (rng.random((runs, cases)) < rate) @ self.products
+        logs = along - np.diagonal(self.products) / 2
+        if rate is None:
+            top = logs.max(axis=1, keepdims=True)
+            return np.asarray(np.log(np.exp(logs - top).mean(axis=1)) + top[:, 0])
+        missed = math.log1p(-rate) if rate < 1 else -math.inf
+        return np.asarray(np.logaddexp(missed, math.log(rate) + logs).sum(axis=1))
+
+
+def no_release_reason(plan: Plan, phase: Phase) -> str:
+    """Return why a phase with correlated noise cannot be drawn: noise, levels below, size; "" if it can.
+
+    Args:
+        plan: the training run.
+        phase: one of its phases, with correlated noise.
+    """
+    alone = replace(plan, phases=(phase,))
+    if not releasing_phases(alone) or is_noiseless(alone):
+        return "it has no noise, or never draws the protected unit"
+    deciding = phase.hierarchy.level(max(1, phase.hierarchy.allocated))
+    if any(level is not deciding and level.scheme != All() for level in phase.hierarchy.levels):
+        return "levels below the one that decides when a unit takes part are drawn, too"
+    if _case_count(phase) > _MAX_CASES or _case_count(phase) * phase.steps > _MAX_ENTRIES:
+        return "its strategy has too many entries"
+    return ""
+
+
+def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
+    """Return the checks of one phase with correlated noise: delta of one data set, drawn, beside the bound, both ways.
+
+    Args:
+        plan: the training run.
+        phase: one of its phases, for which `no_release_reason` returns "".
+        source: random numbers, effort and progress.
+    """
+    # What the removal of its only unit costs is at most the bound of every adjacency and group size.
+    release = _release(phase)
+    alone = replace(plan, phases=(phase,), delta=_DELTA, tuning=None)
+    epsilon = guarantee(alone).epsilon
+    upper = delta_of(alone, epsilon=epsilon).delta
+    cases = len(release.products)
+    runs = source.effort.runs or max(_MIN_RUNS, min(_MAX_RUNS, _MAX_PRODUCTS // cases**2))
+    chunk = max(1, _CHUNK // cases)
+    checks = []
+    for index, name in enumerate(("D||D'", "D'||D")):
+        total, sign = 0.0, 1 - 2 * index
+        for start in range(0, runs, chunk):
+            losses = release.losses(min(chunk, runs - start), source.rng, is_present=not index)
+            total -= float(np.expm1(np.minimum(epsilon - sign * losses, 0.0)).sum())
+            source.part(index, 2).on_progress(min(1.0, (start + chunk) / runs))
+        checks.append(
+            Check(
+                phase=phase.name if len(plan.phases) > 1 else "",
+                quantity=f"delta of one data set at epsilon {epsilon:.6g}, {name}",
+                computed=(0.0, upper),
+                observed=total / runs,
+                interval=mean_interval(total / runs, runs, miss_probability=MISS_PROBABILITY),
+                trials=runs,
+                note="whole releases C G + Z; computed is the bound for all data sets",
+            )
+        )
+    return tuple(checks)
+
+
+def _case_count(phase: Phase) -> int:
+    """Return how many ways a unit can take part in a release: bins, steps of its group, else 1."""
+    match phase.hierarchy.allocation or phase.hierarchy.level(1).scheme:
+        case BallsInBins(bins=bins):
+            return bins
+        case CyclicPoisson(groups=groups):
+            return -(-phase.steps // groups)
+        case _:
+            return 1
+
+
+def _release(phase: Phase) -> Release:
+    """Return the release of a data set with one unit: in a random bin, in the first group, or as early as it may be."""
+    mechanism, steps = phase.mechanism, phase.steps
+    if not isinstance(mechanism, MatrixFactorization):
+        raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
+    level, rate = phase.hierarchy.level(max(1, phase.hierarchy.allocated)), None
+    match level.scheme:
+        case BallsInBins(bins=bins):
+            own = [np.arange(place, steps, bins) for place in range(bins)]
+        case CyclicPoisson(groups=groups) as cyclic:
+            own = [np.array([step]) for step in range(0, steps, groups)]
+            rate = float(cyclic.group_draw(level.min_count, level.count).rate(level.min_count))
+        case _:
+            limits = mechanism.limits
+            own = [limits.separation * np.arange(limits.times(steps))]
+    shifts = np.stack([_shift(mechanism.strategy, steps, places) for places in own])
+    deviation = mechanism.joint_noise_multiplier * _noise_unit(mechanism.strategy, steps)
+    return Release(products=shifts @ shifts.T / deviation**2, rate=rate)
+
+
+def _noise_unit(strategy: Strategy, steps: int) -> float:
+    """Return the largest column norm of a strategy, to which noise multipliers are relative; 1 for a tree."""
+    if isinstance(strategy, Tree):
+        return 1.0
+    if isinstance(strategy, Matrix):
+        return float(np.sqrt((strategy.entries**2).sum(axis=0).max()))
+    return float(np.linalg.norm(_shift(strategy, steps, np.zeros(1, dtype=np.int64))))
+
+
+def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
+    """Return the sum of a strategy's columns at the steps `places`, from 0; of a tree those steps below each node.
+
+    Args:
+        strategy: of the noise.
+        steps: length of the run.
+        places: steps, from 0.
+    """
+    taken = np.zeros(steps)
+    taken[places] = 1.0
+    if isinstance(strategy, Matrix):
+        return strategy.entries @ taken
+    if not isinstance(strategy, Tree):
+        coefficients = np.array(strategy.coefficients[:steps]) if isinstance(strategy, Toeplitz) else np.ones(steps)
+        shift = np.zeros(steps + len(coefficients))
+        for place in places.tolist():
+            shift[place : place + len(coefficients)] += coefficients
+        return shift[:steps]
+    leaves, counts = min(steps, strategy.restart_every or steps), np.concatenate(([0.0], np.cumsum(taken)))
+    nodes = []
+    for start in range(0, steps, leaves):
+        for size in (1 << level for level in range(leaves.bit_length())):
+            ends = np.arange(start + size, min(start + leaves, steps) + 1, size)
+            nodes.append(counts[ends] - counts[ends - size])
+    return np.concatenate(nodes)
+
+
+# Monte Carlo simulation of one plan: all checks of its sampling and of its privacy losses.
 
 _CHOICE_WORK = 2.0 * SECOND  # for the unit that decides
 _TOO_MUCH = "to find the unit that decides needs more work than one answer may take"
@@ -92,3 +285,98 @@ def _no_losses_reason(plan: Plan) -> str:
     if not plan.is_gaussian:
         return "that is done for Gaussian noise only"
     return "" if releasing_phases(plan) else "no step draws the protected unit"
+
+
+# The result of `simulate`.
+
+DIGITS = 5
+"""Significant digits of computed and drawn numbers."""
+
+
+def simulation_output(result: Simulation, loaded: Loaded) -> Output:
+    """Return the result of `simulate`: verdict, seed, and a row for each check of computed against drawn.
+
+    Args:
+        result: of the simulation.
+        loaded: the config of the plan that was simulated.
+    """
+    contradicted = sum(not check.agrees for check in result.checks)
+    verdict = "computed agrees with drawn"
+    if contradicted:
+        verdict = f"{contradicted} of {len(result.checks)} computed numbers contradicted"
+    miss = as_given(MISS_PROBABILITY)
+    checks = [
+        {
+            "phase": check.phase,
+            "quantity": check.quantity,
+            "computed_lower": check.computed[0],
+            "computed_upper": check.computed[1],
+            "observed": check.observed,
+            "observed_lower": check.interval[0],
+            "observed_upper": check.interval[1],
+            "draws": check.trials,
+            "note": check.note,
+            "agrees": check.agrees,
+        }
+        for check in result.checks
+    ]
+    return Output(
+        command="simulate",
+        fields=(
+            config_field(loaded),
+            Field("agrees", result.agrees),
+            Field("seed", result.seed),
+            Field("doubt", MISS_PROBABILITY),
+            Field("checks", checks, plain=tuple(f"{_quantity(check)}: {_fact_text(check)}" for check in result.checks)),
+            json_only("notes", list(result.notes)),
+            *origin_fields(loaded),
+        ),
+        table=Table(
+            headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= {miss}",
+            columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),
+            rows=tuple(tuple(_cells(check)) for check in result.checks),
+        ),
+    )
+
+
+def _cells(check: Check) -> Iterable[str]:
+    """Yield a row's cells: quantity, computed, drawn (note), interval or "", draws, agrees as yes or no, ""."""
+    low, high = check.interval
+    yield _quantity(check)
+    yield _between(*check.computed)
+    yield f"{_up(check.observed)}{f' ({visible(check.note)})' if check.note else ''}"
+    yield "" if low == high else _between(low, high)
+    yield str(check.trials)
+    yield yes_no(check.agrees)
+    yield ""
+
+
+def _quantity(check: Check) -> str:
+    """Return "PHASE: QUANTITY" of a check, the quantity alone if the phase has no name."""
+    quantity = visible(check.quantity)
+    return f"{visible(check.phase)}: {quantity}" if check.phase else quantity
+
+
+def _fact_text(check: Check) -> str:
+    """Return "computed A, drawn B[, so between C and D], N draws[ (note)]"; "; NOT the same" if they disagree."""
+    low, high = check.interval
+    between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
+    note = f" ({visible(check.note)})" if check.note else ""
+    verdict = "" if check.agrees else "; NOT the same"
+    computed = _between(*check.computed)
+    return f"computed {computed}, drawn {_up(check.observed)}{between}, {check.trials} draws{note}{verdict}"
+
+
+def _between(low: float, high: float) -> str:
+    """Format an interval as "low to high", rounded outwards; as one number where both ends are equal."""
+    return _up(high) if low == high else f"{_down(low)} to {_up(high)}"
+
+
+def _up(value: float) -> str:
+    """Format a number rounded up to DIGITS; a whole number exactly."""
+    return str(int(value)) if float(value).is_integer() else rounded_up(value, digits=DIGITS)
+
+
+def _down(value: float) -> str:
+    """Format a number rounded down to DIGITS; a whole number exactly."""
+    return str(int(value)) if float(value).is_integer() else rounded_down(value, digits=DIGITS)

@@ -1,10 +1,15 @@
 """Epsilon at every point of a grid over config keys: the inversion estimate, certified bounds near the budget."""
 
+# ruff: noqa: PLC0415  distributed is an extra
+
 import math
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeVar
 
 from dpcalc.config.files import config_folder, refuse_outward_link
 from dpcalc.config.flags import load_from_flags
@@ -13,15 +18,86 @@ from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import STDIN, ConfigError, decode, read_bytes
 from dpcalc.config.tree import split_path
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
-from dpcalc.gate.workers import OnProgress, ignore_progress
+from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.estimates import inversion_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.words import shared_facts
-from dpcalc.sweep.grid import parse_numbers, whole_numbers
 from dpcalc.work import SECOND, allowance
+
+# Ranges of numbers as users write them: `0.5:4:20`, `1e2:1e5:10:log`, `1,2,5`.
+
+MAX_NUMBERS = 1_000_000  # in one range: they are held in memory
+LOG = "log"
+_DIGITS = 6  # significant digits of the numbers between the ends
+_FORMS = "A:B:N (N numbers from A to B), A:B:N:log (by equal factors) or A,B,C"
+
+
+def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
+    """Return the numbers of `A:B:N`, `A:B:N:log` or `A,B,C` as texts, ends as written; InputError for other forms.
+
+    Args:
+        text: `A:B:N`, `A:B:N:log` or `A,B,C`.
+        option: the option that it is from, for messages.
+
+    Returns:
+        Decimals in the order of the range; the ends as the user wrote them, others with six significant digits.
+
+    Raises:
+        InputError: the text has none of the three forms, or more than MAX_NUMBERS numbers.
+
+    Example:
+        >>> parse_numbers("1:2:3", option="--over")
+        ('1', '1.5', '2')
+        >>> parse_numbers("1:100:3:log", option="--over"), parse_numbers("5,7", option="--over")
+        (('1', '10', '100'), ('5', '7'))
+    """
+    if ":" not in text:
+        return tuple(_checked_number(part, text, option) for part in text.split(","))
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) not in {3, 4} or parts[3:] not in ([], [LOG]):
+        raise InputError(f"{option}: expected {_FORMS}, got `{text}`")
+    first, last = (_checked_number(part, text, option) for part in parts[:2])
+    low, high, is_log = float(first), float(last), bool(parts[3:])
+    count = _checked_count(parts[2], text, option)
+    if is_log and not (low > 0 and high > 0):
+        raise InputError(f"{option}: expected ends > 0 for equal factors, got `{text}`")
+    # The ends stay as they were written (1_000, 1e-5); between them six digits are what a person would write.
+    if count == 1:
+        return (first,)
+    shares = (index / (count - 1) for index in range(1, count - 1))
+    between = (low * (high / low) ** share if is_log else low + (high - low) * share for share in shares)
+    return (first, *(f"{value:.{_DIGITS}g}" for value in between), last)
+
+
+def whole_numbers(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the nearest whole numbers as texts, without repetitions."""
+    return tuple(dict.fromkeys(str(round(float(text))) for text in texts))
+
+
+def _checked_number(part: str, text: str, option: str) -> str:
+    """Return `part` stripped, a finite decimal; else InputError with the whole `text` of the option."""
+    try:
+        number = float(part)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{option}: expected {_FORMS}, got `{text}`")
+    return part.strip()
+
+
+def _checked_count(part: str, text: str, option: str) -> int:
+    """Return N of a range as int; InputError unless it is whole and from 1 to 1,000,000."""
+    value = float(_checked_number(part, text, option))
+    if not (value.is_integer() and 1 <= value <= MAX_NUMBERS):
+        expected = f"a whole number from 1 to {MAX_NUMBERS} of points"
+        raise InputError(f"{option}: expected {expected}, got `{part}` in `{text}`")
+    return math.trunc(value)
+
+
+# Epsilon at every point of a grid over config keys: the inversion estimate, certified bounds near the budget.
 
 MOST_POINTS = 1_000_000
 _ESTIMATE_WORK = (
@@ -320,3 +396,92 @@ def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Out
         return ""
     facts = shared_facts(plans)
     return f"{plans[0].name}: {facts}" if plans[0].name else facts
+
+
+# Executors of a sweep: this process, other processes of this machine, or a Dask cluster.
+
+TASK_SECONDS = 3600.0  # time limit of one task of up to 50 points: a hundred times what ordinary ones take
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+    """Yield (task number from 0, result) of each task in order, computed here; an exception ends it.
+
+    Args:
+        function: called for each task.
+        tasks: its arguments.
+    """
+    return enumerate(map(function, tasks))
+
+
+def processes(
+    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory: int | None
+) -> Iterator[tuple[int, R | Exception]]:
+    """Yield (task number from 0, result or exception) from processes as they finish; an exception also after an hour.
+
+    Args:
+        function: pure, importable by its name.
+        tasks: its arguments.
+        jobs: number of processes; None for one for each processor.
+        memory: bytes that a process may allocate after its start; None for no limit.
+
+    Yields:
+        Results; exceptions in their place, also for a task that takes more than TASK_SECONDS.
+    """
+    # Workers can be ended one by one: a task that takes too long does not end the sweep.
+    with Workers(function, processes=jobs or _processors(), memory=memory) as workers:
+        yield from workers.finished(tasks, seconds=TASK_SECONDS)
+
+
+def dask(
+    function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory: int | None
+) -> Iterator[tuple[int, R | Exception]]:
+    """Yield (task number from 0, result or exception) from a Dask cluster as tasks finish; InputError if there is none.
+
+    Args:
+        function: pure, importable by its name.
+        tasks: its arguments.
+        scheduler: address of the cluster, such as "tcp://host:8786"; None starts one on this machine.
+        memory: bytes for each process of a cluster that is started; None for no limit.
+
+    Raises:
+        InputError: distributed is not installed, there is no cluster at the address, or a cluster would have to be
+            started from a Python that was started with `-E` alone.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError as error:
+        extra = "run `pip install distributed`, or leave --executor out"
+        raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
+    local = {} if scheduler else _local_options(memory)
+    try:
+        # Not the default: a Python program that calls dpcalc may have a client of its own.
+        client = Client(scheduler, timeout=10, set_as_default=False, **local)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
+    with client:
+        numbers = {future: number for number, future in enumerate(client.map(function, tasks, pure=False))}
+        for future in as_completed(list(numbers), loop=client.loop):
+            yield numbers[future], future.exception() or future.result()
+
+
+def _local_options(memory: int | None) -> dict[str, object]:
+    """Return options for a Dask cluster here; set PYTHONSAFEPATH (no imports from `.`); InputError under `-E` alone."""
+    # Dask starts its processes, and later replacements of dead ones, with this process's environment: there is no
+    # argument for `-P`, so that the variable is the only way.
+    if sys.flags.ignore_environment and not sys.flags.safe_path:
+        raise InputError(
+            "--executor dask: expected `python -P` or `-I`, got `-E` alone: processes would import from the current "
+            "directory; add -P"
+        )
+    os.environ["PYTHONSAFEPATH"] = "1"
+    limits = {} if memory is None else {"memory_limit": memory}
+    return {"n_workers": _processors(), "threads_per_worker": 1, "dashboard_address": None, **limits}
+
+
+def _processors() -> int:
+    """Return the number of processors that this process may use (its affinity), else of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

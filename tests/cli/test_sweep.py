@@ -132,7 +132,7 @@ def test_ctrl_c_keeps_what_is_finished(real, file, monkeypatch, tmp_path):
         yield 0, function(tasks[0])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpcalc.sweep.pools.in_process", stopped)
+    monkeypatch.setattr("dpcalc.sweep.points.in_process", stopped)
     words = ("sweep", str(file()), "--over", "training.steps=100,200,300", "--plot", "a.svg")
     table = real(*words)
     assert table.code == 130

@@ -10,9 +10,18 @@ from dpcalc.config.overrides import Overrides
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
 from dpcalc.planner.evaluate import guarantee
-from dpcalc.sweep import pools
-from dpcalc.sweep.grid import parse_numbers, whole_numbers
-from dpcalc.sweep.points import GridAxis, InterruptedSweep, Outcome, SweptConfig, chunk_outcomes, parse_axis, sweep
+from dpcalc.sweep import points
+from dpcalc.sweep.points import (
+    GridAxis,
+    InterruptedSweep,
+    Outcome,
+    SweptConfig,
+    chunk_outcomes,
+    parse_axis,
+    parse_numbers,
+    sweep,
+    whole_numbers,
+)
 
 TEXT = """\
 version: 1
@@ -35,7 +44,7 @@ def exact(*assignments):
 
 
 def test_points_are_configs_the_last_axis_fastest():
-    found = sweep(BASE, (SIGMA, STEPS), pools.in_process)
+    found = sweep(BASE, (SIGMA, STEPS), points.in_process)
     assert [one.values for one in found] == [("1.1", "100"), ("1.1", "500"), ("2", "100"), ("2", "500")]
     for one in found:
         (sigma, steps) = one.values
@@ -44,7 +53,7 @@ def test_points_are_configs_the_last_axis_fastest():
 
 
 def test_what_is_near_the_budget_is_certified():
-    near, far = sweep(BASE, (GridAxis(key="mechanism.noise_multiplier", values=("1.1", "1.2")),), pools.in_process)
+    near, far = sweep(BASE, (GridAxis(key="mechanism.noise_multiplier", values=("1.1", "1.2")),), points.in_process)
     assert (near.kind, near.method, near.budget) == (Kind.UPPER, "pld", 1.08)
     assert near.epsilon == exact()
     assert near.fits is (exact() <= 1.08)
@@ -52,14 +61,14 @@ def test_what_is_near_the_budget_is_certified():
 
 
 def test_another_accountant_and_no_noise_are_no_estimates():
-    by_rdp = sweep(BASE, (GridAxis(key="accounting.method", values=("rdp",)),), pools.in_process)
+    by_rdp = sweep(BASE, (GridAxis(key="accounting.method", values=("rdp",)),), points.in_process)
     assert (by_rdp[0].kind, by_rdp[0].method) == (Kind.UPPER, "rdp")
-    (none,) = sweep(BASE, (GridAxis(key="mechanism.noise_multiplier", values=("0",)),), pools.in_process)
+    (none,) = sweep(BASE, (GridAxis(key="mechanism.noise_multiplier", values=("0",)),), points.in_process)
     assert (none.epsilon, none.kind, none.fits) == (float("inf"), Kind.UPPER, False)
 
 
 def test_a_point_that_is_no_config_does_not_stop_the_others():
-    bad, good = sweep(BASE, (GridAxis(key="sampling.rate", values=("2", "0.02")),), pools.in_process)
+    bad, good = sweep(BASE, (GridAxis(key="sampling.rate", values=("2", "0.02")),), points.in_process)
     assert (bad.epsilon, bad.code, bad.fits) == (None, 2, None)
     assert "rate" in bad.error
     assert (good.code, good.error) == (0, "")
@@ -67,7 +76,7 @@ def test_a_point_that_is_no_config_does_not_stop_the_others():
 
 def test_where_no_point_is_a_config_its_error_is_raised():
     with pytest.raises(InputError, match="unknown key"):
-        sweep(BASE, (GridAxis(key="training.stpes", values=("1",)),), pools.in_process)
+        sweep(BASE, (GridAxis(key="training.stpes", values=("1",)),), points.in_process)
 
 
 def test_a_pool_that_loses_a_chunk_loses_its_points_only():
@@ -110,7 +119,7 @@ def test_large_grids_are_answered_in_chunks_of_limited_size():
 def test_flags_alone():
     flags = (("--sample-rate", "0.01"), ("--delta", "1e-5"), ("--noise-multiplier", "1.1"))
     base = SweptConfig(text=None, name="", place="", overrides=Overrides(flags=flags))
-    (found,) = sweep(base, (GridAxis(key="training.steps", values=("500",)),), pools.in_process)
+    (found,) = sweep(base, (GridAxis(key="training.steps", values=("500",)),), points.in_process)
     assert found.epsilon == pytest.approx(exact(), rel=5e-5)
 
 
@@ -119,9 +128,9 @@ def test_processes_tell_the_same():
     told = []
     axis = GridAxis(key="training.steps", values=tuple(map(str, range(100, 160))))
     beside = sweep(
-        BASE, (axis,), lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None), told.append
+        BASE, (axis,), lambda function, chunks: points.processes(function, chunks, jobs=2, memory=None), told.append
     )
-    assert beside[:2] == sweep(BASE, (GridAxis(key="training.steps", values=("100", "101")),), pools.in_process)
+    assert beside[:2] == sweep(BASE, (GridAxis(key="training.steps", values=("100", "101")),), points.in_process)
     assert told[-1] == 1
     assert pickle.loads(pickle.dumps(beside)) == beside  # noqa: S301  our own
 
@@ -130,13 +139,13 @@ def test_processes_tell_the_same():
 def test_a_dask_cluster_tells_the_same():
     distributed = pytest.importorskip("distributed")
     axis = GridAxis(key="training.steps", values=tuple(map(str, range(100, 160))))
-    here, told = sweep(BASE, (axis,), pools.in_process), []
+    here, told = sweep(BASE, (axis,), points.in_process), []
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         address = cluster.scheduler_address
         there = sweep(
             BASE,
             (axis,),
-            lambda function, chunks: pools.dask(function, chunks, scheduler=address, memory=None),
+            lambda function, chunks: points.dask(function, chunks, scheduler=address, memory=None),
             told.append,
         )
     assert there == here
@@ -150,7 +159,7 @@ def test_ten_thousand_flat_configs_within_a_minute_of_two_processors():
         GridAxis(key="training.steps", values=whole_numbers(parse_numbers("100:20000:100:log", option=""))),
     )
     before = os.times()
-    found = sweep(BASE, axes, lambda function, chunks: pools.processes(function, chunks, jobs=2, memory=None))
+    found = sweep(BASE, axes, lambda function, chunks: points.processes(function, chunks, jobs=2, memory=None))
     after = os.times()
     assert len(found) == 10_000
     assert not any(one.code for one in found)
@@ -198,8 +207,8 @@ def test_too_many_points_and_a_key_twice():
     axis = GridAxis(key="training.steps", values=tuple(map(str, range(1001))))
     other = GridAxis(key="privacy.delta", values=axis.values)
     with pytest.raises(InputError, match="at most 1000000 points, got 1002001"):
-        sweep(BASE, (axis, other), pools.in_process)
+        sweep(BASE, (axis, other), points.in_process)
     with pytest.raises(InputError, match="every key once"):
-        sweep(BASE, (axis, axis), pools.in_process)
+        sweep(BASE, (axis, axis), points.in_process)
     assert Outcome(values=("1",)).fits is None
     assert chunk_outcomes.__module__ == "dpcalc.sweep.points"  # other machines find it by that name

@@ -17,10 +17,8 @@ import yaml
 
 import dpcalc
 from dpcalc.errors import InputError
-from dpcalc.imports.read import read_run
-from dpcalc.imports.run import Terms
-from dpcalc.imports.values import json_value
-from dpcalc.imports.view import imported
+from dpcalc.imports.read import imported, read_run
+from dpcalc.imports.run import Terms, json_value
 
 FOLDER = Path(__file__).parent / "recorded"
 TERMS = Terms(delta="1e-5")

@@ -9,9 +9,8 @@ from scipy.stats import norm
 
 import dpcalc
 from dpcalc.config.load import load_text
-from dpcalc.imports.read import read_run
+from dpcalc.imports.read import imported, read_run
 from dpcalc.imports.run import Terms
-from dpcalc.imports.view import imported
 from dpcalc.planner.evaluate import guarantee
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -10,8 +10,8 @@ import pytest
 
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
-from dpcalc.pate import sanitised as pate_release
-from dpcalc.pate.sanitised import ReleaseTerms, draw_sanitised_epsilon, release_terms
+from dpcalc.pate import answer as pate_release
+from dpcalc.pate.answer import ReleaseTerms, draw_sanitised_epsilon, release_terms
 from dpcalc.planner.pate import data_independent_guarantee
 from tests.planner.ballots import ensemble, gaussian, log_winner, neighbours, synthetic
 

@@ -26,8 +26,7 @@ from dpcalc.sampling.schemes import (
 from dpcalc.sampling.trees import tree_of
 from dpcalc.simulation import batches
 from dpcalc.simulation.checks import Effort
-from dpcalc.simulation.releases import no_release_reason
-from dpcalc.simulation.simulate import simulate_plan
+from dpcalc.simulation.simulate import no_release_reason, simulate_plan
 from tests.thinning import thinned
 
 NAMES = ("user", "session", "example")

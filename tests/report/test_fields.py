@@ -21,8 +21,7 @@ from dpcalc.report.risk import risk_output
 from dpcalc.report.rounding import rounded_down, rounded_up
 from dpcalc.report.solution import delta_output, no_solution_output, solution_output
 from dpcalc.simulation.checks import Check
-from dpcalc.simulation.simulate import Simulation
-from dpcalc.simulation.view import simulation_output
+from dpcalc.simulation.simulate import Simulation, simulation_output
 from tests.report.risks import RISK
 from tests.report.samples import EVALUATION, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
 from tests.report.solutions import CERTAIN, DELTA, FACTOR, NEVER, NOISE, NONE, RATE, STEPS
