@@ -225,7 +225,7 @@ class Accountant:
 
     @property
     def epsilon(self) -> float:
-        """Certified upper bound on epsilon so far, natural logarithm; `inf` without noise, 0 before the first step.
+        """Upper bound on epsilon so far, that of the next certified step count; `inf` without noise, 0 before a step.
 
         Of the class's certified step counts the next one decides; a composition (some 20 ms) is needed only where the
         steps have passed one, or the settings have changed.
@@ -263,7 +263,7 @@ class Accountant:
         return min([ahead, *(end - others for end in ends if end - others >= count)])
 
     def guarantee(self) -> Guarantee:
-        """Return the guarantee of the steps so far, exact and with a lower bound: what `dpcalc.epsilon` returns.
+        """Return the guarantee so far as `dpcalc.epsilon` does: exact, lower bound if finite; or ConvergenceError.
 
         Raises:
             ConvergenceError: there is no certified answer.

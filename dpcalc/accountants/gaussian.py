@@ -50,7 +50,7 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int)
 
 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) if all are unsampled Gaussians; None else or for round-off.
+    """Return epsilon's upper (sign 1) or lower (-1) end for unsampled Gaussians; None: others, mu 0 or inf, round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

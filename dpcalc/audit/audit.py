@@ -300,7 +300,7 @@ def _times(scheme: Scheme, period: int, steps: int, *, is_hidden: bool) -> int:
 
 
 def _lag(scheme: Scheme, limits: Participation | None) -> int:
-    """Return the draws from one to the next in which a unit can be, where it keeps its place; else 1."""
+    """Return the period of a unit's draws: bins, groups, or the separation of fixed epochs; 1 for other schemes."""
     match scheme:
         case BallsInBins(bins=bins):
             return bins

@@ -276,7 +276,7 @@ def _csv_block(rows: IntArray, first: int, end: int) -> Block:
 
 
 def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
-    """Return rows (step, path, line) of a piece from line `start` on, path -1 for an empty batch; or InputError."""
+    """Return rows (step, index by level, line), lines from `start`, -1 for an empty batch, no blanks; or InputError."""
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     ends = np.flatnonzero(data == ord("\n"))
     if not text.endswith("\n"):

@@ -194,7 +194,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, counts) of each threshold, or of one that a random half chooses for the other; or InputError."""
+    """Return (rule, counts) by threshold, or of one a fixed random half chose for the other; InputError if guesses."""
     if rules.guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "

@@ -249,7 +249,7 @@ def _without_assumed_places(loaded: Loaded) -> Loaded:
 
 
 def _config_path(request: ConfigRequest, *, quiet: bool) -> str | None:
-    """Return the config named or found, None for none; print a found one unless quiet; InputError with --no-config."""
+    """Return the config named, or found (printed unless quiet), or None; InputError: several, one with --no-config."""
     if request.config is not None and request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {request.config}; leave one of them out")
     if request.config is not None or request.no_config:

@@ -110,7 +110,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
 
 
 def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
-    """Raise InputError if a grid cannot be drawn, or the picture not be written."""
+    """Raise InputError for over two axes, a single one of words, or a picture that cannot be written."""
     from dpcalc.cli.files import check_picture
 
     check_picture(plot)

@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan that sections without errors state; raise ConfigError for a group or noise that no bound covers.
+    """Return the plan of valid sections; ConfigError: no bound covers it, wrong parts, too many steps, values refused.
 
     Args:
         config: sections without errors and contradictions.
@@ -82,7 +82,7 @@ def build(config: Sections) -> Plan:
 
 
 def _refuse_group(plan: Plan, node: Node | None) -> None:
-    """Raise ConfigError at `node` if no theorem covers the group size (DPC104) or the data are too few (DPC106)."""
+    """Raise ConfigError at `node` if no theorem covers the group (DPC104) or units are too few (DPC106); not for 1."""
     size, phases = plan.group_size, [phase.hierarchy for phase in plan.phases]
     if size == 1 or node is None:
         return
@@ -110,7 +110,7 @@ def _budget(budget: schema.Budget | None) -> Budget | None:
 
 
 def _refuse_wrong_parts(config: Sections) -> None:
-    """Raise ConfigError for two parts of one name, a part that is not there, and an amount in a part."""
+    """Raise ConfigError for the first of: two parts of a name, a phase's unknown part, `expected` on a part."""
     names = () if config.partition is None else tuple(part.name for part in config.partition.parts)
     twice = next((name for name in names if names.count(name) > 1), None)
     section = config.root.entries.get("partition")
@@ -140,7 +140,7 @@ def _partition(partition: schema.Partition | None) -> Partition | None:
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
-    """Return the distribution of the number of tuning runs (a shape of 1 is geometric, 0 logarithmic); None without."""
+    """Return the Poisson or negative binomial number of tuning runs (shape 1 geometric, 0 logarithmic), or None."""
     if tuning is None:
         return None
     from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial  # noqa: PLC0415  it loads numpy
@@ -154,7 +154,7 @@ def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
 
 
 def _phase(run: RunSections, number: int, config: Sections) -> Phase:
-    """Return one phase; without a name it is "phase N", N = `number` from 1, or "training" in a file without phases."""
+    """Return a phase, clipped by record if unstated, called "phase N", "training" if alone; LookupError if partial."""
     data, count_ranges = config.data, config.count_ranges
     if run.sampling is None or run.mechanism is None or run.training is None or data is None or count_ranges is None:
         raise LookupError(f"phase {number}: expected sections without errors, got a missing one")
@@ -184,7 +184,7 @@ def _phase(run: RunSections, number: int, config: Sections) -> Phase:
 
 
 def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
-    """Raise ConfigError (DPC104) for the first phase whose mechanism has no bound under its sampling."""
+    """Raise ConfigError for the first phase with correlated noise or no Gaussian whose sampling has no bound for it."""
     for phase, run in zip(plan.phases, runs, strict=True):
         _refuse_correlated(phase, run)
         if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
@@ -204,7 +204,7 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 
 
 def _refuse_correlated(phase: Phase, run: RunSections) -> None:
-    """Raise ConfigError for correlated noise that no theorem covers, or a scheme for such noise without it."""
+    """Raise ConfigError: correlated noise uncovered or too long, its schemes without it, `epochs` in any order."""
     if not phase.is_correlated and not phase.hierarchy.spans_steps:
         return
     from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy
@@ -263,7 +263,7 @@ def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, step
 
 
 def _scheme(draw: Draw, count: int, steps: int | None) -> Scheme:
-    """Return the scheme of a draw from `count` units, which divides `expected`; it may choose among `steps`."""
+    """Return a draw's scheme (rate as stated, or expected / count, times groups if cyclic); All if none matches."""
     scheme: Scheme = All()
     match draw:
         case Draw(scheme="fixed", size=AtMost(size=size)):
@@ -301,7 +301,7 @@ def has_assumed_sizes(root: Section) -> bool:
 
 
 def _steps(run: RunSections, training: Training, hierarchy: Hierarchy) -> int:
-    """Return the steps of a phase, as stated or those of its epochs; ConfigError (DPC106) above MAX_COUNT."""
+    """Return a phase's steps, or those of its epochs (rounded up); ConfigError (DPC106) if these exceed MAX_COUNT."""
     if training.steps is not None:
         return training.steps
     steps = hierarchy.steps_of(training.epochs or Fraction(0))

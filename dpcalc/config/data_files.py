@@ -141,7 +141,7 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
 
 
 def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return the text of a CSV file; Refusal if it is no .csv, outside the repository or unreadable.
+    """Return the text of a CSV file named relative to the config; Refusal: no .csv, outside the repository, unreadable.
 
     In messages the file has its path relative to the user's directory, not to that of the config.
 
@@ -183,7 +183,7 @@ def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> P
 
 
 def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
-    """Yield an error for each cell that is no number or out of range, and for orders or epsilons that fall."""
+    """Yield errors: cells that are no number or out of range, orders not above the last, epsilons below the last."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
         is_valid = True
@@ -357,7 +357,7 @@ class MechanismFiles:
     _read: dict[int, object] = field(default_factory=dict)
 
     def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Return {key: content} of a stated `curve`, `strategy`, `votes` (file name); ConfigError if one is wrong.
+        """Return {key: content} of stated `curve`, `strategy`, `votes` (name), read once; ConfigError: the first wrong.
 
         Args:
             keys: the keys that the mechanism's type takes; others are not read.

@@ -63,7 +63,7 @@ class Difference:
 
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
-    """Return all differences of two configs in their long form, without labels and `x-` keys, in the new one's order.
+    """Return two configs' differences in long form but labels and `x-` keys, in new order; last, changed data files.
 
     Args:
         old: a config.
@@ -84,7 +84,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 
 
 def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iterator[Keys]:
-    """Yield the paths of data, curves, strategies that differ in the plans, but not in the `reported` paths."""
+    """Yield paths of data, and of curves or strategies if no mechanism is reported, whose files alone have changed."""
     before, after = old.plan.phases, new.plan.phases
     if before[0].hierarchy.data != after[0].hierarchy.data and not any(keys[0] == "data" for keys in reported):
         yield ("data",)
@@ -125,7 +125,7 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
 def _pairs(
     keys: Keys, old: Node | None, new: Node | None, parent: Node
 ) -> Iterator[tuple[Keys, Node | None, Node | None, Node]]:
-    """Yield (path, old part, new part, new parent) of the smallest parts that differ by themselves; None for none."""
+    """Yield (path, old, new, new parent) of differences; a list of other length, a draw of other keys is one."""
     if isinstance(old, Section) and isinstance(new, Section):
         names = [name for name in dict.fromkeys((*new.entries, *old.entries)) if not name.startswith(USER_KEY)]
         # Sections are compared key by key only if each key means something alone. A draw with other keys is one
@@ -151,12 +151,12 @@ def _are_equal(old: Node | None, new: Node | None) -> bool:
 
 
 def _has_independent_keys(keys: Keys) -> bool:
-    """Return True if the keys of the section at a path make sense one by one, unlike those of a level or a draw."""
+    """Return True for the top, a phase, privacy, sampling, mechanism, accounting, budget: their keys stand alone."""
     return not keys or keys[-1] in _INDEPENDENT_SECTIONS or (len(keys) == 2 and keys[0] == "phases")
 
 
 def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, loaded: Loaded) -> Difference:
-    """Return a differing pair of parts, None where one lacks it, as a Difference; `loaded` is the new config."""
+    """Return two unequal parts (None: lacking) as a Difference; mark None unless in the file of `loaded`, the new."""
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
     # A mark in another file counts only if it is that of the referenced value; an option has no line to show.

@@ -57,7 +57,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return the configs in DPCALC_CONFIG, else of the nearest folder upwards that holds or names some; else None.
+    """Return the configs in DPCALC_CONFIG, else of the nearest folder upwards with some; None; InputError if ambiguous.
 
     Args:
         current: the current directory, absolute.
@@ -101,7 +101,7 @@ def _named_config(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return the configs that a directory's `pyproject.toml` names; None without; ConfigError if one is missing."""
+    """Return the configs that a folder's pyproject.toml names; None if none; ConfigError: wrong, no match, outside."""
     path = folder / PYPROJECT
     if not path.is_file():
         return None
@@ -124,7 +124,7 @@ def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
 
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return the entries of `tool.dpcalc.configs` in a `pyproject.toml`, [] if not stated; ConfigError if wrong.
+    """Return `tool.dpcalc.configs` of a `pyproject.toml`, [] if unstated; ConfigError: no TOML, no texts, too many.
 
     Args:
         data: content of the file.
@@ -166,7 +166,7 @@ def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
 
 
 def matching_files(folder: Path, pattern: str) -> list[str]:
-    """Return the files that a pattern matches, relative, sorted; [] if it is absolute, InputError if too many.
+    """Return a pattern's files relative to a folder, sorted; [] if absolute; InputError: too many; ValueError if long.
 
     Args:
         folder: the directory, absolute.
@@ -192,7 +192,7 @@ def matching_files(folder: Path, pattern: str) -> list[str]:
 
 
 def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files that an entry of `tool.dpcalc.configs` names; ConfigError if none, or outside the repository."""
+    """Return the files that an entry of `configs` names, plain names as they are; ConfigError: no match, outside."""
     try:
         names = _matches_in_repository(folder, pattern, place) if is_pattern(pattern) else [pattern]
         for name in names:
@@ -246,7 +246,7 @@ def is_pattern(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Return (directory before the first wildcard, parts from there on or ()); ValueError for over MAX_PARTS.
+    """Return (folder before the first wildcard, parts from there on, `**/**` as one, or ()); ValueError over MAX_PARTS.
 
     Args:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
@@ -267,7 +267,7 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Return True if a pattern matches a file's path, both split at slashes; `**` is any number of directories.
+    """Return True if a pattern matches a file's path, both split at slashes; `**` is any directories, never the file.
 
     Args:
         names: directories and, last, a file.
@@ -283,7 +283,7 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield the files below a directory that pattern parts match, unsorted; InputError for too many links.
+    """Yield files and folders below `top` that parts match, unsorted, unreadable ones skipped; InputError: many links.
 
     Symbolic links to directories are followed for `*`, never for `**`. A directory that may not be read holds nothing.
 

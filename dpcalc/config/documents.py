@@ -80,7 +80,7 @@ def read_document(source: Source, suffix: str) -> Document:
 
 
 def parse_toml(source: Source) -> dict[str, object]:
-    """Return a TOML text as dictionaries; floats stay text (`Number`), long dotted keys are refused.
+    """Return a TOML text as dictionaries, floats as text; Refusal: over MAX_DOTS points a line; ValueError: no TOML.
 
     Args:
         source: the text.
@@ -173,7 +173,7 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return the config in a file: what `--key` names, a `dpcalc:` section, or all of it; ConfigError if no mapping.
+    """Return a file's config: what `--key` names, a `dpcalc:` section, or all; ConfigError: key not there, no mapping.
 
     Args:
         tree: the whole file.

@@ -164,7 +164,7 @@ def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _first_value_end(events: list[yaml.Event]) -> int | None:
-    """Return the index behind the first entry of a mapping, given its events, if it is on one line; else None."""
+    """Return the index behind a mapping's first entry, given its two events; None unless scalars on one line."""
     match events:
         case [yaml.ScalarEvent() as key, yaml.ScalarEvent() as value]:
             begin, end = _event_span(key)[0], _event_span(value)[1]
@@ -174,7 +174,7 @@ def _first_value_end(events: list[yaml.Event]) -> int | None:
 
 
 def _event_span(event: yaml.Event) -> tuple[yaml.Mark, yaml.Mark]:
-    """Return (beginning, end) of an event as PyYAML's marks, lines and columns from 0."""
+    """Return (beginning, end) of an event as PyYAML's marks, lines and columns from 0; TypeError if it has none."""
     start, stop = event.start_mark, event.end_mark
     if not isinstance(start, yaml.Mark) or not isinstance(stop, yaml.Mark):
         raise TypeError("expected marks of a text, got none")
@@ -294,7 +294,7 @@ class _Refusal(Exception):  # noqa: N818  the sentence becomes part of an InputE
 
 
 def _require_plan(text: str, rewrite: Rewrite) -> str:
-    """Return a text that states `rewrite.after`; raise _Refusal for any other text."""
+    """Return a text that states `rewrite.after` if loaded; raise _Refusal for another plan or an error."""
     try:
         # The edits are right if and only if the new text means the new plan: anchors, merges and references are not
         # reasoned about, the text is loaded.
@@ -323,7 +323,7 @@ def _length_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]
 
 
 def _draw_changes(run: Run, old: Phase, new: Phase) -> Iterator[_NumberChange]:
-    """Yield each level's drawn amount before and after; the steps too, if stated epochs would give others."""
+    """Yield each level's drawn amount, unless all and unstated; first the steps, if stated epochs would change them."""
     epochs = scalars.number_of(_stated_scalar(run, ("training", "epochs")))
     if old.hierarchy != new.hierarchy and epochs is not None and new.hierarchy.steps_of(epochs) != new.steps:
         yield from (replace(change, changed=True) for change in _length_changes(run, old, new))
@@ -372,7 +372,7 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return (edits, (line, text) of each); a scalar that phases share is replaced if all get one number.
+    """Return (edits, (line, text) of each); a shared scalar is replaced if all change alike, else entries are added.
 
     Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
     phase gets an entry of its own.

@@ -42,7 +42,7 @@ def level_names(root: Node) -> tuple[str, ...] | None:
 
 
 def is_direct_draw(sampling: Node | None, names: tuple[str, ...] | None) -> bool:
-    """Return True if a `sampling` section is itself a draw: it has keys or single values of one, not only levels.
+    """Return True if `sampling` is itself a draw: some key but levels is a draw's, or has a scalar; False for episodes.
 
     Args:
         sampling: the section, or None.
@@ -225,7 +225,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
 
 
 def runs(root: Section) -> tuple[Run, ...]:
-    """Return one run for each phase, merged over the top level; for a file without phases the top level itself.
+    """Return a run for each phase that is a mapping, merged over the top level; without `phases` the top level alone.
 
     Args:
         root: the file in its long form.
@@ -362,7 +362,7 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
 
 
 def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
-    """Return the file with values to assume merged below its own: they hold where it states nothing in any form."""
+    """Return the file with values assumed where it states none; no `data` beside its own, no draw for many levels."""
     for item in assumed:
         names = level_names(root)
         if item.keys[0] == "data" and "data" in root.entries:

@@ -88,7 +88,7 @@ class Folder:
     root: Path
 
     def locate(self, name: str, holder: str) -> str:
-        """Return the path of a file, links followed; Refusal if outside the repository, or no type that dpcalc reads.
+        """Return a file's real path (it may be missing); Refusal: unusual name, outside the repository, wrong suffix.
 
         Args:
             name: as a reference writes it, relative to the file that holds the reference.
@@ -132,7 +132,7 @@ class Folder:
 
 
 def refuse_unusual_name(name: str) -> None:
-    """Raise Refusal unless a name is a plain relative path with `/`.
+    """Raise Refusal unless a name is a relative path with `/`, visible, at most MAX_NAME characters; `..` is allowed.
 
     Args:
         name: as a reference writes it.
@@ -173,7 +173,7 @@ def git_root(folder: Path) -> Path | None:
 
 
 def refuse_outward_link(path: str) -> None:
-    """Raise ConfigError for a config that is a symbolic link out of its repository.
+    """Raise ConfigError for a config that is a symbolic link out of its repository; "-" and outside git pass.
 
     Args:
         path: the config as the user named it.
@@ -223,7 +223,7 @@ _POLL_INTERVAL = 0.02  # seconds between attempts to get the lock
 
 @contextlib.contextmanager
 def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
-    """Context manager that lets no other process with this lock change a file; InputError after `max_wait` seconds.
+    """Context manager that holds the lock of a file's folder; InputError after `max_wait` seconds, or without locks.
 
     The folder of the file is locked, not the file, since `save` replaces the file by another one. The lock ends with
     the process at the latest, and leaves nothing behind.
@@ -263,7 +263,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def save(path: str, data: bytes) -> None:
-    """Replace the content of an existing file in one step: readers see the old or the new; InputError if read-only.
+    """Replace an existing file's content in one step, its mode kept, links followed; InputError: read-only or missing.
 
     Args:
         path: an existing file; for a symbolic link the file it leads to.
@@ -344,7 +344,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager: a synced file to be renamed to `target`, with the owner and mode of `like` or of a new file.
+    """Context manager: a synced file to rename to `target`, else removed; owner and mode of `like` or of a new one.
 
     A name that the file still has in the end is removed.
     """

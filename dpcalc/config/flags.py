@@ -56,7 +56,7 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options, such as "--delta", that a run without a file still needs; () if there are enough.
+    """Return the options, such as "--delta", that a run without a file lacks; for an unknown scheme none of its draw.
 
     Args:
         overrides: overrides of the command line.
@@ -88,7 +88,7 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
-    """Return the plan that options alone describe, with a note on each default; ConfigError for wrong options.
+    """Return the plan of options alone, Poisson and a fitting data set if unstated, each noted; ConfigError if wrong.
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
@@ -152,7 +152,7 @@ def _assumption_notes(given: _GivenKeys) -> Iterator[Diagnostic]:
 
 
 def _without_file_hint(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic; of DPC204, adjacency assumed, the hint names an option instead of a key of a file."""
+    """Return a diagnostic; DPC204 (adjacency assumed) as a note whose hint is `--adjacency`, not a key of a file."""
     if diagnostic.code != "DPC204":
         return diagnostic
     return _note(diagnostic.message, "state `--adjacency add-remove`, or replace-one or zero-out", code="DPC204")

@@ -44,7 +44,7 @@ MAX_INHERITED = 50_000  # phases times keys that each inherits; a small hostile 
 
 
 def _not_a_config_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield an error if a file is for another dpcalc or format, is Hydra's, has no section or inherits too much."""
+    """Yield the first of: other dpcalc, Hydra, other version, no sections; and an error for too much inheritance."""
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
@@ -340,7 +340,7 @@ class _OpenedConfig:
 
 
 def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _OpenedConfig:
-    """Return a text as a config in its long form, references followed, with its errors so far; ConfigError if none."""
+    """Return a text as config in long form, references followed, and its errors so far; ConfigError if no config."""
     if source.path.lower().endswith(".toml"):
         raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
     tree, flaws = parse_yaml(source)

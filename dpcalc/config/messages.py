@@ -98,7 +98,7 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
 
 
 def scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield the error for an unknown scheme; without a scheme DPC103 and one for each unknown key."""
+    """Yield an unknown scheme's error; if unstated one for each unknown key, DPC103 unless one may mean `scheme`."""
     scheme = draw.entries.get("scheme")
     if scheme is not None:
         yield wrong_word_error("scheme", scheme, tuple(SCHEMES))

@@ -96,7 +96,7 @@ def _data_lines(plan: Plan) -> Iterator[str]:
 
 
 def _terms_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of privacy, accounting, budget, tuning and partition."""
+    """Yield the lines of privacy and accounting, and of budget, tuning and partition where set."""
     unit, delta = quoted(plan.unit_name), _float_text(plan.delta)
     yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: {plan.group_size}}}"
     yield f"accounting: {{method: {plan.method}}}"
@@ -127,7 +127,7 @@ def _nested_counts_text(tree: Tree) -> str:
 
 
 def _run_lines(phase: Phase) -> Iterator[str]:
-    """Yield the lines of sampling, mechanism and training of one phase."""
+    """Yield the lines of sampling, mechanism and training of one phase; on a part, the outermost draw has a rate."""
     hierarchy, clip = phase.hierarchy, phase.clip_names[phase.clip]
     mechanism = phase.mechanism
     yield "sampling:"
@@ -210,7 +210,7 @@ def _allocation_keys(allocation: Allocation) -> str:
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
-    """Return (", rate: ..." or ", expected: ...", the other as remark), as a finite decimal or a quotient."""
+    """Return (", rate: ..." or ", expected: ...", the other as remark), decimal or quotient; InputError if too long."""
     # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is exact
     # is written, and the other one as a remark.
     expected = rate * level.count
@@ -355,7 +355,7 @@ class StatedTerms:
 
 
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
-    """Return the key of a whole mean batch size that a phase's outermost Poisson draw states, else "", and its epochs.
+    """Return a phase's epochs and the key that states a whole mean batch of its first Poisson level, "" if none.
 
     Args:
         root: the config in its long form.

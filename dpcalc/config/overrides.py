@@ -160,7 +160,7 @@ def _removal(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
 
 
 def _assignment(text: str, path: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return a text "key=value" as an assignment, and flaws of the YAML value; ConfigError if one is missing."""
+    """Return a text "key=value" as an assignment and flaws of its YAML value; ConfigError without `=`, key or value."""
     source = source_of(text, path)
     left, separator, right = source.text.partition("=")
     if not separator:

@@ -46,7 +46,7 @@ class References:
         self._documents = {"": main}
 
     def resolved(self, node: Node) -> Node:
-        """Return a tree with every reference replaced by its value; a wrong one stays, its error added to `faults`.
+        """Return a tree with references replaced by values, but below `x-`; a wrong one stays, its error in `faults`.
 
         Args:
             node: the tree; values of `x-` keys stay as they are.
@@ -75,7 +75,7 @@ class References:
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
-        """Return (value at the end of a chain of references, (file, path) there); Refusal for a cycle or a dead end."""
+        """Return (value at a chain's end, (file, path) there); Refusal: cycle, dead end, over MAX_CHAIN references."""
         # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
         place = ""
@@ -197,7 +197,7 @@ def _split_reference(text: str) -> tuple[str, str]:
 
 
 def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest: bool) -> tuple[Node, str]:
-    """Return (child of a tree, its dotted path), a list's also for a text such as "0"; Refusal if there is none.
+    """Return (child of a tree, its dotted path), a list's also for a text such as "0"; Refusal if none or repeated.
 
     Args:
         node: the current value.

@@ -67,7 +67,7 @@ def _episode_clip_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[D
 
 
 def _episode_epoch_errors(run: RunSections) -> Iterator[Diagnostic]:
-    """Yield an error for a length in epochs."""
+    """Yield DPC107 if a phase, one with constructed tasks, states `epochs`: such tasks make no passes."""
     epochs = run.node("training", "epochs")
     if epochs is not None:
         message = f"`{epochs.path}` is no number of steps: constructed tasks make no passes over the data"
@@ -78,7 +78,7 @@ def _episode_epoch_errors(run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield what the plan's hierarchy refuses in a phase: periods, passes below a draw, tasks that do not fit."""
+    """Yield faults of periods, passes, allocations and tasks in each valid phase; unknown counts count as large."""
     for run in config.runs:
         sampling = run.node("sampling")
         if run.sampling is None or sampling is None or config.data is None:
@@ -158,7 +158,7 @@ def _last_size_mark(root: Section) -> Mark:
 
 
 def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield errors for levels without a count, or with two: `count` beside `min` and `max`, or beside a tree."""
+    """Yield errors for levels without a count, or two: `count` beside `min`, `max`, or any beside a tree of levels."""
     levels = node_at(config.root, "data", "levels")
     tree = node_at(config.root, "data", "tree")
     if not isinstance(levels, Items):
@@ -197,7 +197,7 @@ def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnosti
 def _draw_size_errors(
     draw: Node | None, name: str, count_range: tuple[int, int], smallest_parent: str
 ) -> Iterator[Diagnostic]:
-    """Yield DPC106 for a `size` or `expected` of a draw, as written, that is more than the smallest parent holds.
+    """Yield errors: `size` above the smallest parent (not with-replacement), `expected` above a group of the largest.
 
     Args:
         draw: the draw in the file, or None.
@@ -234,7 +234,7 @@ def _expected_errors(expected: Node | None, name: str, fewest: int, largest: int
 def _epoch_errors(
     run: RunSections, names: list[str], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
 ) -> Iterator[Diagnostic]:
-    """Yield DPC107 for epochs if the steps of a pass are not known: counts vary, or steps are chosen."""
+    """Yield DPC107 for epochs if the first level not drawn whole has unequal counts (no tree) or random allocation."""
     epochs = run.node("training", "epochs")
     if epochs is None or tree is not None or run.sampling is None:
         return
@@ -377,7 +377,7 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
-    """Yield errors for draws of unknown levels, a missing outermost draw, and rates stated twice or not at all."""
+    """Yield errors: draws of unknown levels, else no outermost draw; not one of rate, expected. None with episodes."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return

@@ -70,7 +70,7 @@ def parse_quotient(text: str) -> Fraction | None:
 
 
 def decimal_text(number: Fraction) -> str | None:
-    """Return the shortest decimal that states a number exactly; None if none with MAX_DIGITS digits does.
+    """Return the exact decimal of a number, with exponent if shorter by 3 characters; None if over MAX_DIGITS digits.
 
     Example:
         >>> decimal_text(Fraction(1, 250)), decimal_text(Fraction(1, 10**5)), decimal_text(Fraction(1, 3))
@@ -148,7 +148,7 @@ def _with_suffix(text: str) -> str:
 
 
 def _in_decimal(text: str) -> str:
-    """Return the hint for a hexadecimal, octal or binary number."""
+    """Return "write it in decimal", with the number where the hexadecimal, octal or binary text can be read."""
     try:
         return f"write it in decimal: {int(text, 0)}"
     except ValueError:

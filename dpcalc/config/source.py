@@ -120,7 +120,7 @@ class Diagnostic:
         object.__setattr__(self, "example", tuple(map(visible, self.example)))
 
     def format(self) -> str:
-        """Return plain text: the sentence, then the line of the file with carets and the hint."""
+        """Return text: "path:line:column: severity[code]: message", the line with carets, then the hint or example."""
         place = visible(self.path) if self.line is None else f"{visible(self.path)}:{self.line}:{self.column}"
         head = f"{place}: {self.severity}[{self.code}]: {self.message}"
         if self.line is None or not self.source_line:
@@ -287,7 +287,7 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
 
 
 def decode(data: bytes, path: str) -> Source:
-    """Return UTF-8 bytes, with or without byte order mark, as a source; ConfigError for any other bytes.
+    """Return UTF-8 bytes, with or without byte order mark, as a source; ConfigError: others, or as `source_of`.
 
     Args:
         data: the bytes.
@@ -363,7 +363,7 @@ def _read_file(path: str, limit: int) -> bytes:
 
 @contextmanager
 def open_regular(path: str) -> Iterator[BinaryIO]:
-    """Context manager: a regular file open for reading; pipes, devices and folders are refused without waiting.
+    """Context manager: a regular file open for reading; ConfigError for others, without waiting; OSError if missing.
 
     Args:
         path: file name.

@@ -51,7 +51,7 @@ def strategy(node: Node, files: Files) -> "Strategy":
 
 
 def _toeplitz(node: Node) -> "Strategy":
-    """Return the Toeplitz strategy of a list of coefficients; ConfigError unless they are 0 or of size 1e-100 to 1e100.
+    """Return the Toeplitz strategy of 1 to MAX_COEFFICIENTS numbers, 0 or of size 1e-100 to 1e100; else ConfigError.
 
     The first must not be 0, and there are 1 to MAX_COEFFICIENTS.
     """
@@ -110,7 +110,7 @@ def _single_count(node: Node, key: str) -> int:
 
 
 def _matrix(node: Section, files: Files) -> "Strategy":
-    """Return the strategy that is a matrix in a file; raise ConfigError if it is no such matrix, or another one."""
+    """Return the strategy that is a matrix in a file; ConfigError: no such matrix, or other than a stated sha256."""
     from dpcalc.mechanisms.matrix_factorization import Matrix  # noqa: PLC0415  it loads numpy
 
     name, stated = file_name(node, "NumPy or CSV", others=("sha256",)), node.entries.get("sha256")
@@ -200,7 +200,7 @@ def _csv_entries(content: bytes) -> "Array":
 
 
 def _cell_number(cell: str, row: int, column: int) -> float:
-    """Return the number in a cell of row and column from 1, 0 for an empty one above the diagonal; else Refusal."""
+    """Return the number (also nan, inf) in cell (row, column) from 1, 0 if empty above the diagonal; else Refusal."""
     word = cell.strip()
     if not word and column > row:
         return 0.0
@@ -211,7 +211,7 @@ def _cell_number(cell: str, row: int, column: int) -> float:
 
 
 def _refuse_wrong_entries(entries: "Array") -> None:
-    """Raise Refusal at the first entry that no strategy has; a strategy is lower triangular and invertible.
+    """Raise Refusal for an entry not finite, over 1e100, not 0 above the diagonal or 0 on it, or a column of zeros.
 
     Raises:
         Refusal: an entry is not finite, above the diagonal and not 0, or on it and 0; or too large or small to square.

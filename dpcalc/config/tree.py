@@ -104,7 +104,7 @@ def dotted(keys: Iterable[str | int]) -> str:
 
 
 def within(above: str, path: str) -> bool:
-    """Return True if a path equals another one or leads below it.
+    """Return True if `path` is `above` or below it; "" is above all.
 
     Args:
         above: dotted path that may be a beginning, "" for the whole file.

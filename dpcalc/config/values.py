@@ -109,7 +109,7 @@ class Label(ValueType):
     min_length: int = 0
 
     def check(self, value: object) -> str:
-        """Return a text of at most MAX_LABEL printable characters; WrongValueError for any other value.
+        """Return a text of `min_length` (blank ends not counted) to MAX_LABEL printable characters; WrongValueError.
 
         Raises:
             WrongValueError: the value is of another type, or not allowed.

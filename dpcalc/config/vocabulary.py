@@ -116,7 +116,7 @@ class Suggestion:
 
 
 def section_kind(path: str) -> str:
-    """Return the kind of section, a key of `schema.SECTIONS`, that a dotted path such as "phases[3].data" leads to.
+    """Return a dotted path as a key of `schema.SECTIONS`: indices as [], without "phases[]."; unknown ones as they are.
 
     Example:
         >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")

@@ -177,7 +177,7 @@ class _TreeBuilder:
     def _build_entries(
         self, pairs: list[tuple[yaml.Node, yaml.Node]], path: str
     ) -> tuple[dict[str, Node], frozenset[str]]:
-        """Return (entries of a mapping, own ones before those of `<<`; keys that it repeats), first values kept."""
+        """Return (entries of a mapping, own before `<<`; keys it repeats), first values kept; odd keys become flaws."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         seen: dict[str, int] = {}

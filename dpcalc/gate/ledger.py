@@ -203,7 +203,7 @@ def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
 
 
 def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return a new ledger's plan: that of its first run, unnamed, with (delta, budget) of `opening` where given."""
+    """Return the plan unnamed, with (delta, budget) of `opening` where given; a kept budget loses max_increase_pct."""
     delta, epsilon = opening
     budget = plan.budget and replace(plan.budget, max_increase_pct=None)
     return replace(
@@ -324,7 +324,7 @@ def _extends_base(path: str, base: str) -> bool:
 
 
 def _means_the_same(path: str, before: bytes) -> bool:
-    """Return True if a ledger means what that of a base means, and more phases; True where one is no valid config.
+    """Return True if the ledger at `path` only adds phases to `before`, budget aside; True if one is no valid config.
 
     A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
     """

@@ -100,7 +100,7 @@ def _base_policy(places: Iterable[str], base: str) -> Policy:
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in a TOML file, the table of a pyproject.toml or all of another; InputError if it is wrong.
+    """Return the policy in [tool.dpcalc.policy], or at the top of a file of its own; InputError if missing or wrong.
 
     Args:
         data: a `[tool.dpcalc.policy]` table or, in a file of its own, its keys at the top.

@@ -44,7 +44,7 @@ _KINDS = (
 
 
 def read_run(path: str, terms: Terms) -> ImportedRun:
-    """Return the run that a file describes: checkpoint, pickle, JSON or Python text; ConfigError or InputError.
+    """Return the run of a checkpoint, pickle, JSON or Python text; ConfigError: unreadable; InputError: unknown kind.
 
     Args:
         path: file name; "-" is standard input, which has to be text.

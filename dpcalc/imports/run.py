@@ -205,7 +205,7 @@ def plain_dict(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
 
 
 def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
-    """Return a Call; but an OrderedDict's content as a dict, and the bare number of `float`, `int`, numpy's types."""
+    """Return a Call, named by keyword class_name if any; an OrderedDict's content; the number in float(x) and alike."""
     arguments = tuple(literal_value(each, depth) for each in node.args)
     if called_name(node) == ORDERED and len(arguments) == 1:
         items = arguments[0]

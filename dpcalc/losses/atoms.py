@@ -156,7 +156,7 @@ class Atoms(PrivacyProfile):
 
     @cached_property
     def _tails(self) -> list[tuple[float, float]]:
-        """For each loss l, (sum of mass e^(l - x), sum of mass (1 - e^(l - x))) over the losses x >= l."""
+        """For each finite loss l, (sum of mass e^(l - x), sum of mass (1 - e^(l - x))) over finite losses x >= l."""
         # From the largest loss down, so that only what is not negative is added.
         tails: list[tuple[float, float]] = []
         discounted, above, last = 0.0, 0.0, math.inf

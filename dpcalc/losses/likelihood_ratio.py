@@ -282,7 +282,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of ratio 1 - share + share * sum / count; UPPER: both directions, LOWER: (P, Q), else (Q, P).
+    """Return the pair of ratio 1 - share + share * S / count, `law` that of the sum S; LOWER may raise TooLargeError.
 
     Args:
         law: of the sum.

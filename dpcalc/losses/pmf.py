@@ -191,7 +191,7 @@ def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
 
 
 def _log_sum(exponents: Array) -> Array:
-    """Return log sum exp over the last axis."""
+    """Return log sum exp over the last axis; NaN where all of it is -inf."""
     top = exponents.max(axis=-1)
     total: Array = top + np.log(np.exp(exponents - top[..., None]).sum(axis=-1))
     return total

@@ -170,7 +170,7 @@ class Resolution:
         return is_near | (np.abs(ratios - self.mean) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
-        """Return the lattice points in [low, high], low > 0, and both ends, in any order.
+        """Return low, high and the lattice points in [low, high] with some next to them, in any order; low > 0.
 
         Args:
             low: > 0.

@@ -239,7 +239,7 @@ class Tree(Strategy):
         return "tree" if self.restart_every is None else f"{{tree: {{restart_every: {self.restart_every}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps, as if the noise of a node were the largest column.
+        """Return the sensitivity in the first steps relative to the noise of one node; an upper bound if not exact.
 
         Args:
             steps: length of the run, >= 1.

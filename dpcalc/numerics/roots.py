@@ -124,7 +124,7 @@ def _inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
 
 
 def _divided_difference(first: float, last: float, low: float, high: float, slope: float) -> float:
-    """Return (high - low) / (last - first); for equal nodes 1 / slope, the derivative of the inverse, or NaN."""
+    """Return (high - low) / (last - first); for first = last: 1 / slope if low = high (slope not 0), else NaN."""
     if first != last:
         return (high - low) / (last - first)
     return 1 / slope if low == high else math.nan

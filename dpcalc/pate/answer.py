@@ -141,7 +141,7 @@ def draw_sanitised_epsilon(
 def _add_noise(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw the noisy sensitivity and with it the noisy divergence; return that plus its cost as epsilon.
+    """Draw noisy sensitivity, then divergence, both shifted up to be rarely low; return epsilon with the cost of both.
 
     Args:
         divergence: f(D), the Renyi divergence of all labels at the order.

@@ -55,7 +55,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
 
 
 def _ensemble_fields(question: PateQuestion) -> Fields:
-    """Return fields of the aggregation with its noise, numbers of queries, teachers and labels, and protected unit."""
+    """Return fields of the aggregation, its noise, queries, labels, teachers (null without votes), protected unit."""
     votes = question.votes
     queries = f"{question.queries} queries"
     ensemble = queries if votes is None else f"{queries}, {votes.labels} labels, {votes.teachers} teachers"

@@ -57,7 +57,7 @@ class Phase:
 
     @property
     def gaussian(self) -> Gaussian:
-        """The Gaussian mechanism of a step, with all sums that it releases combined into one.
+        """The Gaussian of a step, all sums that it releases combined into one; UnsupportedError for other mechanisms.
 
         Raises:
             UnsupportedError: if it is another one.
@@ -251,7 +251,7 @@ class Plan:
 
     @property
     def parting(self) -> str:
-        """Why members of a group may be in steps whose columns of a strategy overlap, as "with scheme ..."; else ""."""
+        """Why a group's members may be parted ("with scheme ..."): cyclic draws, correlated balls in bins; else ""."""
         for phase in self.phases:
             scheme = phase.hierarchy.allocation or phase.hierarchy.level(1).scheme
             if isinstance(scheme, CyclicPoisson):

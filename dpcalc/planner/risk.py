@@ -187,7 +187,7 @@ def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
 def _composed_profiles(
     cheap: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both profiles, composed near deciding epsilons, nowhere above `cheap`; rough if out of work."""
+    """Return `cheap` lowered by composition near deciding epsilons; rough if out of work; skip other failures."""
     sides, is_rough = [], cheap.is_rough
     for counts, side in zip(pair, (cheap.forward, cheap.backward), strict=True):
         lowest = side

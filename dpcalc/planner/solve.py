@@ -291,7 +291,7 @@ def _solve_rate(base: Composition, goal: Goal, phase: str | None, epochs: Fracti
 
 
 def _solve_batch(base: Composition, goal: Goal, phase: str | None, epochs: Fraction | None = None) -> Solution:
-    """Return the largest batch, or expected Poisson batch, within a goal; InputError: allocation, unstated count."""
+    """Return the largest whole batch, fixed or expected, within a goal; InputError: allocation, unequal or no count."""
     plan = base.stated
     chosen, place = _sampled_level(plan, phase)
     level = chosen.hierarchy.levels[place]

@@ -42,7 +42,7 @@ class FileView:
     elsewhere: Mapping[str, str]
 
     def place(self, finding: Diagnostic) -> tuple[str, int, int]:
-        """Return (location, line, column) of a finding, for formats that need all three.
+        """Return (location, line, column) of a finding, 1 for what is missing; of an unknown file: this one's start.
 
         Missing lines and columns are 1; a finding without a known file is placed at the start of this one.
         """

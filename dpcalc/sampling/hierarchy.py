@@ -198,7 +198,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield errors of draws: redraw periods, passes under sampled levels, held or cut draws, and allocations too long.
+    """Yield errors of draws: periods that do not divide those above, passes under samples, draws not to be held or cut.
 
     A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
     all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,

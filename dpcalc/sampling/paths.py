@@ -162,7 +162,7 @@ class Rows:
         return total
 
     def sums_of_largest(self, values: IntArray, size: int) -> IntArray:
-        """Return, for each parent, the sum of the `size` largest values among its units; of all if it has fewer.
+        """Return by parent the sum of its `size` largest units (all if fewer); each unit of a row has the row's value.
 
         Args:
             values: of each row, shape (rows,).
