@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind, Result, html_table, shown_number
 
 LINEAR, LOG = "linear", "log"
@@ -81,23 +82,33 @@ class Chart(Result):
     limits: tuple[Limit, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return an HTML table for a notebook: a row for each x, a column for each line, "" where it has no answer."""
+        """Return HTML for a notebook: the picture, if matplotlib is installed, and a table of all points.
+
+        The table has a row for each x and a column for each line, "" where it has no answer.
+        """
+        from base64 import b64encode  # noqa: PLC0415  few processes need it
+
+        # As an image, the picture cannot change the page or run anything, whatever names a config holds.
+        try:
+            image = f'<img alt="chart" src="data:image/svg+xml;base64,{b64encode(self.picture()).decode()}">'
+        except InputError:
+            image = ""
         xs = sorted({x for line in self.series for x in line.xs})
         ys = [(str(line.kind), dict(zip(line.xs, line.ys, strict=True))) for line in self.series]
         rows = [
             (f"{x:.6g}", *("" if (y := line.get(x)) is None else shown_number(kind, y) for kind, line in ys))
             for x in xs
         ]
-        return html_table((self.x.name, *(f"{line.name} ({line.kind})" for line in self.series)), rows)
+        return image + html_table((self.x.name, *(f"{line.name} ({line.kind})" for line in self.series)), rows)
 
     def picture(self, file_format: str = "svg") -> bytes:
-        """Return the chart as the content of a picture file; InputError without matplotlib.
+        """Return the chart as the content of a picture file; InputError for other formats, or without matplotlib.
 
         Args:
             file_format: "svg", "png" or "pdf".
 
         Raises:
-            InputError: matplotlib is not installed.
+            InputError: the format is another one, or matplotlib is not installed.
         """
         from dpcalc.charts.plot import chart_picture  # noqa: PLC0415  matplotlib is optional
 

@@ -145,6 +145,8 @@ _RATE_FACTOR = 8.0  # by which a rate or size is varied to both sides of the pla
 _MAX_GROUP, _MAX_NESTED_GROUP = 16, 4  # drawn by default; a group in nested frames has many placements, and is slow
 _LOG_RATIO = 100.0  # ratio of the ends of an axis from which on it is logarithmic
 _VARIED_FACT = {
+    "steps": "length",
+    "epochs": "length",
     "noise_multiplier": "noise",
     "noise_multiplier factor": "noise",
     "rate": "sampling",
@@ -204,7 +206,7 @@ def _over_noise(request: CurveRequest) -> Chart:
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     # Phases may have different noise: one factor on all of them is a quantity that a curve can run over.
     grid = request.grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
-    scale = LINEAR if request.grid else LOG
+    scale = LOG if _has_equal_factors(grid) else LINEAR
 
     def setter(plan: Plan) -> Callable[[float], Plan]:
         return noise_scaler(plan) if is_factor else noise_setter(plan, _single_phase(plan))
@@ -235,7 +237,16 @@ def _over_rate(request: CurveRequest) -> Chart:
     if not request.grid and request.first.phases[0].is_correlated:
         plan_at = _rate_setter(request.first)
         grid = tuple(value for value in grid if is_covered(plan_at(value)))
-    return _epsilon_chart(request, name, grid, _rate_setter, LINEAR if request.grid else LOG)
+    is_log = not request.grid or _has_equal_factors(request.grid)
+    return _epsilon_chart(request, name, grid, _rate_setter, LOG if is_log else LINEAR)
+
+
+def _has_equal_factors(grid: Sequence[float]) -> bool:
+    """Return True if three or more positive numbers grow by one factor, up to round-off, as `A:B:N:log` does."""
+    if len(grid) < 3 or min(grid) <= 0:
+        return False
+    factors = np.diff(np.log(grid))
+    return bool(np.ptp(factors) <= _ROUND_OFF * factors.max())
 
 
 def _max_size(level: Level) -> int:

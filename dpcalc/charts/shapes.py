@@ -85,7 +85,8 @@ def profile(request: CurveRequest) -> Chart:
         upper = tuple(answer.delta for answer in answers)
         lower = tuple(answer.delta_lower for answer in answers)
         name, about = request.line_name(label, "delta"), differing_facts(plan, request.runs, without=("delta",))
-        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, about=about))
+        methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
+        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, method=methods, about=about))
         if any(delta is not None for delta in lower):
             name = request.line_name(label, "delta, lower bound")
             series.append(Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower, about=about))
@@ -117,13 +118,14 @@ def tradeoff(request: CurveRequest) -> Chart:
     series = []
     for label, plan in request.plans:
         present, absent = true_positive_rates(require_pld_method(plan), grid)
-        for name, rates_found in (("in the data", present), ("not in the data", absent)):
+        for detected, rates_found in (("in the data", present), ("not in the data", absent)):
             ys = tuple(map(float, rates_found))
             about = differing_facts(plan, request.runs, without=("delta",))
-            series.append(Series(name=request.line_name(label, name), kind=Kind.UPPER, xs=grid, ys=ys, about=about))
+            name = request.line_name(label, detected)
+            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, method="pld", about=about))
     series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
     return Chart(
-        title="detections of the best attacker over false alarms",
+        title="true positive rate of the best attacker over the false positive rate",
         subtitle=request.subtitle("delta"),
         x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
         y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate, upper bound"),

@@ -68,9 +68,11 @@ def legend(series: Series) -> str:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
     method = "" if series.method in {series.name, series.name.rpartition(", ")[2]} else series.method
-    kind = "" if KINDS[series.kind] in series.name else KINDS[series.kind]
+    name = series.name
+    if series.kind is Kind.LOWER:
+        name = name.removesuffix(KINDS[Kind.LOWER]).removesuffix(LOWER).removesuffix(", ")
+    kind = "" if KINDS[series.kind] in name else KINDS[series.kind]
     details = ", ".join(filter(None, (method, kind, series.about)))
-    name = series.name.removesuffix(LOWER).removesuffix(", ") if series.kind is Kind.LOWER else series.name
     return visible(": ".join(filter(None, (name, details))))
 
 

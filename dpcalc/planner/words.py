@@ -445,7 +445,7 @@ CLAIM = ("unit", "adjacency", "delta")
 
 
 def facts(plan: Plan) -> dict[str, str]:
-    """Return the facts that a number needs, by name: unit, adjacency, delta, sampling, noise; several phases: count."""
+    """Return what a number is about, by name: unit, adjacency, delta, sampling, noise, length; phases: their count."""
     several = len(plan.phases) > 1
     together = "" if plan.group_size == 1 else f"{plan.group_size} together"
     return {
@@ -456,6 +456,7 @@ def facts(plan: Plan) -> dict[str, str]:
         if several
         else with_thousands_separators(sampling_text(plan.phases[0])),
         "noise": "" if several else mechanism_text(plan.phases[0]),
+        "length": f"{plan.steps:,} {'step' if plan.steps == 1 else 'steps'}",
     }
 
 

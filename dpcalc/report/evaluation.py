@@ -378,7 +378,7 @@ def comparisons_output(comparisons: Comparisons) -> Output:
     keys = dict.fromkeys((row.method, row.bound) for rows, _ in comparisons for row in rows)
     tables = [{(row.method, row.bound): row for row in rows} for rows, _ in comparisons]
     plans = [loaded.plan for loaded in files]
-    facts = shared_facts(plans, without=("sampling", "noise"))
+    facts = shared_facts(plans, without=("sampling", "noise", "length"))
     differences = (differing_facts(plan, plans) for plan in plans)
     names = (", ".join(filter(None, pair)) for pair in zip(config_names(files), differences, strict=True))
     return Output(

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
-from dpcalc.charts.plot import figure_bytes, plain_text, set_titles
-from dpcalc.charts.table import aligned, cell
+from dpcalc.charts.plot import figure_bytes, plain_text, set_titles, tick_text
+from dpcalc.charts.table import KINDS, aligned, cell
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind
 from dpcalc.report.fields import Field, Fields, Output, cells, json_only, yes_no
@@ -263,7 +263,9 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
     norm = LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
     plot = figure.add_subplot()
     mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=norm, gid="heat")
-    figure.colorbar(mesh, label="epsilon")
+    kinds = {each.kind for each in outcomes if each.epsilon is not None}
+    label = "epsilon: " + " or ".join(KINDS[kind] for kind in KINDS if kind in kinds)
+    figure.colorbar(mesh, label=label, format=lambda number, _: tick_text(number)).ax.yaxis.set_minor_formatter("")
     if epsilons.size <= _MAX_NUMBERS:
         for (row, column), value in np.ndenumerate(epsilons):
             if math.isfinite(value):

@@ -87,11 +87,22 @@ def test_a_picture_names_its_run(real, file, tmp_path):
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert ">epsilon over steps, delta = 1e-05<" in picture
     assert re.search(">clinic: unit example; add-remove; .*Poisson; gaussian, noise multiplier 1.1<", picture)
+    assert real("curve", "sigma", "--range", "1,2", "--method", "inversion", str(file()), "--plot", "b.svg").code == 0
+    assert "; 500 steps<" in (tmp_path / "b.svg").read_text(encoding="utf-8")
+
+
+def test_noise_and_rates_that_grow_by_equal_factors_are_drawn_so(real, file):
+    words = ("--json", "--method", "inversion", str(file()))
+    scales = {
+        over: [json.loads(real("curve", kind, "--range", over, *words).out)["x"]["scale"] for kind in ("sigma", "rate")]
+        for over in ("0.01:0.1:3:log", "0.01:0.1:3", "0.01,0.1")
+    }
+    assert list(scales.values()) == [["log", "log"], ["linear", "linear"], ["linear", "linear"]]
 
 
 def test_epochs_are_round_numbers(real, file):
     """600 passes of 1.0001 of the data each once read 2.00008, 4.00015, 10.0004."""
-    words = ("--unset", "training.steps", "--set", "training.epochs=50", "--csv")
+    words = ("--unset", "training.steps", "--set", "training.epochs=50", "--csv", "--method", "inversion")
     told = rows(real("curve", "epochs", str(file()), *words))
     assert [row["epochs"] for row in told] == [str(2 * number) for number in range(1, 26)]
 

@@ -5,7 +5,9 @@ import io
 import json
 import math
 import re
+import sys
 import xml.etree.ElementTree as ET
+from base64 import b64decode
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -115,6 +117,7 @@ def line(name, kind, **more):
         (line("clinic, rdp", Kind.UPPER, method="rdp"), "clinic, rdp: upper bound"),
         (line("lower", Kind.LOWER, method="lower"), "lower bound"),
         (line("clinic, lower", Kind.LOWER, method="lower"), "clinic: lower bound"),
+        (line("delta, lower bound", Kind.LOWER), "delta: lower bound"),
         (line("guessing", Kind.LOWER, is_reference=True), "guessing"),
         (line("inversion", Kind.ESTIMATE, method="inversion"), "inversion: estimate"),
         (line("a_b", Kind.UPPER, method="pld", about="unit user, delta 1e-08"),
@@ -192,6 +195,70 @@ def test_the_truth_lies_in_a_band_between_an_upper_line_and_the_lower_one_after_
     lower = replace(upper, name="lower", kind=Kind.LOWER, ys=(0.5, 1.5, 2.5))
     shaded = [svg(replace(CHART, series=lines)) for lines in ((upper, lower), (lower, upper), (upper,))]
     assert [len(list(root.iterfind(f".//{SVG}g[@id='band-0']"))) for root in shaded] == [1, 0, 0]
+
+
+def test_no_band_reaches_to_a_line_that_is_only_there_to_compare_with():
+    upper = Series(name="in the data", kind=Kind.UPPER, xs=(0.1, 0.5), ys=(0.2, 0.6), method="pld")
+    guessing = Series(name="guessing", kind=Kind.LOWER, xs=(0.1, 0.5), ys=(0.1, 0.5), is_reference=True)
+    assert not [one for one in svg(replace(CHART, series=(upper, guessing))).iter() if one.get("id") == "band-0"]
+
+
+def texts_of(root):
+    """Every text of a picture."""
+    return ["".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")]
+
+
+def test_one_entry_of_the_legend_explains_all_bands():
+    upper = Series(name="pld", kind=Kind.UPPER, xs=(1.0, 2.0), ys=(2.0, 3.0))
+    lower = replace(upper, name="lower", kind=Kind.LOWER, ys=(1.0, 2.0))
+    assert texts_of(svg(replace(CHART, series=(upper, lower, upper, lower)))).count("where the exact value lies") == 1
+
+
+def test_whole_numbers_have_whole_ticks():
+    line = replace(CHART.series[0], xs=(1.0, 2.0, 3.0), ys=(1.0, 2.0, 3.0))
+    shown = texts_of(svg(replace(CHART, series=(line,), limits=())))
+    assert {"1", "2", "3"} <= set(shown)
+    assert not {"1.5", "2.5"} & set(shown[: shown.index("epochs")])
+
+
+def test_a_long_legend_makes_the_picture_higher_and_leaves_the_lines_their_room():
+    entries = tuple(replace(CHART.series[1], name=f"a config with a name of its own, number {n}") for n in range(8))
+    short, long = svg(CHART), svg(replace(CHART, series=entries))
+    heights = [float(root.get("height").removesuffix("pt")) for root in (short, long)]
+    assert heights[1] > heights[0] + 72
+    rooms = []
+    for root in (short, long):
+        (frame,) = (one for one in root.iter(f"{SVG}g") if one.get("id") == "patch_2")
+        ys = [float(y) for y in re.findall(r"[ML] \S+ (\S+)", frame.find(f"{SVG}path").get("d"))]
+        rooms.append(max(ys) - min(ys))
+    assert rooms[1] > 0.8 * rooms[0]
+
+
+def test_a_subtitle_is_wrapped_into_lines_of_like_length():
+    words = (
+        "clinic: unit example; add-remove; 32 of 1,200 (task), fixed size; then 5 of 20 (example), fixed size; "
+        "gaussian, noise multiplier 6"
+    )
+    shown = [text for text in texts_of(svg(replace(CHART, subtitle=words))) if text in words and len(text) > 9]
+    assert " ".join(shown) == words
+    assert len(shown) == 2
+    assert min(map(len, shown)) > 40
+
+
+@pytest.mark.parametrize("ending", ["bmp", "", "SVG"])
+def test_a_format_that_there_is_not_is_refused_in_one_sentence(ending):
+    with pytest.raises(InputError, match=rf"format of a picture: expected one of svg, png, pdf, got '{ending}'"):
+        CHART.picture(ending)
+
+
+def test_a_notebook_shows_the_picture_and_the_table_or_the_table_alone(monkeypatch):
+    image, table = CHART._repr_html_().split("<table>")
+    (content,) = re.fullmatch(r'<img alt="chart" src="data:image/svg\+xml;base64,(.*)">', image).groups()
+    assert b64decode(content) == chart_picture(CHART, "svg")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert CHART._repr_html_() == f"<table>{table}"
+    with pytest.raises(InputError, match="expected matplotlib, which is not installed; run `pip install matplotlib`"):
+        CHART.picture("png")
 
 
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
