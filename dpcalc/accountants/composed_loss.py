@@ -10,11 +10,9 @@ import numpy as np
 from dpcalc.accountants.rdp import log_peak
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, UnsupportedError
-from dpcalc.losses.capping import TailCap, cap_optimistic, cap_pessimistic
-from dpcalc.losses.cells import Cells, Resolution, cells
+from dpcalc.losses.cells import Cells, Resolution, cells, discretize_optimistic, discretize_pessimistic
 from dpcalc.losses.coarsen import Rounding, coarsen_optimistic, coarsen_pessimistic
-from dpcalc.losses.composition import Loss, compose_all, compose_copies
-from dpcalc.losses.discretize import discretize_optimistic, discretize_pessimistic
+from dpcalc.losses.composition import Loss, TailCap, cap_optimistic, cap_pessimistic, compose_all, compose_copies
 from dpcalc.losses.moments import ComposedMoments, Curve, LogMoments, RevealedSubsample, RevealedSubsampleMoments
 from dpcalc.losses.pair import LossCurve
 from dpcalc.losses.pmf import LossPmf, with_public_draw

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.large_losses import set_terms
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import GluedProfile, half_line_terms
+from dpcalc.losses.profile import GluedProfile, half_line_terms, set_terms
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.numerics.special import mills_ratio, normal_cdf, normal_log_cdf
 

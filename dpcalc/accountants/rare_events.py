@@ -23,8 +23,7 @@ from dpcalc.accountants.composed_loss import (
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError
-from dpcalc.losses.capping import TailCap, cap_pessimistic, capped
-from dpcalc.losses.composition import Loss
+from dpcalc.losses.composition import Loss, TailCap, cap_pessimistic, capped
 from dpcalc.losses.moments import (
     ComposedMoments,
     Curve,

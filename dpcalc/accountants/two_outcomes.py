@@ -19,9 +19,9 @@ import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.large_losses import points_around
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
+from dpcalc.losses.profile import points_around
 from dpcalc.numerics.special import LOG_CDF_ERROR, log1m_exp, log_cumsum_exp, normal_log_cdf_array
 
 # Any set and any k give a valid bound; numbers of sets and deviations only decide how tight it is.

@@ -12,11 +12,10 @@ from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
 from dpcalc.charts.shapes import POINTS, CurveRequest, divergences, profile, tradeoff
 from dpcalc.errors import InputError, WorkExceededError
 from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.compare import gdp_row, inversion_row
 from dpcalc.planner.composition import is_noiseless
-from dpcalc.planner.estimates import gdp_row, inversion_row
 from dpcalc.planner.evaluate import CLOSED_FORM, guarantee
 from dpcalc.planner.lower_end import epsilon_lower
-from dpcalc.planner.optional_parts import FAILURES
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import (
     GROUP_AS_ONE,
@@ -51,7 +50,7 @@ from dpcalc.sampling.schemes import (
     Shuffle,
     WithReplacement,
 )
-from dpcalc.work import SECOND, allowance
+from dpcalc.work import FAILURES, SECOND, allowance
 
 LOWER = "lower"
 

@@ -98,8 +98,8 @@ def _command(arguments: Sequence[str]) -> str:
 def _option_hint(error: UsageError) -> str:
     """Return how dpcalc calls an unknown option that other tools have, e.g. --sigma; "" for any other error."""
     with suppress(Exception):  # a hint must not hide the error
+        from dpcalc.config.messages import key_suggestion
         from dpcalc.config.overrides import FLAGS
-        from dpcalc.config.vocabulary import key_suggestion
 
         option = str(getattr(error, "option_name", ""))
         meant = key_suggestion("", option.lstrip("-").replace("-", "_"))

@@ -15,7 +15,7 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.mechanisms.pate import Votes
-    from dpcalc.planner.estimates import CrossCheck, PrefixErrors
+    from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Fields, Output
 
@@ -63,11 +63,11 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
     errors: tuple[PrefixErrors, ...] = ()
     extra: Fields = ()
     if with_checks:
-        from dpcalc.planner.estimates import cross_checks, prefix_errors
+        from dpcalc.planner.compare import cross_checks, prefix_errors
         from dpcalc.planner.gdp import gaussian_summary
-        from dpcalc.planner.optional_parts import optional
         from dpcalc.report.fields import Section
         from dpcalc.report.guarantees import gdp_field
+        from dpcalc.work import optional
 
         checks, errors = cross_checks(composition), prefix_errors(loaded.plan)
         gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)

@@ -56,7 +56,7 @@ def _wrapped(paragraph: str) -> str:
 
 def _nearest(name: str, codes: tuple[str, ...]) -> str:
     """Return "; " and the most similar code as a question, or how to list all if none is similar."""
-    from dpcalc.config.vocabulary import nearest
+    from dpcalc.config.messages import nearest
 
     near = nearest(name, codes) if any(character.isdigit() for character in name) else ""
     return f"; did you mean {near}?" if near else "; `dpcalc explain` lists all"

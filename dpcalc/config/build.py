@@ -8,11 +8,11 @@ from dpcalc.amplification.groups import group_refusal, max_group_size, min_units
 from dpcalc.config import schema
 from dpcalc.config.messages import keyed_error
 from dpcalc.config.overrides import ASSUMED
+from dpcalc.config.scalars import AtMost
 from dpcalc.config.schema import Draw, Training
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import ConfigError, error, whole_file
 from dpcalc.config.tree import Items, Node, Scalar, Section, entry, node_at
-from dpcalc.config.values import AtMost
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import MAX_COUNT

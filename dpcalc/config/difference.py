@@ -7,10 +7,10 @@ from dpcalc.config import scalars
 from dpcalc.config.build import build
 from dpcalc.config.load import Loaded
 from dpcalc.config.rules import consistency_errors
+from dpcalc.config.scalars import EPISODES
 from dpcalc.config.sections import read_sections
 from dpcalc.config.source import ConfigError, Mark, shortened
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, entry, node_at, remove_at, replace_at
-from dpcalc.config.values import EPISODES
 from dpcalc.planner.plan import Plan
 
 _INDEPENDENT_SECTIONS = frozenset(

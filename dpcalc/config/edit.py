@@ -14,9 +14,9 @@ from dpcalc.config.expand import Run, long_form, runs
 from dpcalc.config.files import save
 from dpcalc.config.load import load_text
 from dpcalc.config.overrides import Changes, Overrides
+from dpcalc.config.scalars import AT_MOST, BATCH_SIZE
 from dpcalc.config.source import ConfigError, Mark, Source, decode, read_bytes, visible
 from dpcalc.config.tree import Scalar, Section, join, node_at
-from dpcalc.config.values import AT_MOST, BATCH_SIZE
 from dpcalc.config.yaml_text import parse_yaml
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan

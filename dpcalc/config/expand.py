@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpcalc.config.overrides import FLAGS, Assignment, Changes
+from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.config.schema import SCHEMES, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import (
@@ -25,7 +26,6 @@ from dpcalc.config.tree import (
     with_entries,
     without_keys,
 )
-from dpcalc.config.values import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.mechanisms.kinds import MECHANISMS
 
 DEFAULT_LEVEL = "example"

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 
+from dpcalc.config.scalars import DRAW_KEYS, QUOTIENT_PATTERN
 from dpcalc.config.schema import (
     SCHEMES,
     SECTIONS,
@@ -23,7 +24,6 @@ from dpcalc.config.schema import (
     all_mechanism_keys,
     mechanism_keys,
 )
-from dpcalc.config.values import DRAW_KEYS, QUOTIENT_PATTERN
 from dpcalc.keys import Key, Schema, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
 

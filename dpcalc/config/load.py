@@ -9,14 +9,21 @@ from fractions import Fraction
 from dpcalc._version import __version__
 from dpcalc.config import scalars
 from dpcalc.config.build import build, refused_passes
-from dpcalc.config.documents import NO_TOML, ConfigPart, Document, config_part
+from dpcalc.config.documents import HYDRA_HINT, NO_TOML, ConfigPart, Document, References, config_part, unresolved
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import Files, config_folder, refuse_outward_link
-from dpcalc.config.messages import NOT_YET, missing_key_error, wrong_type_error
+from dpcalc.config.messages import (
+    NOT_YET,
+    Suggestion,
+    key_suggestion,
+    missing_key_error,
+    sections_meant,
+    wrong_type_error,
+)
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.overrides import Assignment, Changes, Overrides, parse_overrides
-from dpcalc.config.references import HYDRA_HINT, References, unresolved
 from dpcalc.config.rules import consistency_errors, remarks
+from dpcalc.config.scalars import AMOUNT_KEYS
 from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
 from dpcalc.config.sections import read_sections
 from dpcalc.config.source import (
@@ -31,8 +38,6 @@ from dpcalc.config.source import (
     whole_file,
 )
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, replace_at, walk, within
-from dpcalc.config.values import AMOUNT_KEYS
-from dpcalc.config.vocabulary import Suggestion, key_suggestion, sections_meant
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 from dpcalc.errors import listed
 from dpcalc.planner.plan import Plan

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from dpcalc.config import scalars
 from dpcalc.config.expand import runs
 from dpcalc.config.overrides import ASSUMED
+from dpcalc.config.scalars import EPISODES
 from dpcalc.config.source import Mark, source_of
 from dpcalc.config.tree import Node, Scalar, Section, entry
-from dpcalc.config.values import EPISODES
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level

@@ -7,13 +7,12 @@ from math import prod
 
 from dpcalc.config import scalars
 from dpcalc.config.build import has_assumed_sizes, level_of
-from dpcalc.config.messages import keyed_error, missing_key_error
+from dpcalc.config.messages import keyed_error, missing_key_error, nearest
+from dpcalc.config.scalars import AT_MOST, BATCH, EPISODES, EVERY
 from dpcalc.config.schema import SCHEMES, Data, Draw
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at
-from dpcalc.config.values import AT_MOST, BATCH, EPISODES, EVERY
-from dpcalc.config.vocabulary import nearest
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import MAX_COUNT
 from dpcalc.mechanisms.gaussian import Gaussian

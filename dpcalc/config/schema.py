@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 
 from dpcalc.accountants import METHODS
-from dpcalc.config.values import FILLED_LABEL, LABEL, LEVEL_NAME, AtMost, DrawSize, LevelCount
+from dpcalc.config.scalars import FILLED_LABEL, LABEL, LEVEL_NAME, AtMost, DrawSize, LevelCount
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,

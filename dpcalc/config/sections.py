@@ -13,15 +13,21 @@ from dpcalc.config.expand import Run, base_run, is_direct_draw, level_names, run
 from dpcalc.config.files import Files
 from dpcalc.config.messages import (
     DRAW_FORM,
+    MAX_COMPARED,
     extra_key_error,
+    key_suggestion,
     keyed_error,
     missing_key_error,
+    nearest,
     scheme_errors,
+    section_kind,
+    sections_meant,
     unknown_key_error,
     wrong_type_error,
     wrong_value_error,
     wrong_word_error,
 )
+from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH_SIZE, EPISODES, LABEL, AtMost, DrawSize
 from dpcalc.config.schema import (
     MAX_PHASES,
     SCHEMES,
@@ -40,8 +46,6 @@ from dpcalc.config.schema import (
 )
 from dpcalc.config.source import ConfigError, Diagnostic, Mark, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at, without_keys
-from dpcalc.config.values import AMOUNT_KEYS, AT_MOST, BATCH_SIZE, EPISODES, LABEL, AtMost, DrawSize
-from dpcalc.config.vocabulary import MAX_COMPARED, key_suggestion, nearest, section_kind, sections_meant
 from dpcalc.errors import KeyedInputError
 from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import POSITIVE_NOISE, Key, Structure, exact, key
-from dpcalc.losses.likely_outcome import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile
+from dpcalc.losses.rdp_curve import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE
 from dpcalc.mechanisms.kinds import Mechanism

@@ -8,7 +8,7 @@ import numpy as np
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError, UnsupportedError, require_positive
 from dpcalc.guarantee import Guarantee, Kind, Row
-from dpcalc.losses.likely_outcome import MIN_MASS
+from dpcalc.losses.rdp_curve import MIN_MASS
 from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
 from dpcalc.numerics.special import normal_quantile_array
 from dpcalc.planner.pate import (

@@ -9,12 +9,12 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import Composition
-from dpcalc.planner.optional_parts import PART
 from dpcalc.planner.plan import Phase
 from dpcalc.planner.published import flat_poisson_row
 from dpcalc.sampling.counts import overflow
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.work import PART
 
 WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
 _NEARLY_FREE = 1.01  # factor on epsilon below which a cap on batches costs next to nothing

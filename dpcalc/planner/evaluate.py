@@ -17,12 +17,11 @@ from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Result, Row
 from dpcalc.planner.advice import Note, advice, advice_work
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
-from dpcalc.planner.optional_parts import FAILURES, optional
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
 from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Repetitions, Runs
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
-from dpcalc.work import SECOND, allowance, own_allowance, spend
+from dpcalc.work import FAILURES, SECOND, allowance, optional, own_allowance, spend
 
 
 @contextmanager

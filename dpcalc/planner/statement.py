@@ -39,12 +39,11 @@ from dpcalc.planner.composition import (
 )
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
-from dpcalc.planner.optional_parts import FAILURES, optional
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
 from dpcalc.sampling.schemes import All, Fixed, Poisson
-from dpcalc.work import SECOND, allowance
+from dpcalc.work import FAILURES, SECOND, allowance, optional
 
 _CLOSE = 1e-3  # how near the whole delta is used up, in its log
 _GROUPS_WORK, _ATTACK_WORK = 3.0 * SECOND, 1.5 * SECOND  # for all groups, and for the bounds on attacks

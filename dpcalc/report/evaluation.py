@@ -47,7 +47,7 @@ from dpcalc.report.guarantees import (
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 if TYPE_CHECKING:
-    from dpcalc.planner.estimates import CrossCheck, PrefixErrors
+    from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.evaluate import Evaluation
     from dpcalc.planner.words import PhaseSummary
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from dpcalc.report.statement import StatementView
 
 REPORTS: dict[str, str] = {
-    "text": "dpcalc.report.text:TEXT",
-    "concise": "dpcalc.report.text:CONCISE",
+    "text": "dpcalc.report.reports:TEXT",
+    "concise": "dpcalc.report.reports:CONCISE",
     "json": "dpcalc.report.gate:JSON",
-    "github": "dpcalc.report.github:GITHUB",
-    "gitlab": "dpcalc.report.gitlab:GITLAB",
-    "junit": "dpcalc.report.junit:JUNIT",
-    "sarif": "dpcalc.report.sarif:SARIF",
-    "markdown": "dpcalc.report.markdown:MARKDOWN",
+    "github": "dpcalc.report.reports:GITHUB",
+    "gitlab": "dpcalc.report.reports:GITLAB",
+    "junit": "dpcalc.report.reports:JUNIT",
+    "sarif": "dpcalc.report.reports:SARIF",
+    "markdown": "dpcalc.report.reports:MARKDOWN",
 }
 """Formats of `--report` by name: "module:name" of a `ReportFormat`."""
 STATEMENTS: dict[str, str] = {
@@ -30,7 +30,7 @@ STATEMENTS: dict[str, str] = {
     "markdown": "dpcalc.report.statement:statement_markdown",
     "json": "dpcalc.report.statement:statement_json",
     "registry": "dpcalc.report.registry:statement_registry",
-    "latex": "dpcalc.report.latex:statement_latex",
+    "latex": "dpcalc.report.statement:statement_latex",
 }
 """Formats of `statement --format` by name: "module:name" of a function of (StatementView, columns of a line)."""
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from dpcalc.config.data_files import MAX_TREE_BYTES
 from dpcalc.config.normal import quoted
+from dpcalc.config.scalars import LEVEL_NAME
 from dpcalc.config.source import visible
-from dpcalc.config.values import LEVEL_NAME
 from dpcalc.errors import InputError, system_message
 from dpcalc.keys import WrongValueError
 from dpcalc.report.fields import Output, json_only

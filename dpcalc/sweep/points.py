@@ -20,8 +20,8 @@ from dpcalc.config.tree import split_path
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.compare import inversion_row
 from dpcalc.planner.composition import Composition, composed, is_noiseless
-from dpcalc.planner.estimates import inversion_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.words import shared_facts

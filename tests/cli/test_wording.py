@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from dpcalc.config.vocabulary import key_suggestion
+from dpcalc.config.messages import key_suggestion
 from tests.cli.solving import FLAT, facts
 
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from dpcalc.config.documents import MAX_FILES
 from dpcalc.config.load import load
-from dpcalc.config.references import MAX_FILES
 from dpcalc.config.source import MAX_BYTES, ConfigError
 from tests.config.texts import flat, marked
 

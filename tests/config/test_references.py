@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
+from dpcalc.config.documents import MAX_CHAIN
 from dpcalc.config.load import load_text
-from dpcalc.config.references import MAX_CHAIN
 from tests.config.texts import errors, flat, marked, plan
 
 

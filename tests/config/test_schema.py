@@ -9,10 +9,10 @@ import pytest
 
 from dpcalc.config.json_schema import DIALECT, json_schema, json_schema_text, key_table, table_rows
 from dpcalc.config.load import load_text
+from dpcalc.config.scalars import DRAW_KEYS
 from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in
 from dpcalc.config.source import ConfigError, source_of
 from dpcalc.config.tree import Scalar
-from dpcalc.config.values import DRAW_KEYS
 from dpcalc.config.yaml_text import parse_yaml
 from tests.config import test_malformed
 from tests.config.texts import classes, flat, marked, nested, plain_values, plan

@@ -9,7 +9,7 @@ import pytest
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import glued_profile
-from dpcalc.losses.capping import cap_optimistic, cap_pessimistic, capped
+from dpcalc.losses.composition import cap_optimistic, cap_pessimistic, capped
 from dpcalc.losses.moments import RevealedSubsample
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import PublicMixture

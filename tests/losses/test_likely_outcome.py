@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcalc.losses.likely_outcome import gaussian_moments, pure_dp_moments
+from dpcalc.losses.rdp_curve import gaussian_moments, pure_dp_moments
 from tests.thinning import thinned
 
 ORDERS = np.array([0.2, 1.0, 4.0, 15.0, 60.0])

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcalc.losses.discretize import _merge_atoms
+from dpcalc.losses.cells import _merge_atoms
 
 EPSILON = 1e-14
 

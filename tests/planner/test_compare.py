@@ -9,8 +9,7 @@ import pytest
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.compare import compare, tool_rows
-from dpcalc.planner.estimates import gdp_row, inversion_row
+from dpcalc.planner.compare import compare, gdp_row, inversion_row, tool_rows
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import strong_composition_row
 from dpcalc.sampling.hierarchy import Hierarchy, Level

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
+from dpcalc.planner.compare import cross_checks
 from dpcalc.planner.composition import BACKWARD, FORWARD
-from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import Fixed, Poisson

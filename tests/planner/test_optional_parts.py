@@ -11,12 +11,11 @@ from dpcalc.charts.series import epsilon_by
 from dpcalc.errors import ConvergenceError, OutOfTimeError, TooLargeError, UnsupportedError
 from dpcalc.planner import compare as comparing
 from dpcalc.planner import evaluate as evaluating
-from dpcalc.planner.compare import compare
+from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import BOUND
-from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.optional_parts import DefectWarning, optional
 from dpcalc.plans import plan
+from dpcalc.work import DefectWarning, optional
 from tests.thinning import thinned
 
 RUN = plan(sample_rate=0.01, noise_multiplier=2.0, steps=100, delta=1e-5)
@@ -102,7 +101,7 @@ def test_a_row_that_fails_leaves_the_others(monkeypatch, whole, name):
 
 def test_a_drawn_lower_bound_and_a_cross_check_that_fail_are_left_out(monkeypatch):
     monkeypatch.setattr("dpcalc.charts.series.epsilon_lower", failing(RecursionError()))
-    monkeypatch.setattr("dpcalc.planner.estimates.epsilon_bounds", failing(MemoryError()))
+    monkeypatch.setattr("dpcalc.planner.compare.epsilon_bounds", failing(MemoryError()))
     assert epsilon_by(RUN, "lower").epsilon is None
     assert cross_checks(RUN) == ()
 

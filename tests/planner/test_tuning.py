@@ -9,9 +9,8 @@ from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import UnsupportedError
 from dpcalc.planner import evaluate as evaluating
-from dpcalc.planner.compare import compare
+from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import composed
-from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.risk import attack_bounds
 from dpcalc.planner.search import EpsilonGoal

@@ -21,9 +21,8 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.compare import compare
+from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import BACKWARD, FORWARD, composed, protected_units
-from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee, with_lower_bound
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan

@@ -32,9 +32,8 @@ from dpcalc.losses.quadrature import loss_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner import composition as compositions
 from dpcalc.planner import evaluate as evaluation
-from dpcalc.planner.compare import compare
+from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import Composition, composed
-from dpcalc.planner.estimates import cross_checks
 from dpcalc.planner.evaluate import CLOSED_FORM, delta_of, evaluate, guarantee
 from dpcalc.planner.risk import risk
 from dpcalc.planner.search import EpsilonGoal

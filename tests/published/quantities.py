@@ -15,9 +15,8 @@ from dpcalc.amplification.data_sets import data_set_pair
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import MixturePair
-from dpcalc.planner.compare import tool_rows
+from dpcalc.planner.compare import gdp_row, tool_rows
 from dpcalc.planner.composition import BACKWARD, FORWARD, composed
-from dpcalc.planner.estimates import gdp_row
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.published import flat_poisson_row, strong_composition_row, theorem_3_row

@@ -6,8 +6,8 @@ import pytest
 
 from dpcalc.accountants import accountant_of
 from dpcalc.config.load import load, load_text
+from dpcalc.planner.compare import prefix_errors
 from dpcalc.planner.composition import composed
-from dpcalc.planner.estimates import prefix_errors
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.report.evaluation import evaluation_output
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dpcalc.planner.estimates import CrossCheck
+from dpcalc.planner.compare import CrossCheck
 from dpcalc.report.evaluation import cross_check_rows, evaluation_output
 from dpcalc.report.fields import plain_lines
 from tests.report.samples import EVALUATION

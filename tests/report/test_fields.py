@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dpcalc.guarantee import Kind, Row
-from dpcalc.planner.estimates import CrossCheck
+from dpcalc.planner.compare import CrossCheck
 from dpcalc.report.evaluation import (
     comparison_output,
     comparisons_output,

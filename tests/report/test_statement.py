@@ -17,9 +17,16 @@ from dpcalc.planner.risk import AttackBounds
 from dpcalc.planner.statement import statement as made_statement
 from dpcalc.planner.tuning import Poisson
 from dpcalc.report.formats import STATEMENTS, statement_format
-from dpcalc.report.latex import latex_escaped, statement_latex
 from dpcalc.report.registry import FIELDS, UNANSWERED, registry_notes, statement_registry
-from dpcalc.report.statement import escaped, statement_json, statement_markdown, statement_text, statement_view
+from dpcalc.report.statement import (
+    escaped,
+    latex_escaped,
+    statement_json,
+    statement_latex,
+    statement_markdown,
+    statement_text,
+    statement_view,
+)
 from tests.report.risks import NO_SUMMARY
 from tests.report.samples import EVALUATION, GUARANTEE, PLAN
 from tests.report.statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded

@@ -1,0 +1,327 @@
+"""Reports of a gate, a section a format: text for people, Markdown, GitHub, GitLab, JUnit and SARIF."""
+
+import json
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
+
+from dpcalc._version import __version__
+from dpcalc.config.source import Diagnostic, Severity, visible
+from dpcalc.gate.verdict import Verdict
+from dpcalc.report.formats import ReportFormat
+from dpcalc.report.gate import FileView, GateView, finding_fingerprints
+from dpcalc.report.rounding import as_given, rounded_up
+from dpcalc.report.rules import RULES
+
+# Text for people: with the lines of the file that findings stand in, or a line a finding.
+
+_LAST_LINE = re.compile(r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n]*)?\n?\Z")
+
+
+def gate_lines(view: GateView) -> str:
+    """Return for each file its verdict, changes and visible findings, then a line that counts the verdicts."""
+    lines: list[str] = []
+    for file in view.files:
+        lines += [file.summary, *file.details, *(finding.format() for finding in view.visible_findings(file))]
+    return "".join(f"{line}\n" for line in [*lines, view.summary])
+
+
+def concise_lines(view: GateView) -> str:
+    """Return each visible finding as `path:line:column: level[code]: message`, then the counts of verdicts."""
+    lines = [_finding_line(finding) for file in view.files for finding in view.visible_findings(file)]
+    return "".join(f"{line}\n" for line in [*lines, view.summary])
+
+
+def _finding_line(finding: Diagnostic) -> str:
+    """Return a finding in one line, its hint in parentheses; without line and column if it has none."""
+    place = "" if finding.line is None else f":{finding.line}:{finding.column}"
+    hint = f" ({finding.hint})" if finding.hint else ""
+    return f"{visible(finding.path)}{place}: {finding.severity}[{finding.code}]: {finding.message}{hint}"
+
+
+def is_log(text: str, _: object) -> bool:
+    """Return True if the last line counts verdicts, as the formats for people end.
+
+    Args:
+        text: of the file.
+        _: its content as JSON, ignored.
+    """
+    return _LAST_LINE.search(text) is not None
+
+
+TEXT = ReportFormat(text=gate_lines, is_report=is_log, for_people=True)
+CONCISE = ReportFormat(text=concise_lines, is_report=is_log, for_people=True)
+
+
+# The result of a gate as Markdown: the summary of a CI step, or a comment on a pull request.
+#
+# Text that comes from a file stands in code blocks, where it makes no link, image or mention.
+
+MAX_FILES = 50  # largest number of files whose findings are written out: a step summary may hold 1 MiB
+
+
+def markdown_text(view: GateView) -> str:
+    """Return a table of the files, then the findings of the first 50 files that have any."""
+    rows = [f"| {_code(file.result.path)} | {' | '.join(_cells(file))} |" for file in view.files]
+    parts = [f"**dpcalc {view.command}: {view.verdict}**, {view.summary}", ""]
+    if rows:
+        parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
+    blocks = [lines for file in view.files if (lines := _finding_lines(view, file))]
+    for lines in blocks[:MAX_FILES]:
+        parts += [*_code_block(lines), ""]
+    if len(blocks) > MAX_FILES:
+        parts += [f"and {len(blocks) - MAX_FILES} more files with findings", ""]
+    return "\n".join(parts)
+
+
+def _cells(file: FileView) -> tuple[str, str, str]:
+    """Return (verdict, epsilon rounded up, limit) of a file; "" for what is not known."""
+    guarantee, limit = file.result.guarantee, file.result.limit
+    if guarantee is None:
+        return str(file.result.verdict), "", ""
+    if limit is None:
+        return str(file.result.verdict), rounded_up(guarantee.epsilon), ""
+    return str(file.result.verdict), rounded_up(guarantee.epsilon, apart_from=limit.value), as_given(limit.value)
+
+
+def _finding_lines(view: GateView, file: FileView) -> list[str]:
+    """Return verdict, changes and visible findings of a file; [] if it has neither changes nor findings."""
+    texts = [finding.format() for finding in view.visible_findings(file)]
+    return [file.summary, *file.details, *texts] if texts or file.details else []
+
+
+def _code_block(lines: list[str]) -> list[str]:
+    """Return the lines in a fence longer than any run of backticks in them."""
+    text = "\n".join(lines)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return [f"{fence}text", text, fence]
+
+
+def _code(text: str) -> str:
+    """Return text as inline code in a table cell: `visible`, | escaped, a longer fence around backticks."""
+    shown = visible(text).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    edge = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{edge}{shown}{edge}{ticks}"
+
+
+def _is_report(text: str, _: object) -> bool:
+    """Return whether a file begins with the verdict of a command in bold."""
+    return re.match(r"\*\*dpcalc \w+: ", text) is not None
+
+
+MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_report)
+
+
+# Findings as workflow commands of GitHub Actions: annotations on the lines of a pull request.
+#
+# Source: docs.github.com, "Workflow commands for GitHub Actions": `::error file=...,line=...,col=...,title=...::text`,
+# percent, carriage return and line feed escaped everywhere, colon and comma in properties too.
+
+MAX_ANNOTATIONS = 10
+"""Largest number of annotations of one level that GitHub shows for a step."""
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def github_commands(view: GateView) -> str:
+    """Return the first ten annotations of each level, then the result as text for the log."""
+    return "".join(f"{line}\n" for line in _annotations(view)) + gate_lines(view)
+
+
+def _annotations(view: GateView) -> Iterator[str]:
+    """Yield the commands of the visible findings, errors first; beyond ten of a level, the tenth counts the others."""
+    for level, command in _COMMANDS.items():
+        if level not in view.levels:
+            continue
+        pairs = [(file, finding) for file in view.files for finding in file.findings if finding.severity is level]
+        shown = pairs if len(pairs) <= MAX_ANNOTATIONS else pairs[: MAX_ANNOTATIONS - 1]
+        yield from (_annotation(command, file, finding) for file, finding in shown)
+        if len(pairs) > len(shown):
+            yield f"::{command}::{len(pairs) - len(shown)} more, see the log or the summary of this step"
+
+
+def _annotation(command: str, file: FileView, finding: Diagnostic) -> str:
+    """Return the workflow command of one finding; without a place if its file is standard input."""
+    rule = RULES.get(finding.code)
+    properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
+    location, line, column = file.place(finding)
+    if location:
+        properties = {"file": visible(location), "line": str(line), "col": str(column), **properties}
+    values = ",".join(f"{name}={_escaped_property(value)}" for name, value in properties.items())
+    hint = f"\n{finding.hint}" if finding.hint else ""
+    return f"::{command} {values}::{_escaped_data(finding.message + hint)}"
+
+
+def _escaped_data(text: str) -> str:
+    """Return the text after `::` with escapes for percent signs and line breaks."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escaped_property(text: str) -> str:
+    """Return the value of a property with escapes for colons and commas too."""
+    return _escaped_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+GITHUB = ReportFormat(text=github_commands, is_report=is_log)
+
+
+# Findings as a code quality report of GitLab.
+#
+# Source: docs.gitlab.com, "Code Quality": a list of objects with description, check_name, fingerprint, severity and
+# location.
+
+_GITLAB_SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
+
+
+def gitlab_json(view: GateView) -> str:
+    """Return all findings as a JSON list; a finding keeps its fingerprint when only numbers or lines change."""
+    entries = [_gitlab_entry(file, finding, fingerprint) for file, finding, fingerprint in finding_fingerprints(view)]
+    return json.dumps(entries, indent=2) + "\n"
+
+
+def _gitlab_entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict[str, object]:
+    """Return one finding; an error that left a file without a verdict is critical."""
+    location, line, _ = file.place(finding)
+    hint = f" ({finding.hint})" if finding.hint else ""
+    is_critical = finding.severity is Severity.ERROR and file.result.verdict is Verdict.UNDECIDED
+    return {
+        "description": f"{finding.message}{hint}",
+        "check_name": finding.code,
+        "fingerprint": fingerprint,
+        "severity": "critical" if is_critical else _GITLAB_SEVERITIES[finding.severity],
+        "location": {"path": visible(location or "stdin"), "lines": {"begin": line}},
+    }
+
+
+def _is_gitlab(_: str, content: object) -> bool:
+    """Return True for a list of findings as above, also an empty one; the text is ignored."""
+    return isinstance(content, list) and all(
+        isinstance(entry, dict) and {"check_name", "fingerprint"} <= entry.keys() for entry in content
+    )
+
+
+GITLAB = ReportFormat(text=gitlab_json, is_report=_is_gitlab)
+
+
+# The result of a gate as JUnit XML: one test case a file.
+#
+# Source: the schema `junit-10.xsd` of the xUnit plugin of Jenkins.
+
+_XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def junit_xml(view: GateView) -> str:
+    """Return JUnit XML: failed files are failures, invalid and undecided ones errors; findings are the output."""
+    failed = sum(file.result.verdict is Verdict.FAILED for file in view.files)
+    broken = sum(file.result.verdict in {Verdict.INVALID, Verdict.UNDECIDED} for file in view.files)
+    counts = {"tests": str(len(view.files)), "failures": str(failed), "errors": str(broken)}
+    suites = ET.Element("testsuites", {"name": "dpcalc", **counts})
+    suite = ET.SubElement(suites, "testsuite", {"name": f"dpcalc {view.command}", **counts})
+    for file in view.files:
+        _add_case(suite, view, file)
+    ET.indent(suites)
+    return f"{_XML}{ET.tostring(suites, encoding='unicode')}\n"
+
+
+def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
+    """Append the test case of one file to the suite."""
+    case = ET.SubElement(
+        suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
+    )
+    causes = [each for level in (Severity.ERROR, Severity.WARNING) for each in file.findings if each.severity is level]
+    texts = [finding.format() for finding in view.visible_findings(file)]
+    if file.result.verdict is not Verdict.PASSED:
+        attributes = {"type": causes[0].code, "message": _xml_text(causes[0].message)} if causes else {}
+        kind = "failure" if file.result.verdict is Verdict.FAILED else "error"
+        ET.SubElement(case, kind, attributes).text = _xml_text("\n".join(texts))
+    ET.SubElement(case, "system-out").text = _xml_text("\n".join([file.summary, *file.details, *texts]))
+
+
+def _xml_text(text: str) -> str:
+    """Return a text with escapes for characters that XML cannot hold; line breaks stay."""
+    return "\n".join(
+        "".join(char if ord(char) & 0xFFFE != 0xFFFE else f"\\U{ord(char):08x}" for char in visible(line))
+        for line in text.split("\n")
+    )
+
+
+def _is_junit(text: str, _: object) -> bool:
+    """Return whether a file begins with the suites of dpcalc."""
+    return text.startswith(f'{_XML}<testsuites name="dpcalc" ')
+
+
+JUNIT = ReportFormat(text=junit_xml, is_report=_is_junit)
+
+
+# Findings as SARIF 2.1.0, for code scanning.
+#
+# Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; GitHub's "SARIF support for code
+# scanning": an alert shows in a pull request where its line was changed, so that findings of a comparison stand at
+# the changed key.
+
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+
+
+def sarif_json(view: GateView) -> str:
+    """Return all findings as SARIF with the rules they name; `executionSuccessful` is false without a verdict."""
+    findings = tuple(finding_fingerprints(view))
+    codes = sorted({finding.code for _, finding, _ in findings})
+    driver = {
+        "name": "dpcalc",
+        "version": __version__,
+        "rules": [_sarif_rule(code) for code in codes],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": view.verdict is not Verdict.UNDECIDED}],
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(file, finding, fingerprint, codes) for file, finding, fingerprint in findings],
+    }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _sarif_rule(code: str) -> dict[str, object]:
+    """Return the description of a rule of RULES; raise KeyError for a code that is not in it."""
+    rule = RULES[code]
+    return {
+        "id": code,
+        "name": rule.title.title().replace(" ", "").replace("-", ""),
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.rule},
+        "help": {"text": f"{rule.reason}\n\n{rule.fix}"},
+    }
+
+
+def _sarif_result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[str]) -> dict[str, object]:
+    """Return a finding as SARIF: rule, level, message and hint, place ("stdin" without a file)."""
+    location, line, column = file.place(finding)
+    uri = quote(location or "stdin", errors="surrogatepass")
+    hint = f"\n{finding.hint}" if finding.hint else ""
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": _SARIF_LEVELS[finding.severity],
+        "message": {"text": f"{finding.message}{hint}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": line, "startColumn": column},
+                }
+            }
+        ],
+        "partialFingerprints": {"dpcalc/v1": fingerprint},
+    }
+
+
+def _is_sarif(_: str, content: object) -> bool:
+    """Return True for SARIF whose first run is of a tool named dpcalc; the text is ignored."""
+    match content:
+        case {"runs": [{"tool": {"driver": {"name": "dpcalc"}}}, *_]}:
+            return True
+    return False
+
+
+SARIF = ReportFormat(text=sarif_json, is_report=_is_sarif)
