@@ -73,7 +73,7 @@ class Case:
 
     @property
     def plans(self) -> Iterator[Plan]:
-        """Yield the plans whose costs are needed: old, new and with single changes; without a base the new one."""
+        """Yield the plans whose costs are needed: new, old, with single changes; without a base the new, or none."""
         if self.pair is not None:
             yield from self.pair.plans
         elif self.new is not None:
@@ -126,7 +126,7 @@ def _case(path: str, reader: ConfigReader, find: Callable[[Path], Revision]) -> 
 
 
 def _case_with_base(path: str, new: Loaded, reader: ConfigReader, find: Callable[[Path], Revision]) -> Case:
-    """Return the Case of a config with its base, or with DPC406 if the base lacks it; InputError for stdin."""
+    """Return the Case of a config with its base, or DPC406 if missing, wrong there; InputError: stdin, submodule."""
     if path == "-":
         raise InputError("--base: expected files that git knows, got standard input; name the file")
     revision = find(Path(path).absolute().parent)

@@ -123,7 +123,7 @@ class Costs:
             self._known |= dict(zip(batch, answers, strict=True))
 
     def _report_progress(self, requests: Sequence[Request], part: float) -> None:
-        """Report the share `part` of the requests that is done, in [0, 1], and the file of the next one."""
+        """Report the file of the next request, then, if above 0, the share `part` of them that is done."""
         done = round(part * len(requests))
         if done < len(requests):
             self._on_file(self._files.get(_plan_of(requests[done]), ""))
@@ -148,7 +148,7 @@ class Costs:
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its certified lower bound; unchanged if there is none within 20 s.
+        """Return the guarantee with its lower bound; unchanged if that fails or takes over 20 s.
 
         Args:
             plan: as a file states it.
@@ -189,7 +189,7 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return True if a looser method answered in the place of pld, or with rough counts: the bound may be loose.
+    """Return True if pld applies but a looser method, or pld on rough counts, answered: the bound may be loose.
 
     Args:
         plan: the plan.

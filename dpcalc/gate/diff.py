@@ -51,7 +51,7 @@ class ConfigPair:
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return a config with its base and the differences that may change epsilon, each with the plan that it makes.
+    """Return a config with its base and the differences that may change epsilon, each with its plan (None: over 32).
 
     Args:
         name: revision or file of the base.

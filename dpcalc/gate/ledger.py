@@ -163,7 +163,7 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError if a ledger, None for a new one, cannot take a run: tuned, of other data, or its name is taken.
+    """Raise InputError if a ledger, None for a new one, cannot take a run: tuned, other data or part, name in use.
 
     A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
     """
@@ -222,7 +222,7 @@ def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
 
 
 def _on_part(entry: LedgerEntry, ledger: Plan) -> Plan:
-    """Return a run on a part as the ledger has it: with the ledger's data, of which its phases draw from the part.
+    """Return a run's plan on the ledger's data, its phases on the part; InputError if it is as large as all parts.
 
     Raises:
         InputError: the run draws from as many units as the ledger has in all parts, or nothing is proved for it.

@@ -224,7 +224,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
 
 
 def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[str] | None) -> tuple[Result, ...]:
-    """Return a failed result for each lock entry that no judged config has and that should be among them.
+    """Return a failed result for each lock entry without a config: all after a search, else those matched or gone.
 
     Args:
         cases: the configs that are judged.

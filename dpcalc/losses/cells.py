@@ -102,7 +102,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Cut one step's loss into cells so fine that rounding costs about aim.budget; ConvergenceError if no mass matters.
+    """Cut one step's loss into cells, rounding cost about aim.budget; ConvergenceError, TooLargeError if it fails.
 
     Args:
         curve: one step in one direction.
@@ -161,7 +161,7 @@ class _TiltedAtoms:
 
 
 def _atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
-    """Return the single values of a loss whose tilted mass is above NEGLIGIBLE."""
+    """Return (tilted masses, losses) of the single values of a loss whose tilted mass is above NEGLIGIBLE."""
     loss, log_mass = (np.array(values) for values in curve.atoms)
     mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
     used = mass > NEGLIGIBLE

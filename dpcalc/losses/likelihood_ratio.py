@@ -48,7 +48,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
-    """Return the law under Q of one step's ratio dP/dQ on lattices; TooLargeError if most ratios are infinite.
+    """Return the law under Q of one step's ratio dP/dQ on lattices; TooLargeError: too many points, mostly infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -186,7 +186,7 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return the cells of a step.
+        """Return a step's losses in cells of equal width, the range / 30,000 or wider; empty cells are left out.
 
         Args:
             curve: its loss.

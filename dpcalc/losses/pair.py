@@ -138,7 +138,7 @@ class MixturePair(LossCurve):
         return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return (log P(y), log P(y)/Q(y)), shape of y, no cancellation where P ~ Q; blockwise to save memory.
+        """Return (log P(y), log P(y)/Q(y)), shape of y, accurate where P ~ Q; ConvergenceError for far centers.
 
         Args:
             y: points, any shape.
