@@ -81,7 +81,7 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return one Case for each path, in order, with its base if the reader names one; a wrong file gives its error.
+    """Return a Case for each path, in order, with any base; a wrong file's holds its error; or UnknownRevisionError.
 
     Args:
         paths: config files; "-" is standard input.

@@ -256,7 +256,7 @@ def _sizes_text(hierarchy: Hierarchy) -> str:
 
 
 def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
-    """Return the new ledger as a config; raise InputError unless it is the old one plus the run's phases."""
+    """Return the new ledger as a config; InputError unless the old one plus the run; ConfigError if a new one errs."""
     phases = () if before is None else before.plan.phases
     expected = (*phases, *_entry_phases(entry))
     try:

@@ -246,7 +246,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return the output of a git command that can run no hook, filter or fetch; raise InputError if it fails.
+    """Return the output of a git command that can run no hook, filter or fetch; on failure `fails_with` or InputError.
 
     Args:
         root: top directory of the working tree.

@@ -72,7 +72,7 @@ _OPTIONS = {
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of an Opacus accountant's state, unchecked so far; InputError unless it is one with steps.
+    """Return the run of an Opacus accountant's state, equal entries merged; InputError unless it is one with steps.
 
     Args:
         state: with the keys "history" (a list of noise multiplier, rate and steps) and, if it is the whole state,

@@ -207,7 +207,7 @@ def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
 
 
 def _truncated(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
-    """Return the part of Poisson batches that are cut at random."""
+    """Return the draw and part of Poisson batches cut at random to a maximum; InputError for numbers out of range."""
     name = "TruncatedSubsampledGaussianDpEvent"
     rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
     cap = whole_number(fields["truncated_batch_size"], "truncated_batch_size")
@@ -282,7 +282,7 @@ def _inverse_noise(value: Any) -> str:  # noqa: ANN401  a value of the file
 
 
 def _discrete_gaussian(fields: dict[str, Any]) -> str:
-    """Return the keys of discrete Gaussian noise on one number; InputError for another dimension."""
+    """Return the keys of discrete Gaussian noise on one number; InputError unless the dimension is stated as 1."""
     if fields["dimension"] != 1:
         raise InputError(
             f"DiscreteGaussianDpEvent dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number"

@@ -220,7 +220,7 @@ def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
 
 
 def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield a sentence for each thing that neither the file nor the user says."""
+    """Yield a sentence for each thing that neither file nor user says: of the run, then number of examples, delta."""
     for sentence in run.unknown:
         if not (terms.adjacency and sentence.startswith("adjacency:")):
             yield sentence

@@ -352,7 +352,7 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
-    """Return (cells, masses, losses, origin): origin is the heaviest cell's loss, its mass set apart without jumps."""
+    """Return (cells, masses, losses, loss of the heaviest cell: its mass becomes zero_loss_mass if no jumps)."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM

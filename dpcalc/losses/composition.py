@@ -74,7 +74,7 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Return the tail merged into one loss log(P/Q), a little lowered: delta is never overestimated.
+    """Return the tail merged into one loss log(P/Q) >= limit, a little lowered: delta is never overestimated.
 
     Args:
         p: P mass of the losses above the limit, > 0.

@@ -109,7 +109,7 @@ def release_terms(aggregation: Aggregation, queries: int, *, delta: float, targe
 def draw_sanitised_epsilon(
     aggregation: Aggregation, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
-    """Draw a noisy upper bound on the data-dependent epsilon, which may be published; each draw costs again.
+    """Draw a publishable noisy bound on the data-dependent epsilon, once: each costs; or UnsupportedError.
 
     With f(D) the divergence of the labels, S(D) its smooth sensitivity, Z_1, Z_2 standard normal and c the value that Z
     exceeds with probability delta/10, B = S(D) e^{beta noise (Z_1 + c)} and U = f(D) + noise B (Z_2 + c) are released.
@@ -162,7 +162,7 @@ def _add_noise(
 
 
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
-    """Return (one query's Renyi divergence by lead in quarter votes and top votes, each query's cell in it).
+    """Return (a query's Renyi divergence by quarter-vote lead and top votes, each query's cell); or UnsupportedError.
 
     Leads are 0, 1/4, 1/2, ..., those of queries rounded down. The top votes have an axis of length 1 where they do not
     count.

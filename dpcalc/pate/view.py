@@ -71,7 +71,7 @@ def _ensemble_fields(question: PateQuestion) -> Fields:
 
 
 def _votes_fields(answer: PateAnswer) -> Fields:
-    """Return fields of the data-dependent epsilon, expected answers, sanitised and published epsilons, or empty."""
+    """Return fields of data-dependent epsilon, expected answers (Confident-GNMax), sanitised, published; or empty."""
     question, sanitised = answer.question, answer.sanitised
     answered = Field("answered")
     if isinstance(question.aggregation, ConfidentGNMax) and question.votes is not None:
@@ -131,7 +131,7 @@ def _costliest_texts(answer: PateAnswer) -> tuple[str, ...]:
 
 
 def query_csv(answer: PateAnswer) -> str:
-    """Return the table of queries as CSV with the header COLUMNS, numbers in full precision."""
+    """Return the table of queries as CSV with the header COLUMNS alone without votes, numbers in full precision."""
     rows = (",".join(repr(value) for value in row) for row in query_rows(answer))
     return "\n".join((",".join(COLUMNS), *rows)) + "\n"
 
