@@ -12,7 +12,7 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import Solution, certified_measure
 from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
-from dpcalc.plans import Number, Source, exact_number, plan_of, refuse_unknown
+from dpcalc.plans import Number, Source, exact_number, plan_of, real_number, real_numbers, refuse_unknown
 from dpcalc.report.solution import with_safe_decimal
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     """
     refuse_unknown(epsilon, unknown)
     run = plan_of(plan, unit=unit, group_size=group_size)
-    run = run if delta is None else replace(run, delta=delta)
+    run = run if delta is None else replace(run, delta=real_number(delta, "delta"))
     if steps is not None:
         return guarantee(first_steps(run, steps), method=method)
     composition = composed(run)
@@ -121,7 +121,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
         if run.budget is None:
             raise InputError("target_epsilon: expected a number > 0, got none, and the plan has no budget; give one")
         target_epsilon = run.budget.epsilon
-    goal = EpsilonGoal(limit=target_epsilon)
+    goal = EpsilonGoal(limit=real_number(target_epsilon, "target_epsilon"))
     passes = None if epochs is None else exact_number(epochs, "epochs")
     solution = solved(run, quantity, goal=goal, phase=phase, epochs=passes)
     solution = with_safe_decimal(solution, run, lambda changed: certified_measure(changed, goal))
@@ -154,7 +154,7 @@ def delta(
         True
     """
     refuse_unknown(delta, unknown)
-    return delta_of(plan_of(plan, unit=unit, group_size=group_size), epsilon=epsilon)
+    return delta_of(plan_of(plan, unit=unit, group_size=group_size), epsilon=real_number(epsilon, "epsilon"))
 
 
 def risk(  # noqa: PLR0913  one for each thing that can vary
@@ -191,8 +191,9 @@ def risk(  # noqa: PLR0913  one for each thing that can vary
 
     refuse_unknown(risk, unknown)
     run = require_pld_method(plan_of(plan, unit=unit, group_size=group_size))
-    rates, guesses = (tuple(sorted(set(each))) for each in (false_positive_rates, baselines))
-    return bounds(run, prior=prior, false_positive_rates=rates, baselines=guesses)
+    rates = real_numbers(false_positive_rates, "false_positive_rates")
+    guesses = real_numbers(baselines, "baselines")
+    return bounds(run, prior=real_number(prior, "prior"), false_positive_rates=rates, baselines=guesses)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,5 +293,7 @@ def curve(  # noqa: PLR0913  one for each thing that can vary
     if kind not in CURVES:
         raise InputError(f"kind: expected one of {', '.join(CURVES)}, got {kind!r}")
     run = plan_of(plan, unit=unit, group_size=group_size)
-    points = tuple(sorted({float(point) for point in grid}))
+    points = real_numbers(grid, "grid")
+    if isinstance(methods, str) or not isinstance(methods, Sequence):
+        raise InputError(f"methods: expected a sequence of names such as ['pld'], got {methods!r}")
     return curve_chart(kind, CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))

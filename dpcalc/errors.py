@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from operator import index
 
 LOG_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
 """Text in a log line that the CI runner of GitHub, Azure or TeamCity would execute as a command."""
@@ -124,6 +125,26 @@ def require_nonnegative(name: str, value: float) -> None:
     """
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
+
+
+def require_whole(name: str, value: object, expected: str = "a whole number >= 0") -> int:
+    """Return a value >= 0 of any whole-number type (NumPy's too) as int; InputError for bool, fractions, texts, < 0.
+
+    Args:
+        name: of the parameter, as its user writes it.
+        value: that was given.
+        expected: the numbers that are allowed, for the message.
+
+    Raises:
+        InputError: the value is no whole number, or below 0.
+    """
+    try:
+        number = -1 if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # what has no index is refused
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise InputError(f"{name}: expected {expected}, got {value!r}")
+    return number
 
 
 def listed(words: Sequence[str]) -> str:

@@ -5,10 +5,10 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from numbers import Integral, Rational
+from numbers import Rational
 from typing import Any, Never
 
 from dpcalc.config.files import config_folder
@@ -19,7 +19,7 @@ from dpcalc.config.messages import key_suggestion
 from dpcalc.config.overrides import FLAGS, Overrides
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, require_whole
 from dpcalc.planner.plan import Plan
 
 MAPPING = "<mapping>"  # the name in messages of a config that is no file
@@ -125,6 +125,9 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         14063
     """
     refuse_unknown(plan, unknown)
+    for name, section in (("levels", levels), ("sampling", sampling)):
+        if section is not None and not isinstance(section, Mapping):
+            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
     if delta is None:  # after names of other tools for it
         raise TypeError("plan() missing 1 required keyword-only argument: 'delta'")
     given = {
@@ -145,7 +148,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         return _plan_to_solve(_loaded(nested), noise_multiplier)
     if unit is not None or clip is not None:
         raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
-    flags = tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
+    flags = tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
     overrides = Overrides(flags=flags, assumed=() if noise_multiplier is not None else (NO_NOISE,))
     if missing := missing_flags(overrides):
         raise InputError(_with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it"))
@@ -236,14 +239,13 @@ def _with_unit_and_group(plan: Plan, unit: str | None, group_size: int | None) -
         plan = replace(plan, unit=names.index(unit) + 1)
     if group_size is None:
         return plan
-    if isinstance(group_size, bool) or not isinstance(group_size, Integral):
-        raise InputError(f"group_size: expected a whole number >= 1, got {group_size!r}")
+    group_size = require_whole("group_size", group_size, "a whole number >= 1")
     level = plan.phases[0].hierarchy.level(plan.unit)
     if level.is_assumed and group_size > level.count:
         raise InputError(
             f"dataset_size: expected it beside a group of {group_size}, got a rate alone; state it in `plan`"
         )
-    return replace(plan, group_size=int(group_size))
+    return replace(plan, group_size=group_size)
 
 
 def _loaded(
@@ -256,8 +258,10 @@ def _loaded(
     """Return a config from a file or a mapping, not yet with its warnings; ConfigError names arguments, not options."""
     given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
     overrides = Overrides(
-        flags=tuple((flag, _option_text(value)) for flag, value in given.items() if value is not None)
+        flags=tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
     )
+    if not isinstance(path, str | os.PathLike | Mapping):
+        raise InputError(f"path: expected the name of a config file, or a mapping, got {path!r}")
     try:
         if isinstance(path, Mapping):
             text = json.dumps(path, default=_as_json)
@@ -328,12 +332,12 @@ def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
     return loaded.plan
 
 
-def _option_text(value: Number) -> str:
-    """Return a number as the text of an option; a fraction that is no finite decimal as a quotient."""
+def _option_text(value: Number, name: str) -> str:
+    """Return a number as the text of an option, a fraction that is no finite decimal as a quotient; else InputError."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Rational):
-        return repr(float(value))
+        return repr(real_number(value, _with_argument_names(name)))
     exact = Fraction(value)
     return decimal_text(exact) or f"{exact.numerator}/{exact.denominator}"
 
@@ -348,10 +352,44 @@ def exact_number(value: Number, name: str) -> Fraction:
     Raises:
         InputError: it is no such number.
     """
-    number = parse_number(_option_text(value)) or parse_quotient(_option_text(value))
+    text = _option_text(value, name)
+    number = parse_number(text) or parse_quotient(text)
     if number is None or number <= 0:
         raise InputError(f"{name}: expected a number > 0, got {value!r}")
     return number
+
+
+def real_number(value: object, name: str) -> float:
+    """Return a number of any type (NumPy's too) as float, maybe nan; InputError for texts and all that is no number.
+
+    Args:
+        value: that was given.
+        name: of the argument.
+
+    Raises:
+        InputError: it is no number, or too large for a float.
+    """
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)  # type: ignore[arg-type]  # what is no number is refused
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"{name}: expected a number, got {value!r}")
+
+
+def real_numbers(values: object, name: str) -> tuple[float, ...]:
+    """Return the distinct numbers of a sequence, ascending, as floats; InputError for one number alone and for texts.
+
+    Args:
+        values: that were given.
+        name: of the argument.
+
+    Raises:
+        InputError: they are no sequence of numbers.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InputError(f"{name}: expected a sequence of numbers such as [0.01, 0.1], got {values!r}")
+    return tuple(sorted({real_number(value, name) for value in values}))
 
 
 def _about_argument(diagnostic: Diagnostic) -> Diagnostic:

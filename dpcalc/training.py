@@ -8,13 +8,13 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Never
 
 from dpcalc.config.normal import fingerprint
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, require_whole
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.planner.vary import with_total_steps
-from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names, refuse_unknown
+from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names, real_number, refuse_unknown
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, WithReplacement
 
@@ -142,9 +142,8 @@ class Accountant:
         """
         if unknown:
             refuse_unknown(self.step, unknown, own="Accountant.step")
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise InputError(f"count: expected a whole number >= 0, got {count!r}")
-        noise = None if noise_multiplier is None else float(noise_multiplier)
+        count = require_whole("count", count)
+        noise = None if noise_multiplier is None else real_number(noise_multiplier, "noise_multiplier")
         chance = None if rate is None else exact_number(rate, "rate")
         taken: list[tuple[_Setting, int]] = []
         while count:  # all is looked at before anything is recorded: a refused call changes nothing

@@ -28,6 +28,7 @@ from dpcalc.losses.moments import (
 )
 from dpcalc.losses.rdp_curve import RdpCurve
 
+INVERSION_ERROR = 1e-9  # relative error of an estimate: measured, not certified
 _NEGLECTED = 1e-11  # share of delta that truncated tails may have: the estimate is good to 1e-9
 _ALIASING = 25.0  # e^-25 = 1e-11 of delta is the error of the trapezoid sum
 _CONVERGED = 1e-11  # size of the last terms against the sum at which it is cut
@@ -67,7 +68,7 @@ class Contour:
         tail = float(np.abs((terms / self.z)[-4:]).max()) * self.step
         if not tail <= _CONVERGED * max(delta, 1e-300):
             raise ConvergenceError(
-                "inversion: expected the sum to converge, its last terms are not small; try --method pld"
+                "inversion: no estimate, since the last terms of its sum are not small; pld needs no such sum"
             )
         return delta, slope
 
@@ -215,7 +216,7 @@ def _contour(counts: dict[Curve, int], order: float, step: float, frequency: flo
         count = max(16, math.ceil(frequency / step))
         moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=frequency)
         if count > _MAX_TERMS or count * moments.size > _MAX_WORK:
-            raise ConvergenceError("inversion: expected at most 512 terms, the sum needs more; try --method pld")
+            raise ConvergenceError("inversion: no estimate, since its sum converges slowly; pld needs no such sum")
         z = (order + 1j * step * np.arange(count)).astype(np.complex128)
         log_moment = moments.cumulants_on_line(order, step=step, count=count)
         size = np.abs(np.exp(log_moment[-4:] - log_moment[0]) * (z[0] * (z[0] + 1)) / (z[-4:] * (z[-4:] + 1)))

@@ -215,6 +215,17 @@ def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
     return indices
 
 
+def unquoted(cell: str) -> str:
+    """Return a CSV cell without spaces around it and one pair of quotes; damaged and inner quotes stay.
+
+    Args:
+        cell: text between two delimiters.
+    """
+    text = cell.strip()
+    inner = text[1:-1].strip()
+    return inner if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in inner else text
+
+
 def short(value: object) -> str:
     """Return a value as JSON has it, a text as it is, cut to 40 characters and escaped.
 
@@ -233,7 +244,7 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = max(DELIMITERS, key=header.count)
-    columns = [cell.strip().strip('"') for cell in header.split(delimiter)]
+    columns = [unquoted(cell) for cell in header.split(delimiter)]
     expected = ("step", *form.names)
     if columns != [*expected] and (len(form.names) > 1 or columns != ["step", "index"]):
         raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {short(header)}")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
-from dpcalc.audit.log import DELIMITERS, opened, short, text_pieces
+from dpcalc.audit.log import DELIMITERS, opened, short, text_pieces, unquoted
 from dpcalc.errors import InputError
 
 MEMBER, SCORE, RUN = "member", "score", "run"
@@ -56,7 +56,7 @@ def read_scores(path: str) -> Scores:
         blank = len(text) - len(text.lstrip("\n"))
         header, _, text = text[blank:].partition("\n")
         delimiter = max(DELIMITERS, key=header.count)
-        columns = [cell.strip().strip('"') for cell in header.split(delimiter)]
+        columns = [unquoted(cell) for cell in header.split(delimiter)]
         if sorted(columns) not in (sorted((MEMBER, SCORE)), sorted((MEMBER, SCORE, RUN))):
             expected = f"expected the columns {MEMBER} and {SCORE}, and {RUN} if there are several runs"
             raise InputError(f"{name}:{start + blank}: {expected}, got {short(header) or 'nothing'}")
@@ -111,7 +111,7 @@ def _is_valid(table: Array, columns: list[str]) -> bool:
 
 def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
     """Return a row as numbers, in the order of the columns; InputError for a wrong cell or number of cells."""
-    cells = [cell.strip().strip('"') for cell in words.split(",")]
+    cells = [unquoted(cell) for cell in words.split(",")]
     if len(cells) != len(columns):
         raise InputError(f"{name}:{line}: expected {len(columns)} columns ({', '.join(columns)}), got {len(cells)}")
     return [_cell(f"{name}:{line}", column, cell) for column, cell in zip(columns, cells, strict=True)]

@@ -12,7 +12,7 @@ import numpy as np
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.gaussian import central_limit_mu, epsilon_of_mu
-from dpcalc.accountants.inversion import inversion, largest_inversion
+from dpcalc.accountants.inversion import INVERSION_ERROR, inversion, largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.accountants.result import StepCounts
@@ -136,8 +136,11 @@ class CrossCheck:
 
     @property
     def is_bracketed(self) -> bool:
-        """True if there is an estimate and it lies between the certified bounds."""
-        return self.estimate is not None and self.lower <= self.estimate <= self.upper
+        """True if there is an estimate and it lies between the certified bounds, or closer than it is accurate."""
+        if self.estimate is None:
+            return False
+        error = INVERSION_ERROR * self.estimate  # bounds in closed form may be closer to each other than that
+        return self.lower - error <= self.estimate <= self.upper + error
 
     @property
     def difference(self) -> float:

@@ -4,10 +4,9 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from operator import index
 
 from dpcalc.amplification.groups import MAX_PLACED_MEMBERS, group_refusal, max_group_size
-from dpcalc.errors import InputError, KeyedInputError
+from dpcalc.errors import InputError, KeyedInputError, require_whole
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
@@ -58,12 +57,13 @@ def first_steps(plan: Plan, steps: int) -> Plan:
         The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
 
     Raises:
-        InputError: the run has no so many steps.
+        InputError: the run has no so many steps, or it is no whole number.
     """
-    if not 0 <= steps <= plan.steps:
-        raise InputError(f"steps: expected a whole number from 0 to {plan.steps}, the length of the run, got {steps}")
+    expected = f"a whole number from 0 to {plan.steps}, the length of the run"
+    left = require_whole("steps", steps, expected)
+    if left > plan.steps:
+        raise InputError(f"steps: expected {expected}, got {steps}")
     phases: list[Phase] = []
-    left = index(steps)
     for phase in plan.phases:
         phases.append(replace(phase, steps=min(left, phase.steps)))
         left -= phases[-1].steps

@@ -6,6 +6,7 @@ from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpcalc
@@ -91,6 +92,51 @@ def test_unit_and_group_reach_every_question():
         assert number(unit="example") == number() < number(group_size=2)
         with pytest.raises(InputError, match="unit: expected one of example"):
             number(unit="user")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: epsilon(RUN, steps=1.5),
+            "steps: expected a whole number from 0 to 10, the length of the run, got 1.5",
+        ),
+        (
+            lambda: epsilon(RUN, steps="3"),
+            "steps: expected a whole number from 0 to 10, the length of the run, got '3'",
+        ),
+        (lambda: epsilon(RUN, delta="x"), "delta: expected a number, got 'x'"),
+        (lambda: epsilon(RUN, group_size=1.5), "group_size: expected a whole number >= 1, got 1.5"),
+        (lambda: epsilon(RUN, group_size=0), "group_size: expected"),
+        (lambda: epsilon(None), "plan: expected a plan of `load` or `plan`, or the path of a config, got None"),
+        (lambda: load(None), "path: expected the name of a config file, or a mapping, got None"),
+        (lambda: plan(sample_rate=0.1, steps=[1], delta=1e-5), "steps: expected a number, got [1]"),
+        (lambda: plan(levels=["a"], steps=1, delta=1e-5), "levels: expected a mapping with a key for each level, got"),
+        (lambda: delta(RUN, epsilon="1"), "epsilon: expected a number, got '1'"),
+        (lambda: delta(RUN, epsilon=None), "epsilon: expected a number, got None"),
+        (lambda: delta(RUN, epsilon=10**400), "epsilon: expected a number, got 1000"),
+        (lambda: solve(RUN, "sigma", target_epsilon="a"), "target_epsilon: expected a number, got 'a'"),
+        (lambda: risk(RUN, prior="a"), "prior: expected a number, got 'a'"),
+        (lambda: risk(RUN, false_positive_rates=0.01), "false_positive_rates: expected a sequence of numbers such as"),
+        (lambda: risk(RUN, false_positive_rates=["a"]), "false_positive_rates: expected a number, got 'a'"),
+        (lambda: risk(RUN, baselines=0.1), "baselines: expected a sequence of numbers such as [0.01, 0.1], got 0.1"),
+        (lambda: curve(RUN, "steps", grid=5), "grid: expected a sequence of numbers"),
+        (lambda: curve(RUN, "steps", grid="12"), "grid: expected a sequence of numbers"),
+        (
+            lambda: curve(RUN, "steps", methods="pld"),
+            "methods: expected a sequence of names such as ['pld'], got 'pld'",
+        ),
+    ],
+)
+def test_values_of_a_wrong_type_are_refused_in_one_sentence(call, words):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_whole_numbers_of_numpy_are_taken():
+    assert epsilon(RUN, steps=np.int64(3), group_size=np.int8(1)) == epsilon(RUN, steps=3)
 
 
 def test_a_nested_plan_is_that_of_its_file():

@@ -10,6 +10,7 @@ import warnings
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpcalc
@@ -297,6 +298,10 @@ def test_broken_states_are_refused_and_change_nothing(broken):
         (lambda: Accountant(target_epsilon=0, **FLAT), "target_epsilon: expected a finite number > 0"),
         (lambda: Accountant(**FLAT).steps_left, "target_epsilon: expected a budget, got none"),
         (lambda: Accountant(**FLAT).step(count=-1), "count: expected a whole number >= 0"),
+        (lambda: Accountant(**FLAT).step(count=1.5), "count: expected a whole number >= 0, got 1.5"),
+        (lambda: Accountant(**FLAT).step(count=np.int64(-1)), "count: expected a whole number >= 0"),
+        (lambda: Accountant(**FLAT).step(noise_multiplier="a"), "noise_multiplier: expected a number, got 'a'"),
+        (lambda: Accountant(**FLAT).step(rate=[1]), "rate: expected a number"),
         (lambda: Accountant(**FLAT).step(count=True), "count: expected a whole number >= 0"),
         (lambda: Accountant(**FLAT).step(noise_multiplier=-1), "noise_multiplier: expected a finite number >= 0"),
         (lambda: Accountant(**FLAT).step(noise_multiplier=math.nan), "noise_multiplier: expected a finite"),
@@ -312,6 +317,13 @@ def test_broken_states_are_refused_and_change_nothing(broken):
 def test_errors_say_what_to_do(call, words):
     with pytest.raises((InputError, TypeError, AttributeError), match=words):
         call()
+
+
+def test_counts_of_numpy_are_taken_and_kept_as_plain_numbers():
+    accountant = Accountant(**FLAT)
+    accountant.step(count=np.int64(3))
+    assert json.loads(json.dumps(accountant.state_dict()))["history"] == accountant.state_dict()["history"]
+    assert accountant.steps == 3
 
 
 def test_the_summary_is_rounded_to_the_safe_side():

@@ -20,6 +20,7 @@ CASES = {
     "flat": plan(FLAT),
     "fixed": plan(FIXED),
     "not sampled": plan(WHOLE, sigma=300.0),
+    "of a closed form whose ends are closer than the estimate is accurate": plan(WHOLE, sigma=100.0, steps=10_000),
     "nested": plan(NESTED, sigma=6.0),
     "phases": two_phases(),
     "users who may be empty": plan(EMPTY, unit=1, sigma=20.0, steps=1000, delta=1e-3),

@@ -20,6 +20,11 @@ def check(**changes):
     ("changes", "words"),
     [
         ({}, "inversion agrees with pld to 3e-7"),
+        ({"estimate": 1.0, "upper": 1.0 - 3e-12, "lower": 1.0 - 3.5e-12}, "inversion agrees with pld to 4e-12"),
+        (
+            {"estimate": 1.0, "upper": 1.0 - 3e-9, "lower": 1.0 - 4e-9},
+            "inversion gives 1.00000, outside pld's interval: please report this run",
+        ),
         ({"estimate": 1.1}, "inversion gives 1.10000, outside pld's interval: please report this run"),
         (
             {"estimate": None, "note": "inversion: too slow; use pld"},
