@@ -159,7 +159,7 @@ class _PhaseAudit:
 
 
 def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
-    """Test a log of batches against the sampling that a plan declares; InputError or UnsupportedError.
+    """Test a log of batches against a plan's sampling; InputError: unusable log; UnsupportedError: untestable draws.
 
     Args:
         plan: a training run; its phases follow each other in the log.

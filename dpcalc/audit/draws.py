@@ -184,7 +184,7 @@ class LevelCounts:
         self._parts: list[tuple[IntArray, ...]] = []
 
     def add(self, steps: IntArray, units: IntArray, *, end: int) -> None:
-        """Count the entries of some whole periods.
+        """Count sorted entries of whole periods: repeats (of records), draws, occurrences, moves; late periods skipped.
 
         Args:
             steps: of each entry, from 0, shape (entries,).

@@ -193,7 +193,7 @@ def _json_block(values: list[int], sizes: list[int], lines: list[int], first: in
 
 
 def _json_entries(name: str, line: int, words: str, form: LogForm) -> list[int]:
-    """Return the indices of one line, path after path; refuse what is no array of indices or of paths."""
+    """Return a line's indices, path after path; InputError unless an array of whole numbers >= 0, or of paths."""
     try:
         batch = json.loads(words)
     except (ValueError, RecursionError):

@@ -337,7 +337,7 @@ _MECHANISMS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def _tuning(fields: dict[str, Any]) -> str:
-    """Return the YAML of the `tuning:` section, the distribution by shape: inf Poisson, 1 geometric, 0 logarithmic."""
+    """Return the YAML of `tuning:`, by shape: inf Poisson, 1 geometric, 0 logarithmic, else negative binomial."""
     mean = number_text(finite_number(fields["mean"], "RepeatAndSelectDpEvent mean"))
     shape = fields["shape"]
     if shape == math.inf:

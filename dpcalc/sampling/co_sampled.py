@@ -34,7 +34,7 @@ _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return the probability that a drawn unit holds a drawn record; a long fraction is rounded up by < 2^-256.
+    """Return the probability that a drawn unit holds a drawn record (capped: an upper bound), up to 2^-256 too large.
 
     An upper bound for a capped Poisson draw of units that may be empty: its cut is left out.
 

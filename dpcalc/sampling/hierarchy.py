@@ -150,7 +150,7 @@ class Level:
 
 
 def drawn_from(scheme: Scheme, count: int) -> Scheme:
-    """Return `All()` if a fixed draw, or a shuffle without drop_last, takes all `count` units; else without `at_most`.
+    """Return the scheme for `count` units: All() if fixed or shuffled takes all, Poisson if uncut; else no `at_most`.
 
     Args:
         scheme: as stated for the level.
@@ -198,7 +198,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield errors of draws: periods that do not divide those above, passes under samples, draws not to be held or cut.
+    """Yield errors: allocations too long, periods not dividing those above, passes under samples, no held or cut draw.
 
     A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
     all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
@@ -413,7 +413,7 @@ class Hierarchy:
         return prod(level.count for level in self.levels[:number])
 
     def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
-        """Return True if removing `removed` units (all, if fewer) from one parent can take a step from a pass.
+        """Return True if removing `removed` units (in a tree at most all) from one parent can take a step from a pass.
 
         Args:
             number: the level of the units, from 1.
@@ -427,7 +427,7 @@ class Hierarchy:
         return any(scheme.changes_passes(size, size, min(removed, size)) for size in sizes)
 
     def steps_of(self, epochs: Fraction) -> int:
-        """Return epochs / (mean share that a step draws of the outermost level not drawn whole), rounded up."""
+        """Return epochs / (mean share that a step draws of the outermost level not drawn whole, else 1), rounded up."""
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:

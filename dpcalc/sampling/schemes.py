@@ -446,7 +446,7 @@ class CheckIn:
         return steps
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the periods that make up `steps` steps, the unfinished one included."""
+        """Return the periods of the first `steps` steps, all whole ones as one entry, then the unfinished; () for 0."""
         whole, remaining = divmod(steps, self.length)
         every = AllocatedPass(bins=((1, self.length),), share=self.rate, number=whole)
         last = AllocatedPass(bins=((1, remaining),), share=self.rate)
