@@ -1,4 +1,4 @@
-"""`dpcalc audit` and `audit-sampler`: scores of canaries, and logged batches, against what the config declares."""
+"""`dpcalc audit`, `audit-sampler`, `simulate`: scores, logged batches and random draws beside what the config says."""
 
 import re
 from typing import Annotated
@@ -11,8 +11,8 @@ from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import loaded_plan, set_config
 from dpcalc.errors import InputError
 
-EXAMPLE = "Example: dpcalc audit mnist.yaml scores.csv --guesses 250 --plot roc.svg"
-SAMPLER_EXAMPLE = "Example: dpcalc audit-sampler mnist.yaml batches.jsonl"
+AUDIT_EXAMPLE = "Example: dpcalc audit mnist.yaml scores.csv --guesses 250 --plot roc.svg"
+AUDIT_SAMPLER_EXAMPLE = "Example: dpcalc audit-sampler mnist.yaml batches.jsonl"
 CONTRADICTED = 1
 STDIN = "-"
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A config file; - is standard input.")]
@@ -71,7 +71,7 @@ def audit(  # noqa: PLR0913  one parameter an option
         false_alarm=options.probability("--false-alarm", false_alarm) or 0.0,
     )
     if plot:
-        from dpcalc.cli.files import check_picture
+        from dpcalc.cli.output import check_picture
 
         check_picture(plot)
     if config == scores == STDIN:
@@ -84,7 +84,7 @@ def audit(  # noqa: PLR0913  one parameter an option
         if not result.roc:
             raise InputError("--plot: expected canaries that are in and canaries that are out, got one kind alone")
         from dpcalc.charts.plot import chart_picture
-        from dpcalc.cli.files import write_picture
+        from dpcalc.cli.output import write_picture
 
         notes.append(write_picture(plot, lambda ending: chart_picture(score_chart(result, loaded), ending)))
     return CommandResult(
@@ -137,3 +137,44 @@ def audit_sampler(
     text = output_text(output, as_json=as_json)
     asides = remarks(loaded.diagnostics, result.notes)
     return CommandResult(text=text, code=0 if result.agrees else CONTRADICTED, asides=asides)
+
+
+# `dpcalc simulate`: Monte Carlo simulation of the sampler and of the privacy loss.
+
+SIMULATE_EXAMPLE = "Example: dpcalc simulate clinic.yaml --draws 100000 --seed 7"
+
+
+def simulate(
+    context: typer.Context,
+    *,
+    seed: Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")] = "1",
+    draws: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Steps to draw from the sampler of each phase; by default one or two seconds of them."
+        ),
+    ] = None,
+    runs: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Runs whose privacy loss is drawn; by default one or two seconds of them."),
+    ] = None,
+    as_json: options.Json = False,
+) -> CommandResult:
+    """Check the computed numbers by Monte Carlo simulation.
+
+    Draws batches as configured, from data of the declared sizes, and privacy losses of the claimed dominating
+    pairs. Exit code 1: a computed number is contradicted.
+    """
+    from dpcalc.simulation.checks import Effort
+    from dpcalc.simulation.simulate import simulate_plan, simulation_output
+
+    effort = Effort(
+        seed=options.whole_number("--seed", seed, min_value=0) or 0,
+        draws=options.whole_number("--draws", draws, min_value=1),
+        runs=options.whole_number("--runs", runs, min_value=1),
+    )
+    loaded = loaded_plan(context)
+    result = simulate_plan(loaded.plan, effort, on_progress=report_progress)
+    asides = remarks(loaded.diagnostics, result.notes)
+    code = 0 if result.agrees else CONTRADICTED
+    return CommandResult(text=output_text(simulation_output(result, loaded), as_json=as_json), code=code, asides=asides)

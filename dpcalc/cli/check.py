@@ -1,8 +1,12 @@
-"""`dpcalc check`: the gate for continuous integration."""
+"""`dpcalc check`, `diff`, `validate` and `lock`: the gate for continuous integration."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +16,12 @@ from dpcalc.cli.progress import announce_files
 from dpcalc.cli.sources import chosen_configs, config_reader
 from dpcalc.errors import InputError
 
-EXAMPLE = "Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif"
+if TYPE_CHECKING:
+    from dpcalc.gate.lock import Lock
+    from dpcalc.gate.verdict import Result
+
+
+CHECK_EXAMPLE = "Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif"
 
 
 def check(  # noqa: PLR0913  one parameter an option
@@ -47,7 +56,7 @@ def check(  # noqa: PLR0913  one parameter an option
     Exit code 0: all do. 1: one does not. 2: an input must be fixed. 3: there is no verdict. Of several, the highest.
     """
     from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.cli.limits import costs_in_time
+    from dpcalc.cli.progress import costs_in_time
     from dpcalc.config.source import Severity
     from dpcalc.gate.check import Demands
     from dpcalc.gate.check import check as results_of
@@ -84,3 +93,171 @@ def check(  # noqa: PLR0913  one parameter an option
             raise InputError("nothing to check: expected one or more config files, got none; see --allow-empty")
         answer = gate_answer("check", results, reports=chosen_reports, verbose=verbose)
     return replace(answer, code=0) if exit_zero and answer.code == 1 else answer
+
+
+# `dpcalc diff`: the privacy cost of a config before and after a change.
+
+DIFF_EXAMPLE = "Example: dpcalc diff configs/clinic.yaml --base origin/main"
+
+
+def diff(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    configs: Annotated[
+        list[str] | None, typer.Argument(metavar="OLD NEW", help="Two configs, or with --base any number.")
+    ] = None,
+    *,
+    base: options.Base = None,
+    report: options.Reports = None,
+    as_json: options.Json = False,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")] = False,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
+    verbose: options.Verbose = False,
+) -> CommandResult:
+    """Compare the privacy cost of a config before and after a change, key by key.
+
+    Exit code 1: epsilon increases, a budget is raised, or a promise becomes weaker. `check` compares with the budget.
+    """
+    from dpcalc.cli.gate import gate_answer, reports
+    from dpcalc.cli.progress import costs_in_time
+    from dpcalc.config.source import Severity
+    from dpcalc.gate.cases import cases, two_files
+    from dpcalc.gate.check import diff as results_of
+    from dpcalc.gate.scope import Scope, find_scope, with_scope_problems
+
+    chosen_reports = reports(report or (), as_json=as_json)
+    with costs_in_time(timeout, memory_limit) as costs:
+        before = options.revision(base)
+        reader = config_reader(context, base=before)
+        if before:
+            chosen = chosen_configs(configs)
+            found_configs = find_scope(chosen.paths, patterns=chosen.patterns, base=before, folder=Path.cwd())
+            announce_files(found_configs.paths)
+            compared = cases(found_configs.paths, reader)
+        elif configs is not None and len(configs) == 2:
+            found_configs = Scope(paths=(configs[1],))
+            compared = (two_files(configs[0], configs[1], reader),)
+        else:
+            raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
+        results = with_scope_problems(results_of(compared, costs=costs), found_configs, severity=Severity.WARNING)
+        if not results:
+            raise InputError("nothing to compare: expected one or more configs, got none")
+        answer = gate_answer("diff", results, reports=chosen_reports, verbose=verbose)
+    return replace(answer, code=0) if exit_zero and answer.code == 1 else answer
+
+
+# `dpcalc validate`: check that configs are well-formed.
+
+VALIDATE_EXAMPLE = "Example: dpcalc validate configs/*.yaml"
+
+
+def validate(
+    context: typer.Context,
+    configs: options.Configs = None,
+    *,
+    report: options.Reports = None,
+    as_json: options.Json = False,
+    verbose: options.Verbose = False,
+) -> CommandResult:
+    """Check that configs are well-formed, and list all errors.
+
+    Nothing is computed. Exit code 0: there are none. 2: an input must be fixed.
+    """
+    paths = chosen_configs(configs).paths
+    if not paths:
+        raise InputError("no config: expected one or more config files, got none")
+
+    from dpcalc.cli.gate import gate_answer, reports
+    from dpcalc.gate.check import validate as results_of
+
+    chosen_reports = reports(report or (), as_json=as_json)
+    return gate_answer(
+        "validate", results_of(paths, reader=config_reader(context)), reports=chosen_reports, verbose=verbose
+    )
+
+
+# `dpcalc lock`: write hash, cost and promises of configs to dpcalc.lock, to be reviewed with them.
+
+LOCK_EXAMPLE = "Example: dpcalc lock configs/*.yaml"
+
+
+def lock(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    configs: options.Configs = None,
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if something would change.")] = False,
+    as_json: options.Json = False,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
+    memory_limit: options.MemoryLimit = options.GIGABYTES,
+    verbose: options.Verbose = False,
+) -> CommandResult:
+    """Record the meaning and the cost of configs in dpcalc.lock; `check --locked` compares with it.
+
+    With CONFIG the entries of other configs stay. Without it: the configs that a search finds, else those that
+    dpcalc.lock holds; entries of any others are removed. Whether a budget is kept is for `check`.
+    """
+    from dpcalc.cli.gate import Report, gate_answer
+    from dpcalc.cli.progress import costs_in_time
+    from dpcalc.gate.cases import cases
+    from dpcalc.gate.lock import lock_path, missing_configs, read_or_new_lock, updated_lock
+
+    with costs_in_time(timeout, memory_limit) as costs:
+        paths = chosen_configs(configs).paths
+        old_lock = read_or_new_lock(lock_path(Path.cwd()))
+        reader = config_reader(context)
+        files = [(path, reader.key) for path in paths] or old_lock.config_files(reader.key)
+        if not files and not old_lock.entries:
+            raise InputError("nothing to lock: expected one or more configs, got none, and dpcalc.lock holds none")
+        announce_files([path for path, _ in files])
+        configs_read = tuple(case for path, key in files for case in cases([path], replace(reader, key=key)))
+        results, new_lock = updated_lock(configs_read, old_lock, costs=costs)
+    asides: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    if check:
+        results = (*results, *missing_configs(configs_read, old_lock, config_args=configs or None))
+    else:
+        results = tuple(_after_writing(result) for result in results)
+        own = new_lock.restricted_to([old_lock.entry_name(case.new) for case in configs_read if case.new is not None])
+        asides, changed = _write_lock(own, results, removed=set() if configs else {*old_lock.entries} - {*own.entries})
+    reports = (Report(format="json" if as_json else "text"),)
+    answer = gate_answer("lock", results, reports=reports, verbose=verbose)
+    return replace(answer, asides=(*answer.asides, *asides), changed=(*answer.changed, *changed))
+
+
+def _after_writing(result: Result) -> Result:
+    """Return a failed result as passed, without its problems: the new lock has what differs; others unchanged."""
+    from dpcalc.gate.verdict import Verdict
+
+    return replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
+
+
+def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write entries into the lock, others read again and kept, if all passed; return (remarks, written files).
+
+    Args:
+        own: has the entries of the given configs only.
+        results: of these configs.
+        removed: names of entries to drop; all others stay, also those that another process has just written.
+
+    Returns:
+        (remarks, the file that was written or nothing).
+    """
+    from dpcalc.config.files import create, exclusive_lock, save
+    from dpcalc.config.source import visible
+    from dpcalc.gate.lock import Lock, read_or_new_lock
+    from dpcalc.gate.verdict import Verdict
+    from dpcalc.report.ledger import lock_text
+
+    shown = visible(os.path.relpath(own.path))
+    if any(result.verdict is not Verdict.PASSED for result in results):
+        return (f"error: {shown} is not written: not every config has a cost",), ()
+    # Entries are read again under the lock: another process may have written some since the configs were judged.
+    with exclusive_lock(own.path):
+        others = {
+            name: entry for name, entry in read_or_new_lock(Path(own.path)).entries.items() if name not in removed
+        }
+        data = lock_text(Lock(path=own.path, entries=others | dict(own.entries))).encode()
+        if not create(own.path, data):
+            save(own.path, data)
+    notes = tuple(f"note: removed the entry of {visible(name)}" for name in sorted(removed))
+    return (*notes, f"wrote {shown}"), (own.path,)

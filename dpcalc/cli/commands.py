@@ -15,39 +15,38 @@ from dpcalc.cli.sources import CURVE, GATE, SEVERAL, with_shared
 COMPUTE, SOLVE, EXPLORE = "Compute the privacy cost of one run", "Solve for a setting", "Compare and explore"
 JUDGE, RECORD, FILES = "Gate changes in continuous integration", "State and record", "Write and read configs"
 ONE, TIME, SECTION = SHARED.keys(), {"timeout"}, {"key"}
-COMMANDS: dict[str, tuple[str, Collection[str]]] = {
-    "epsilon": (COMPUTE, SEVERAL),
-    "delta": (COMPUTE, ONE),
-    "risk": (COMPUTE, ONE),
-    "pate": (COMPUTE, TIME),
-    "solve-sigma": (SOLVE, ONE),
-    "solve-steps": (SOLVE, ONE),
-    "solve-rate": (SOLVE, ONE),
-    "solve-group": (SOLVE, ONE),
-    "compare": (EXPLORE, SEVERAL),
-    "curve": (EXPLORE, CURVE),
-    "sweep": (EXPLORE, ONE),
-    "simulate": (EXPLORE, ONE),
-    "audit": (EXPLORE, SEVERAL),
-    "audit-sampler": (EXPLORE, SEVERAL),
-    "check": (JUDGE, GATE),
-    "diff": (JUDGE, GATE),
-    "lock": (JUDGE, SECTION),
-    "validate": (JUDGE, GATE),
-    "explain": (JUDGE, ()),
-    "statement": (RECORD, ONE),
-    "ledger": (RECORD, ()),
-    "init": (FILES, ()),
-    "import": (FILES, TIME),
-    "scan": (FILES, TIME),
-    "show": (FILES, ONE),
-    "schema": (FILES, ()),
+COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
+    "epsilon": (COMPUTE, "epsilon", SEVERAL),
+    "delta": (COMPUTE, "epsilon", ONE),
+    "risk": (COMPUTE, "epsilon", ONE),
+    "pate": (COMPUTE, "pate", TIME),
+    "solve-sigma": (SOLVE, "solve", ONE),
+    "solve-steps": (SOLVE, "solve", ONE),
+    "solve-rate": (SOLVE, "solve", ONE),
+    "solve-group": (SOLVE, "solve", ONE),
+    "compare": (EXPLORE, "epsilon", SEVERAL),
+    "curve": (EXPLORE, "curve", CURVE),
+    "sweep": (EXPLORE, "sweep", ONE),
+    "simulate": (EXPLORE, "audit", ONE),
+    "audit": (EXPLORE, "audit", SEVERAL),
+    "audit-sampler": (EXPLORE, "audit", SEVERAL),
+    "check": (JUDGE, "check", GATE),
+    "diff": (JUDGE, "check", GATE),
+    "lock": (JUDGE, "check", SECTION),
+    "validate": (JUDGE, "check", GATE),
+    "explain": (JUDGE, "explain", ()),
+    "statement": (RECORD, "statement", ONE),
+    "ledger": (RECORD, "ledger", ()),
+    "init": (FILES, "configs", ()),
+    "import": (FILES, "configs", TIME),
+    "scan": (FILES, "configs", TIME),
+    "show": (FILES, "configs", ONE),
+    "schema": (FILES, "configs", ()),
 }
-"""By name: the section of the help, and the names of the options that the command shares with others.
+"""By name: the section of the help, the module in `dpcalc.cli`, and the names of options that are shared with others.
 
-`solve-sigma` is the function `solve_sigma` of the module `dpcalc.cli.solve`, its example is SIGMA_EXAMPLE, and so
-`audit-sampler`; the others have a module each, that of `import` is `import_`. `ledger` is a group of commands with an
-`application` of its own.
+`solve-sigma` is the function `solve_sigma` there, with the example SOLVE_SIGMA_EXAMPLE; that of `import` is `import_`.
+`ledger` is a group of commands with an `application` of its own.
 """
 
 
@@ -78,21 +77,16 @@ def application(only: str = "") -> typer.Typer:
 
 def _add(commands: typer.Typer, name: str) -> None:
     """Import the module of a command in COMMANDS and add it to the application, with the options that it shares."""
-    panel, shared = COMMANDS[name]
-    module_name, _, quantity = _python_name(name).partition("-")
+    panel, module_name, shared = COMMANDS[name]
     module = import_module(f"dpcalc.cli.{module_name}")
     if hasattr(module, "application"):
         commands.add_typer(module.application(), rich_help_panel=panel)
         return
-    example = getattr(module, f"{quantity.upper()}_EXAMPLE" if quantity else "EXAMPLE")
-    function = getattr(module, _python_name(name).replace("-", "_"))
+    word = name.replace("-", "_")
+    example = getattr(module, f"{word.upper()}_EXAMPLE")
+    function = getattr(module, f"{word}_" if iskeyword(word) else word)
     add = commands.command(name, cls=HelpfulCommand, epilog=example, rich_help_panel=panel)
     add(with_shared(function, names=shared) if shared else function)
-
-
-def _python_name(command: str) -> str:
-    """Return the name of a command, "import_" for "import": a module and a function cannot be named by a keyword."""
-    return f"{command}_" if iskeyword(command) else command
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  Typer calls it so

@@ -13,7 +13,7 @@ from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import config_reader, loaded_plan, matching_paths
 from dpcalc.errors import InputError
 
-EXAMPLE = "Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg"
+CURVE_EXAMPLE = "Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg"
 
 
 class Curve(StrEnum):
@@ -94,7 +94,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
     if plot:
-        from dpcalc.cli.files import check_picture
+        from dpcalc.cli.output import check_picture
 
         check_picture(plot)
     grid = tuple(sorted({float(text) for text in parse_numbers(over, option="--range")})) if over else ()
@@ -110,7 +110,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     notes = []
     if plot:
         from dpcalc.charts.plot import chart_picture
-        from dpcalc.cli.files import write_picture
+        from dpcalc.cli.output import write_picture
 
         notes.append(write_picture(plot, lambda ending: chart_picture(chart, ending)))
     asides = (*remarks([item for config in loaded for item in config.diagnostics]), *notes)

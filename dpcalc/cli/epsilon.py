@@ -1,4 +1,4 @@
-"""`dpcalc epsilon`: the privacy cost of one config, of several, or of every level."""
+"""`dpcalc epsilon`, `delta`, `risk` and `compare`: the privacy cost of one config, of several, or of every level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Fields, Output
 
-EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
+from dataclasses import replace
+from typing import Annotated
+
+from dpcalc.cli.sources import loaded_plan
+
+EPSILON_EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
 
 def epsilon(
@@ -141,3 +146,113 @@ def _votes(loaded: Loaded) -> Votes:
     if votes_read.queries < phase.steps:
         raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {votes_read.queries}")
     return Votes(counts=votes_read.counts[: phase.steps], teachers=votes_read.teachers)
+
+
+# `dpcalc delta`: delta for a given epsilon.
+
+DELTA_EXAMPLE = "Example: dpcalc delta clinic.yaml --epsilon 1"
+ASSUMED_DELTA = "privacy.delta=0.5"  # any value in (0, 1): the config need not state what is computed
+
+
+def delta(
+    context: typer.Context,
+    *,
+    epsilon: Annotated[str, typer.Option("--epsilon", metavar="E", help="The epsilon of the guarantee.")],
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> CommandResult:
+    """Compute delta for a given epsilon.
+
+    The delta is a certified upper bound for every data set.
+    """
+    epsilon_value = options.number("--epsilon", epsilon)
+    loaded = loaded_plan(context, assumed=[ASSUMED_DELTA])
+
+    from dpcalc.planner.evaluate import delta_of
+    from dpcalc.report.solution import delta_output
+
+    # The config's own delta is not used: no warning about its size.
+    loaded = replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != "DPC203"))
+    answer = delta_of(loaded.plan, epsilon=epsilon_value or 0.0)
+    asides = remarks(loaded.diagnostics, answer.notes, quiet=quiet)
+    return CommandResult(text=output_text(delta_output(answer, loaded), as_json=as_json, quiet=quiet), asides=asides)
+
+
+# `dpcalc risk`: bounds on the success of membership inference, attribute inference and reconstruction.
+
+RISK_EXAMPLE = "Example: dpcalc risk clinic.yaml --prior 0.1 --fpr 1e-4"
+
+
+def risk(
+    context: typer.Context,
+    *,
+    prior: Annotated[
+        str, typer.Option(metavar="P", help="The attacker's prior probability that the unit is in the data.")
+    ] = "0.5",
+    rates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fpr", metavar="Y", help="A false positive rate. May be repeated.", show_default="0.001, 0.01 and 0.1"
+        ),
+    ] = None,
+    given_baselines: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--baseline",
+            metavar="P",
+            help="Bound attribute inference and reconstruction: how often the attacker would succeed without the "
+            "output. May be repeated.",
+            show_default="none",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> CommandResult:
+    """Bound the success of membership inference, and of reconstruction.
+
+    The bounds hold for every attacker and every data set.
+    """
+    prior_value = options.probability("--prior", prior) or 0.0
+    given_rates = tuple(options.probability("--fpr", rate) or 0.0 for rate in rates or ())
+    baselines = tuple(sorted({options.probability("--baseline", each) or 0.0 for each in given_baselines or ()}))
+    loaded = loaded_plan(context)
+
+    from dpcalc.planner.risk import FALSE_POSITIVE_RATES
+    from dpcalc.planner.risk import risk as risk_of
+    from dpcalc.planner.search import require_pld_method
+    from dpcalc.report.risk import risk_output
+
+    false_positive_rates = tuple(sorted(set(given_rates))) or FALSE_POSITIVE_RATES
+    result = risk_of(
+        require_pld_method(loaded.plan),
+        prior=prior_value,
+        false_positive_rates=false_positive_rates,
+        baselines=baselines,
+    )
+    return CommandResult(
+        text=output_text(risk_output(result, loaded), as_json=as_json), asides=remarks(loaded.diagnostics, result.notes)
+    )
+
+
+# `dpcalc compare`: all accountants and bounds in one table.
+
+COMPARE_EXAMPLE = "Example: dpcalc compare clinic.yaml --json"
+
+
+def compare(
+    context: typer.Context, configs: options.SeveralConfigs = None, *, as_json: options.Json = False
+) -> CommandResult:
+    """Show every accountant and bound side by side.
+
+    Each row states its claim, and why it does not apply or is not valid here.
+    """
+    from dpcalc.planner.compare import compare as rows_of
+    from dpcalc.report.evaluation import comparison_output, comparisons_output
+
+    files = loaded_plans(context, configs)
+    comparisons = []
+    for loaded in files:
+        with add_path_to_errors(loaded, among=files):
+            comparisons.append((rows_of(loaded.plan), loaded))
+    output = comparisons_output(comparisons) if len(files) > 1 else comparison_output(*comparisons[0])
+    asides = remarks([diagnostic for loaded in files for diagnostic in loaded.diagnostics])
+    return CommandResult(text=output_text(output, as_json=as_json), asides=asides)

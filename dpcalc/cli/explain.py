@@ -8,7 +8,7 @@ import typer
 from dpcalc.cli.output import CommandResult, on_terminal, width
 from dpcalc.errors import InputError
 
-EXAMPLE = "Example: dpcalc explain DPC404"
+EXPLAIN_EXAMPLE = "Example: dpcalc explain DPC404"
 PREFIX = "DPC"
 
 

@@ -98,7 +98,7 @@ def check(  # noqa: PLR0913  one parameter an option
     Exit code 0: it does. 1: it does not. 2: an input must be fixed. 3: there is no verdict.
     """
     from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.cli.limits import costs_in_time
+    from dpcalc.cli.progress import costs_in_time
     from dpcalc.gate.check import Demands
     from dpcalc.gate.ledger import check_ledger
     from dpcalc.gate.policy import Policy

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.files import write_file
-from dpcalc.cli.output import CommandResult, output_text
+from dpcalc.cli.output import CommandResult, output_text, write_file
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from dpcalc.mechanisms.pate import Aggregation, Votes
     from dpcalc.pate.answer import PateAnswer
 
-EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
+PATE_EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
 
 
 def pate(  # noqa: PLR0913  one parameter an option

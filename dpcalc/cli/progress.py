@@ -1,7 +1,10 @@
-"""Progress bar on standard error, at a terminal, for commands that take longer than a second.
+"""Progress bar on standard error for commands that take longer than a second, and limits of their time and memory.
 
-It shows the name of the work, the part that is done, and the time left; it moves to and fro while the part is unknown.
+The bar shows the name of the work, the part that is done, and the time left; it moves to and fro while the part is
+unknown.
 """
+
+from __future__ import annotations
 
 import sys
 import threading
@@ -12,6 +15,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+
+import math
+import os
+from typing import TYPE_CHECKING
+
+from dpcalc.cli import options
+from dpcalc.cli.output import print_remark
+from dpcalc.errors import OutOfTimeError, no_verdict_reason
+
+if TYPE_CHECKING:
+    from dpcalc.gate.costs import Costs
+
 
 PATIENCE = 1.0  # seconds before the bar appears
 _REFRESH = 0.1  # seconds between two looks at the state
@@ -101,7 +117,7 @@ def _draw(done: threading.Event) -> None:
                 bar.update(task, total=1.0, completed=part, left="left")
 
 
-def _bar() -> "Progress":
+def _bar() -> Progress:
     """Return the bar; file names are shown without markup."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -131,3 +147,52 @@ def _counted(part: float | None, total: int) -> str:
         return ""
     count = f"{round(part * total):,}/{total:,} " if total else ""
     return f"{count}{int(100 * part)}%"
+
+
+# Limits of time and memory of a command.
+
+GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that never ends) is given up
+
+
+@contextmanager
+def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
+    """End this process, with its workers, by exit code 3 if the block takes longer than limit and grace together.
+
+    Args:
+        seconds: the limit, infinite for none.
+        grace: seconds more, for a block that watches the limit itself.
+    """
+    done = threading.Event()
+    if seconds < math.inf:
+        threading.Thread(target=_end, args=(done, seconds, grace), daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+@contextmanager
+def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
+    """Yield an evaluator that stops by itself at its limits, so that known results are printed; InputError for texts.
+
+    Args:
+        timeout: text of `--timeout`.
+        memory_limit: text of `--memory-limit`.
+    """
+    from dpcalc.gate.costs import Costs, Limits
+
+    limits = Limits(seconds=options.seconds(timeout), memory=options.memory(memory_limit))
+    with ended_after(limits.seconds, GRACE):
+        costs = Costs(limits=limits, on_progress=report_progress, on_file=report_file)
+        try:
+            yield costs
+        finally:
+            costs.close()
+
+
+def _end(done: threading.Event, seconds: float, grace: float) -> None:
+    """End the process with a message and exit code 3 unless `done` is set within the limit and the grace time."""
+    if not done.wait(seconds + grace):
+        code, sentence = no_verdict_reason(OutOfTimeError(f"no answer within {seconds:g} s; --timeout allows more"))
+        print_remark(f"error[{code}]: {sentence}")
+        os._exit(3)

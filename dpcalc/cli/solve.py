@@ -87,10 +87,10 @@ def goal_of(goals: Mapping[str, float | None], plan: Plan) -> Goal:
 # The commands.
 
 
-SIGMA_EXAMPLE = "Example: dpcalc solve-sigma --target-eps 2 --sample-rate 0.004 --steps 14000 --delta 1e-5"
-STEPS_EXAMPLE = "Example: dpcalc solve-steps clinic.yaml --target-eps 2 --write"
-RATE_EXAMPLE = "Example: dpcalc solve-rate clinic.yaml --target-tpr 0.05 --at-fpr 0.01"
-GROUP_EXAMPLE = "Example: dpcalc solve-group clinic.yaml --target-eps 8"
+SOLVE_SIGMA_EXAMPLE = "Example: dpcalc solve-sigma --target-eps 2 --sample-rate 0.004 --steps 14000 --delta 1e-5"
+SOLVE_STEPS_EXAMPLE = "Example: dpcalc solve-steps clinic.yaml --target-eps 2 --write"
+SOLVE_RATE_EXAMPLE = "Example: dpcalc solve-rate clinic.yaml --target-tpr 0.05 --at-fpr 0.01"
+SOLVE_GROUP_EXAMPLE = "Example: dpcalc solve-group clinic.yaml --target-eps 8"
 
 
 @dataclass(frozen=True, kw_only=True)

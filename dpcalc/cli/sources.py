@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.limits import ended_after
 from dpcalc.cli.options import SHARED
 from dpcalc.cli.output import CommandResult, print_remark
+from dpcalc.cli.progress import ended_after
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dpcalc.cli.sources import loaded_plan
 from dpcalc.errors import InputError
 from dpcalc.report.formats import STATEMENTS, statement_format
 
-EXAMPLE = "Example: dpcalc statement clinic.yaml --format markdown > PRIVACY.md"
+STATEMENT_EXAMPLE = "Example: dpcalc statement clinic.yaml --format markdown > PRIVACY.md"
 PLAIN_WIDTH = 80  # columns of a line that goes to a file, where nobody knows the reader's terminal
 
 

@@ -18,7 +18,9 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.sweep.points import GridAxis, Outcome, Pool, SweptConfig
 
-EXAMPLE = "Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4"
+SWEEP_EXAMPLE = (
+    "Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4"
+)
 FEW = 40  # points; as many take less time than the start of worker processes
 INTERRUPTED = 130  # exit code after Ctrl-C
 MAX_ROWS = 50  # of a table below a map
@@ -111,7 +113,7 @@ def sweep(  # noqa: PLR0913  one parameter an option
 
 def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
     """Raise InputError for over two axes, a single one of words, or a picture that cannot be written."""
-    from dpcalc.cli.files import check_picture
+    from dpcalc.cli.output import check_picture
 
     check_picture(plot)
     if len(axes) > 2:
@@ -142,7 +144,7 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
 def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
     """Write the picture and return the remark on it."""
     from dpcalc.charts.plot import chart_picture
-    from dpcalc.cli.files import write_picture
+    from dpcalc.cli.output import write_picture
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_picture, sweep_chart
 

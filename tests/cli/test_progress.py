@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dpcalc.cli import limits, progress
+from dpcalc.cli import progress
 from tests.cli.running import environment
 
 # works until somebody writes to its standard input, or not at all
@@ -100,8 +100,10 @@ def test_of_several_files_the_one_that_is_worked_on_is_named(monkeypatch, dpcalc
     monkeypatch.chdir(tmp_path)  # `lock` must not write into the lock of this repository
     state, seen = progress._State(), []
     monkeypatch.setattr(progress, "_state", state)
-    report_file = limits.report_file
-    monkeypatch.setattr(limits, "report_file", lambda path: (report_file(path), seen.append((state.label, state.file))))
+    report_file = progress.report_file
+    monkeypatch.setattr(
+        progress, "report_file", lambda path: (report_file(path), seen.append((state.label, state.file)))
+    )
     paths = [config(file=f"{name}.yaml", steps=500 + steps) for name, steps in (("a", 0), ("b", 1), ("c", 1), ("d", 2))]
     for command in ("check", "lock"):
         seen.clear()

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from dpcalc.cli.commands import application
-from dpcalc.cli.init import Template
+from dpcalc.cli.configs import Template
 from dpcalc.config.json_schema import json_schema_text
 from dpcalc.config.load import load, load_text
 from dpcalc.report.rules import RULES

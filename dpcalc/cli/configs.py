@@ -1,0 +1,318 @@
+"""`dpcalc init`, `show`, `schema`, `import` and `scan`: configs written, and what is read for them."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from fractions import Fraction
+from importlib import resources
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcalc.cli import options
+from dpcalc.cli.output import CommandResult, file_exists_error, output_text, remarks, write_file
+from dpcalc.cli.sources import loaded_plan
+from dpcalc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpcalc.imports.run import Terms
+
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpcalc.cli.progress import report_progress
+
+if TYPE_CHECKING:
+    from dpcalc.scan.count import Scan
+
+
+INIT_EXAMPLE = "Example: dpcalc init --template maml --output configs/clinic.yaml"
+
+
+class Template(StrEnum):
+    """Templates of configs.
+
+    Attributes:
+        DPSGD: one level of examples.
+        PHASES: several phases over one level.
+        MAML: tasks and their examples.
+        USERS: users, sessions, examples.
+        PATE: labels from an ensemble of teachers.
+    """
+
+    DPSGD = "dpsgd"
+    PHASES = "phases"
+    MAML = "maml"
+    USERS = "users"
+    PATE = "pate"
+
+
+def init(
+    *,
+    template: Annotated[Template, typer.Option(metavar="|".join(Template), help="The template.")] = Template.DPSGD,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="PATH", help="File to write; - is standard output.")
+    ] = "dpcalc.yaml",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> CommandResult:
+    """Write a commented config to start from."""
+    text = resources.files("dpcalc.config").joinpath("templates", f"{template}.yaml").read_text(encoding="utf-8")
+    if output == "-":
+        return CommandResult(text=text)
+
+    write_file("--output", output, text.encode(), force=force)
+    return CommandResult(
+        text=f"wrote {output}\n", asides=(f"note: adapt it, then run `dpcalc epsilon {output}`",), changed=(output,)
+    )
+
+
+# `dpcalc show`: the normal form of a config.
+
+SHOW_EXAMPLE = "Example: dpcalc show clinic.yaml --set training.epochs=20"
+
+
+def show(context: typer.Context) -> CommandResult:
+    """Print a config in its normal form.
+
+    The same config as YAML, with every default, short form, inherited value, override and reference written out.
+    """
+    loaded = loaded_plan(context)
+
+    from dpcalc.config.normal import normal_form
+
+    return CommandResult(text=normal_form(loaded.plan), asides=remarks(loaded.diagnostics))
+
+
+# `dpcalc schema`: the JSON Schema of the config file, or a table of its keys.
+
+SCHEMA_EXAMPLE = "Example: dpcalc schema > dpcalc.schema.json"
+
+
+def schema(
+    *,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of every key instead.")] = False,
+) -> CommandResult:
+    """Print the JSON Schema of the config file, for editors.
+
+    A config that begins with `# yaml-language-server: $schema=dpcalc.schema.json` is checked while it is written.
+    """
+    from dpcalc.config.json_schema import json_schema_text, key_table
+
+    return CommandResult(text=key_table() if markdown else json_schema_text())
+
+
+# `dpcalc import`: price what other libraries keep of a run, and write its config.
+
+IMPORT_EXAMPLE = "Example: dpcalc import accountant.json --delta 1e-5 --output dpcalc.yaml"
+
+
+def import_(  # noqa: PLR0913  one parameter an option
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="The state of an Opacus accountant (JSON, or a checkpoint, which is not executed), a dp_accounting "
+            "DpEvent as it prints, or a call of Opacus or TF-Privacy; - is standard input.",
+        ),
+    ],
+    *,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="PATH", help="File for the config, and print its cost.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    delta: Annotated[str | None, typer.Option(metavar="D", help="Delta, if the file does not say it.")] = None,
+    adjacency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD",
+            help="Neighbouring data sets, by default as the library assumes them.",
+            autocompletion=options.one_of(options.ADJACENCIES),
+        ),
+    ] = None,
+    dataset_size: Annotated[str | None, typer.Option(metavar="N", help="Number of examples.")] = None,
+    batch_size: Annotated[
+        str | None, typer.Option(metavar="N", help="Examples in a batch, for calls of TF-Privacy.")
+    ] = None,
+    sample_rate: Annotated[
+        str | None, typer.Option(metavar="Q", help="Rate, for calls of Opacus: 1 / len(loader), e.g. 1/235.")
+    ] = None,
+    epochs: Annotated[str | None, typer.Option(metavar="N", help="Epochs, for calls that do not say them.")] = None,
+    steps: Annotated[str | None, typer.Option(metavar="N", help="Steps, for calls that do not say them.")] = None,
+    noise_multiplier: Annotated[
+        str | None, typer.Option(metavar="X", help="Noise multiplier, for calls that do not say it.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> CommandResult:
+    """Read a run from another library: compute its cost and write its config.
+
+    Prints the config, or with --output the cost. What the file does not say stands in comments of the config.
+    """
+    terms = _terms(
+        {
+            "--delta": delta,
+            "--dataset-size": dataset_size,
+            "--batch-size": batch_size,
+            "--sample-rate": sample_rate,
+            "--epochs": epochs,
+            "--steps": steps,
+            "--noise-multiplier": noise_multiplier,
+        },
+        adjacency,
+    )
+    if output is not None and os.path.lexists(output) and not force:
+        raise file_exists_error("--output", output)
+
+    from dpcalc.imports.read import import_output, imported, read_run
+    from dpcalc.planner.evaluate import evaluate
+    from dpcalc.report.evaluation import note_texts
+
+    result = imported(read_run(file, terms), terms, file)
+    evaluation = evaluate(result.loaded.plan)
+    answer, notes = import_output(result, evaluation, file), note_texts(evaluation)
+    changed: tuple[str, ...] = ()
+    if output is not None:
+        write_file("--output", output, result.text.encode(), force=force)
+        notes, changed = (*notes, f"wrote {output}"), (output,)
+    if output is not None or as_json or quiet:
+        text = output_text(answer, as_json=as_json, quiet=quiet, verbose=verbose)
+    else:
+        text, notes = result.text, (answer.headline, *notes)
+    return CommandResult(text=text, asides=remarks(result.loaded.diagnostics, notes, quiet=quiet), changed=changed)
+
+
+def _terms(texts: dict[str, str | None], adjacency: str | None) -> Terms:
+    """Return what the options add to the file; InputError for a text that is no number > 0, or no adjacency."""
+    from dpcalc.config.scalars import parse_number, parse_quotient
+    from dpcalc.imports.run import Terms
+
+    numbers: dict[str, Fraction | None] = {}
+    for option, text in texts.items():
+        stripped = (text or "").strip()
+        numbers[option] = parse_number(stripped) or parse_quotient(stripped)
+        if text is not None and numbers[option] is None:
+            raise InputError(f"{option}: expected a number > 0, got `{text}`")
+    if adjacency is not None and adjacency not in options.ADJACENCIES:
+        raise InputError(f"--adjacency: expected one of {', '.join(options.ADJACENCIES)}, got {adjacency!r}")
+    return Terms(
+        delta=texts["--delta"],
+        adjacency=adjacency,
+        examples=numbers["--dataset-size"],
+        batch_size=numbers["--batch-size"],
+        sample_rate=numbers["--sample-rate"],
+        epochs=numbers["--epochs"],
+        steps=numbers["--steps"],
+        noise_multiplier=numbers["--noise-multiplier"],
+    )
+
+
+# `dpcalc scan`: count the units of a data set, level by level.
+
+SCAN_EXAMPLE = "Example: dpcalc scan data/train --levels class,example --suffix .jpg"
+DEFAULT = "counts.json"
+STDOUT = "-"
+
+
+def scan(  # noqa: PLR0913  one parameter an option
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A folder, or a CSV or JSONL file with a row for each record.")
+    ],
+    *,
+    levels: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Names of the levels, outermost first, e.g. user,session,example; - skips a depth of folders.",
+        ),
+    ] = "",
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Of a CSV or JSONL file: the column of each level; without one for the last, every row is a record.",
+        ),
+    ] = "",
+    suffix: Annotated[
+        list[str] | None, typer.Option(metavar="SUFFIX", help="Count only files that end so. May be repeated.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help=f"File for the tree; - is standard output. By default {DEFAULT} if sizes differ.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema dpcalc.result/1.")] = False,
+) -> CommandResult:
+    """Count the units of a data set, and write them as a tree for `data.tree`.
+
+    Every file of a folder, or every row of a file, is a record. Prints the `data:` section for the config.
+    """
+    from dpcalc.scan.count import SKIPPED, TREE_SUFFIX, ScanRequest, check_level_names, is_folder
+    from dpcalc.scan.count import scan as counted
+
+    level_names = tuple(name.strip() for name in levels.split(",")) if levels else ()
+    check_level_names([name for name in level_names[:-1] if name != SKIPPED] + list(level_names[-1:]))
+    is_folder(path)
+    if output not in {None, STDOUT}:
+        if not str(output).lower().endswith(TREE_SUFFIX):
+            raise InputError(f"--output: expected a file *{TREE_SUFFIX}, which a config can read, got {output}")
+        if os.path.lexists(str(output)) and not force:
+            raise file_exists_error("--output", str(output))
+    if output == STDOUT and as_json:
+        raise InputError("--output: expected a file beside --json, got standard output, which has the answer")
+    names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    source = ScanRequest(
+        path=path, levels=level_names, columns=names, endings=tuple(suffix or ()), output=output or DEFAULT
+    )
+    counts = counted(source, on_progress=report_progress)
+    check_level_names(counts.names)
+    has_tree = len(counts.sizes) > 1 and (output is not None or not counts.is_equal)
+    return _answer(counts, (output or DEFAULT) if has_tree else None, force=force, as_json=as_json)
+
+
+def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> CommandResult:
+    """Write the tree to `output`, if not None, and return the `data:` section for the config as text or JSON."""
+    from dpcalc.scan.count import data_section, tree_text
+
+    asides = tuple(f"note: {remark}" for remark in counts.remarks)
+    changed: tuple[str, ...] = ()
+    tree = tree_text(counts.names, counts.counts) if output else ""
+    if output and output != STDOUT:
+        write_file("--output", output, tree.encode(), force=force)
+        asides, changed = (*asides, f"note: wrote {output}"), (output,)
+    file = DEFAULT if output in {None, STDOUT} else _name_from_here(str(output))
+    section = data_section(counts.names, [(size.min_units, size.max_units) for size in counts.sizes], file=file)
+    if as_json:
+        from dpcalc.scan.count import scan_output
+
+        return CommandResult(
+            text=scan_output(counts, output=output, section=section).json_text(), asides=asides, changed=changed
+        )
+    text = "".join(f"# {line}\n" for line in _sizes(counts)) + section
+    if output == STDOUT:
+        return CommandResult(text=tree, asides=(*asides, text.rstrip()))
+    return CommandResult(text=text, asides=asides, changed=changed)
+
+
+def _name_from_here(output: str) -> str:
+    """Return a relative path with slashes, an absolute one as its last part: as a config beside the file names it."""
+    path = Path(output)
+    return path.name if path.is_absolute() else path.as_posix()
+
+
+def _sizes(counts: Scan) -> list[str]:
+    """Return a line for each level: its units in all, and how many (or from how many to how many) each parent has."""
+    lines = []
+    above = ""
+    for size in counts.sizes:
+        each = str(size.max_units) if size.min_units == size.max_units else f"{size.min_units} to {size.max_units}"
+        lines.append(f"{size.name}: {size.units}{f', {each} in each {above}' if above else ''}")
+        above = size.name
+    return lines
