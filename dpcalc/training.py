@@ -126,7 +126,7 @@ class Accountant:
     def step(
         self, *, noise_multiplier: float | None = None, rate: Number | None = None, count: int = 1, **unknown: Never
     ) -> None:
-        """Record noisy updates; some microseconds.
+        """Record `count` noisy updates, noise and rate the plan's by default; if InputError or TypeError, nothing.
 
         Args:
             noise_multiplier: noise standard deviation / clip norm of these steps; by default that of the plan, whose
@@ -172,7 +172,7 @@ class Accountant:
         return len(self._plan.phases) - 1, _MAX_STEPS
 
     def _add(self, setting: _Setting, count: int) -> None:
-        """Record steps of one setting; forget what is known of other continuations."""
+        """Record steps of a setting; a new one drops the certified count, other noise or rates the known last step."""
         if self._history and self._history[-1][0] == setting:
             self._history[-1] = (setting, self._history[-1][1] + count)
         else:

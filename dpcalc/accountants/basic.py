@@ -64,7 +64,7 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1), delta' the best scanned share of delta.
+    """Return sqrt(2 ln(1/d') sum e_i^2) + sum e_i (e^e_i - 1), d' the best share of delta; or UnsupportedError.
 
     With delta' for the theorem and the rest spread evenly over the steps,
     epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
@@ -161,7 +161,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
-    """Return the smallest epsilon >= 0 of `count` (epsilon, 0)-DP steps at delta; the sum at 0; raise above 1e10 steps.
+    """Return the smallest epsilon >= 0 of `count` (epsilon, 0)-DP steps at delta, the sum at 0; or ConvergenceError.
 
     Args:
         epsilon: of one step, >= 0.

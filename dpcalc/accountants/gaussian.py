@@ -68,7 +68,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (left, right) of epsilon, N(0, 1) against N(mu, 1), delta rounded up (sign 1) or down; None on overflow.
+    """Return (left, right) of epsilon, N(0, 1) against N(mu, 1), delta rounded up (sign 1), down; None: mu 0, overflow.
 
     With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at epsilon
     0 is no larger; None where floats do not hold the profile.
@@ -86,7 +86,7 @@ def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] 
 
 
 def gaussian_delta(counts: Mapping[Curve, int], *, epsilon: float, sign: int) -> float | None:
-    """Return a bound on delta (sign 1: upper, -1: lower) if all are unsampled Gaussians; None else or for round-off.
+    """Return delta's upper (sign 1) or lower (-1) end for unsampled Gaussians; None for others, mu 0 or round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

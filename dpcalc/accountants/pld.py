@@ -135,7 +135,7 @@ def _epsilon_bounds_on_grid(
 def _composed_loss_that_fits(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return the composed losses, for a lower bound alone on up to 4 coarser grids until they fit memory."""
+    """Return the composed losses, of LOWER alone on up to 4 coarser grids until they fit; else TooLargeError."""
     for _ in range(_COARSER_ATTEMPTS if UPPER not in sides else 0):
         try:
             return composed_loss(counts, moments, settings, sides)
@@ -260,7 +260,7 @@ def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: fl
 
 
 def pld(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the certified upper bound on epsilon of one direction from its privacy loss distribution.
+    """Return the certified upper bound on epsilon of one direction, by closed form or its PLD; or ConvergenceError.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

@@ -252,7 +252,7 @@ _REAL_ORDERS, _REAL_ROUNDS = 8, 5  # orders tried at once, and how often the int
 
 
 def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return epsilon from the sum of the steps' Renyi divergences, converted at the best real order; never negative.
+    """Return epsilon >= 0 from summed Renyi divergences at the best real order; inf if infinity mass >= delta.
 
     Glued profiles enter with the moments of both halves (losses/moments), never with one half's pair.
 
@@ -271,7 +271,7 @@ def rdp(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def rdp_classic(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the smallest rdp(a) + log(1/delta) / (a - 1) over real orders a: between `rdp` and `moments`.
+    """Return the smallest rdp(a) + log(1/delta) / (a - 1) over real a, `rdp` <= it <= `moments`; inf: delta used up.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
