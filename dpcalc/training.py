@@ -419,7 +419,7 @@ def _require_memoryless(phase: Phase, name: str) -> None:
 
 
 def _with_rate(phase: Phase, rate: Fraction) -> Phase:
-    """Return a phase with another rate of its only Poisson draw; InputError if it has none, or for no probability."""
+    """Return a phase with another rate of its only Poisson draw; InputError: no such, lasting draws, wrong rate."""
     _require_memoryless(phase, "rate")
     if not 0 < rate <= 1:
         raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")

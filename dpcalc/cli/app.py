@@ -41,7 +41,7 @@ class UsageError(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command: print its result, or the error in its place.
+    """Run one command, print its result or its error; return the exit code, 0 or 1 only for a result.
 
     Args:
         arguments: the words after `dpcalc`.

@@ -87,7 +87,7 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
 
 
 def _of_several(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
-    """Return (result, notes) of several configs."""
+    """Return (result, notes) of several configs; each note, and each error, begins with the config's name."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, note_texts
     from dpcalc.report.guarantees import config_names

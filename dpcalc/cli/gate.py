@@ -37,7 +37,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Remove the file of an earlier report, so that a run that fails leaves none; refuse any other file.
+        """Remove an earlier report's file, so that a failing run leaves none; InputError for others; devices stay.
 
         Raises:
             InputError: the path is a file that is no report, or a link that leaves the repository.

@@ -266,7 +266,7 @@ def file_exists_error(option: str, path: str) -> InputError:
 
 
 def check_picture(path: str) -> None:
-    """Raise InputError before the work if the picture cannot be written.
+    """Raise InputError for a picture of unknown format, no plotting library, no folder, or a read-only file there.
 
     Args:
         path: the file; its ending is the format.

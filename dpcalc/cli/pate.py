@@ -146,7 +146,7 @@ def _secret_noise() -> np.random.Generator:
 
 
 def _written(answer: PateAnswer, csv: str | None, *, force: bool) -> tuple[str, ...]:
-    """Write the table of queries to `--csv`, if given; return the remark on it."""
+    """Write the table of queries to `--csv`, if given; return the remark on it, else (); InputError if it is there."""
     if csv is None:
         return ()
 

@@ -40,7 +40,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the numbers of the options that state a target, None if not given; refuse two targets, and half of one.
+    """Return the numbers of the options that state a target, None if not given; InputError: two, or half of one.
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
@@ -61,7 +61,7 @@ def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | N
 
 
 def goal_of(goals: Mapping[str, float | None], plan: Plan) -> Goal:
-    """Return the goal to solve for: the stated target, else the budget of the plan; refuse a plan without either.
+    """Return the goal to solve for: the stated target, else the budget of the plan; InputError without either.
 
     Args:
         goals: as `consistent_targets` returns them.

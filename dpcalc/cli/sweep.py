@@ -142,7 +142,7 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
 
 
 def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
-    """Write the picture and return the remark on it."""
+    """Write the picture, a line over one axis or a map of two, over an old one; return the remark on it."""
     from dpcalc.charts.plot import chart_picture
     from dpcalc.cli.output import write_picture
     from dpcalc.sweep.points import subtitle

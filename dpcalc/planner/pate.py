@@ -201,7 +201,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
 
 
 def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
-    """Return the aggregation with all its noise multiplied by a factor.
+    """Return the aggregation with all its noise multiplied by a factor; gamma, an inverse scale, is divided.
 
     Args:
         aggregation: with its noise.
@@ -218,7 +218,7 @@ def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
 
 
 def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
-    """Return (epsilon of the Gaussian releases behind some answers, name of the accountant), an upper bound.
+    """Return (epsilon, accountant), upper, of the queries' Gaussian releases: closed form, zCDP where floats fail.
 
     The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
     Steinke 2016, 1605.02065v1, Proposition 1.3).

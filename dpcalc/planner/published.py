@@ -132,7 +132,7 @@ def _refused_note(composition: Composition) -> str:
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return the row of strong composition as Abadi et al. 2016 print it, no bound; None unless equal steps.
+    """Return the row of strong composition as published, no bound; epsilon None unless equal Gaussian steps.
 
     A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
     them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.

@@ -72,7 +72,7 @@ class Profiles:
         return self._lines(rates, self.forward, self.backward), self._lines(rates, self.backward, self.forward)
 
     def _lines(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the smallest of all upper bounds on the true positive rate, for one direction."""
+        """Return the smallest upper bound on the true positive rate of one direction, between the rate and 1."""
         a = rates[:, None]
         ahead, back = self._ahead(a, own).min(axis=1), 1 - self._back(a, other).max(axis=1)
         lowest: Array = np.clip(np.minimum(ahead, back), rates, 1.0)
@@ -90,7 +90,7 @@ class Profiles:
         return self._misses(rates, self.forward, self.backward), self._misses(rates, self.backward, self.forward)
 
     def _misses(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the largest of all lower bounds on the false negative rate, for one direction."""
+        """Return the largest lower bound on the false negative rate of one direction, between 0 and 1 - rate."""
         a = rates[:, None]
         ahead = 1 - self._ahead(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
         missed: Array = np.clip(np.maximum(ahead, self._back(a, other).max(axis=1)), 0.0, 1 - rates)
@@ -421,7 +421,7 @@ def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> t
 
 
 def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the smallest false negative rates at false positive rates, for both data sets that may be detected.
+    """Return the smallest false negative rates (alarm "in the data", "not in"), 0 without noise; or InputError.
 
     Args:
         plan: a training run.

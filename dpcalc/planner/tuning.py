@@ -113,7 +113,7 @@ class TruncatedNegativeBinomial:
         return self.shape * more / -math.expm1(self.shape * log_gamma)
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best of several runs.
+        """Return an upper bound >= 0 on epsilon of the best of several runs, for every unit and direction.
 
         Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
         first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
