@@ -1,7 +1,7 @@
 """Questions about a plan in Python: epsilon, delta, attackers, comparisons, curves, and settings that meet a target."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Never
 
 from dpcalc.errors import InputError
@@ -13,6 +13,7 @@ from dpcalc.planner.solve import Solution, certified_measure
 from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
 from dpcalc.plans import Number, Source, exact_number, plan_of, real_number, real_numbers, refuse_unknown
+from dpcalc.records import dataclass
 from dpcalc.report.solution import with_safe_decimal
 
 if TYPE_CHECKING:

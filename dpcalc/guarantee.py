@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
 from fractions import Fraction
+
+from dpcalc.records import dataclass
 
 
 class Adjacency(StrEnum):

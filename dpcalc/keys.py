@@ -6,11 +6,12 @@ arrive as exact fractions. Nothing here knows YAML.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from fractions import Fraction
 from typing import Any
 
 from dpcalc.errors import DpcalcError
+from dpcalc.records import dataclass
 
 MAX_COUNT = 10**15
 """Largest number of units or steps; below 2**53, so that every count is exact as a float."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp
 
 import numpy as np
@@ -18,6 +18,7 @@ from dpcalc.losses.pair import LossCurve
 from dpcalc.losses.pmf import LossPmf, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 # Times the budget that rounding down may cost before a step is cut finer, and how much finer. Once only: a second time

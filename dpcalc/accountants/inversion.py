@@ -10,7 +10,6 @@ Source: docs/theory.md, Theorem 9.9.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from dpcalc.losses.moments import (
     total_infinity_mass,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.records import dataclass
 
 INVERSION_ERROR = 1e-9  # relative error of an estimate: measured, not certified
 _NEGLECTED = 1e-11  # share of delta that truncated tails may have: the estimate is good to 1e-9

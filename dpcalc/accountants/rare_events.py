@@ -6,7 +6,7 @@ their digits. So it is where a few rare losses decide: one of them is beyond eps
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from dpcalc.losses.moments import (
     total_infinity_mass,
 )
 from dpcalc.losses.quadrature import LossMoments
+from dpcalc.records import dataclass
 
 # None of these affects validity: any cap gives a bound. They decide how tight it is and how many attempts it takes.
 _MARGINS = 2.0 ** np.arange(-60, 4.5, 0.5)  # distances above epsilon that are tried for the cap; epsilon may be 1e-8

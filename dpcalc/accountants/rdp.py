@@ -10,7 +10,6 @@ Source: docs/theory.md, Theorem 3.5.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from dpcalc.losses.moments import (
 )
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.roots import zoomed_minimum
+from dpcalc.records import dataclass
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
 MOMENT_ROUNDING = 1e-12  # relative error that sums over quadrature nodes and atoms stay below

@@ -1,10 +1,10 @@
 """The result of an accountant, and the search for the costliest of several releases."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from dpcalc.losses.moments import Curve
+from dpcalc.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ Source: docs/theory.md, Theorem 10.2.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import points_around
 from dpcalc.numerics.special import LOG_CDF_ERROR, log1m_exp, log_cumsum_exp, normal_log_cdf_array
+from dpcalc.records import dataclass
 
 # Any set and any k give a valid bound; numbers of sets and deviations only decide how tight it is.
 _UNIT = 2.0**-53  # unit round-off

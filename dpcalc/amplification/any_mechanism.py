@@ -10,7 +10,7 @@ Source: docs/theory.md, Theorem 8.1; Balle, Barthe, Gaboardi 2018 (1807.01647v2)
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial, reduce
 
@@ -40,6 +40,7 @@ from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, RdpOnly
 from dpcalc.numerics.special import log_fraction, log_sum_exp
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle

@@ -12,13 +12,13 @@ Source: docs/theory.md, Theorem 4.3 (proof), Theorem 4.4 (table of distances) an
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, path_table
 from dpcalc.sampling.schemes import Fixed

@@ -14,7 +14,7 @@ Source: docs/theory.md, Theorem 6.1 and Theorem 6.2; Schuchardt et al. 2024 (240
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from dpcalc.amplification.rough_laws import rough_count_distributions
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
+from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,

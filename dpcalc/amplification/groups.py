@@ -5,11 +5,11 @@ shuffle and episodes need as many units as they take.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dpcalc.amplification.contexts import Placement, placements
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle, WithReplacement
 

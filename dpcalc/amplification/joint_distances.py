@@ -10,7 +10,7 @@ Source: docs/theory.md, Theorem 6.10.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +20,7 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.arrays import Array
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.profile import ChordProfile, GluedProfile
+from dpcalc.records import dataclass
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed
 from dpcalc.work import ELEMENT, cached_with_cost, spend

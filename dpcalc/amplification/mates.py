@@ -11,7 +11,7 @@ Source: docs/theory.md, Theorem 6.9.
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +20,7 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average
 from dpcalc.arrays import Array
 from dpcalc.numerics.special import normal_cdf
+from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, number_of_poisson_levels
 from dpcalc.sampling.counts import CountDistribution
 from dpcalc.sampling.hierarchy import Hierarchy

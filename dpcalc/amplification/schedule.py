@@ -5,7 +5,7 @@ Source: docs/theory.md, Theorem 4.3 and Theorem 2.6.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 
@@ -20,6 +20,7 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import Allocation, CheckIn, Shuffle

@@ -7,12 +7,12 @@ Source: docs/theory.md, Theorem 2.4 and Theorem 2.7.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 
 from dpcalc.errors import InputError
 from dpcalc.losses.moments import Curve, RevealedSubsample
 from dpcalc.losses.profile import PrivacyProfile, PublicMixture
 from dpcalc.mechanisms.pate import PateMechanism
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import All
 

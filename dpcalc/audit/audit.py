@@ -1,7 +1,6 @@
 """Audit a log of batches: build the declared levels of each phase, count, and test."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil
@@ -19,6 +18,7 @@ from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.mechanisms.strategies import Participation
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
 from dpcalc.sampling.schemes import (
     All,

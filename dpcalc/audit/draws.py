@@ -7,7 +7,7 @@ exists only where the log shows it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.strategies import Participation
+from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import Scheme
 
 MAX_UNITS = 20_000_000

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from itertools import chain
 from typing import BinaryIO
 
@@ -17,6 +16,7 @@ import numpy as np
 from dpcalc.arrays import IntArray
 from dpcalc.config.source import STDIN, ConfigError, open_regular, visible
 from dpcalc.errors import InputError, system_message
+from dpcalc.records import dataclass
 
 _CHUNK = 4 * 1024 * 1024  # bytes read at once
 MAX_LINE = 64 * 1024 * 1024

@@ -5,7 +5,6 @@ Source: docs/theory.md, Theorem 18.2, Theorem 18.3 and Theorem 18.4.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from scipy.special import betainc, betaincinv, gammaln
 
 from dpcalc.arrays import Array
 from dpcalc.planner.risk import Profiles
+from dpcalc.records import dataclass
 
 _LARGEST = 700.0  # largest epsilon whose exponential is finite
 _LINES = 400  # epsilons of a profile that are used: more change no p-value in its first three digits

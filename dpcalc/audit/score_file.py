@@ -5,7 +5,6 @@ The file is untrusted: every cell is checked, and lines and rows are bounded.
 
 import json
 import re
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.audit.log import DELIMITERS, opened, short, text_pieces, unquoted
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 MEMBER, SCORE, RUN = "member", "score", "run"
 MAX_ROWS = 2_000_000

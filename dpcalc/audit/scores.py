@@ -1,7 +1,6 @@
 """Audit membership inference scores of canaries: test them against the trade-off curve that a plan certifies."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import RISK_WORK, ROUGH_NOTE, both_profiles
+from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 from dpcalc.work import allowance
 

@@ -6,7 +6,6 @@ the sizes of draws where it says so. Source: docs/theory.md, Theorem 17.2.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.stats import binom, hypergeom
 from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.draws import CERTAIN, OCCURRENCES, DeclaredLevel, Draws, LoggedLevel
 from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted, log_tail
+from dpcalc.records import dataclass
 
 _TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
 """Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""

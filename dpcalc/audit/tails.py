@@ -5,8 +5,9 @@ Source: docs/theory.md, Theorem 17.1.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from dpcalc.records import dataclass
 
 FALSE_ALARM = 1e-6
 """Largest probability that an honest log is contradicted by any test of an audit; they share it equally."""

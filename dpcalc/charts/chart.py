@@ -1,9 +1,8 @@
 """A chart as data: axes, lines and limits."""
 
-from dataclasses import dataclass
-
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind, Result, html_table, shown_number
+from dpcalc.records import dataclass
 
 LINEAR, LOG = "linear", "log"
 

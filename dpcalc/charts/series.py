@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +37,7 @@ from dpcalc.planner.vary import (
     with_total_steps,
 )
 from dpcalc.planner.words import differing_facts
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
     All,

@@ -1,7 +1,6 @@
 """Curves of a whole run: delta over epsilon, true over false positive rate, Renyi divergence over its order."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from dpcalc.planner.published import published_rdp_bounds
 from dpcalc.planner.risk import true_positive_rates
 from dpcalc.planner.search import require_pld_method
 from dpcalc.planner.words import differing_facts, mechanism_text, shared_facts
+from dpcalc.records import dataclass
 
 POINTS = 25  # of a curve by default
 _MIN_RATE = 1e-4  # smallest false positive rate that is drawn

@@ -7,13 +7,13 @@ import itertools
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
 from dpcalc.charts.chart import Axis, Chart, Series
 from dpcalc.charts.table import legend, x_text
 from dpcalc.config.source import visible
+from dpcalc.records import dataclass
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _DECADES = 2.0  # length of a logarithmic axis from which on its ticks are powers of ten

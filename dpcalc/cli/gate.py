@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpcalc.cli.output import CommandResult, styled_text
@@ -17,6 +16,7 @@ from dpcalc.config.files import git_root, write_or_replace
 from dpcalc.config.source import ConfigError, Severity, read_bytes
 from dpcalc.errors import InputError, system_message
 from dpcalc.gate.verdict import Result, Verdict, worst_verdict
+from dpcalc.records import dataclass
 from dpcalc.report.formats import REPORTS, report_format
 from dpcalc.report.gate import GateView, gate_view
 

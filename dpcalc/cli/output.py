@@ -9,11 +9,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.errors import OutputError, system_message
+from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from dpcalc.report.fields import Output

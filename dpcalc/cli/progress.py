@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 from dpcalc.cli import options
 from dpcalc.cli.output import print_remark
 from dpcalc.errors import OutOfTimeError, no_verdict_reason
+from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from dpcalc.gate.costs import Costs

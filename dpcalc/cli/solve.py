@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.sources import loaded_plan
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded

@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from dpcalc.cli.options import SHARED
 from dpcalc.cli.output import CommandResult, print_remark
 from dpcalc.cli.progress import ended_after
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded

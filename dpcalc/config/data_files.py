@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from dpcalc.config.files import Files, Refusal
 from dpcalc.config.messages import missing_key_error, wrong_type_error
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, Source, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
+from dpcalc.records import dataclass
 from dpcalc.sampling.trees import Fault, Tree, faults, indexed, unchecked_tree
 
 MAX_FAULTS = 10  # shown of one data file

@@ -1,7 +1,7 @@
 """Differences of two configs, key by key, and the plan that one difference alone makes."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dpcalc.config import scalars
 from dpcalc.config.build import build
@@ -12,6 +12,7 @@ from dpcalc.config.sections import read_sections
 from dpcalc.config.source import ConfigError, Mark, shortened
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, entry, node_at, remove_at, replace_at
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 
 _INDEPENDENT_SECTIONS = frozenset(
     {"privacy", "sampling", "mechanism", "accounting", "budget"}

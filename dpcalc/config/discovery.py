@@ -3,7 +3,6 @@
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -12,6 +11,7 @@ from dpcalc.config.documents import parse_toml
 from dpcalc.config.files import Folder, Refusal, git_root
 from dpcalc.config.source import ConfigError, decode, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
+from dpcalc.records import dataclass
 
 VARIABLE = "DPCALC_CONFIG"
 NAMES = ("dpcalc.yaml", "dpcalc.yml")

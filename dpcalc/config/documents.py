@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from dpcalc.config import scalars
@@ -28,6 +28,7 @@ from dpcalc.config.tree import (
     with_path,
 )
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
+from dpcalc.records import dataclass
 
 MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
 

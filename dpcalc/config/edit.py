@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
@@ -20,6 +20,7 @@ from dpcalc.config.tree import Scalar, Section, join, node_at
 from dpcalc.config.yaml_text import parse_yaml
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
 

@@ -4,7 +4,7 @@ Every value keeps the mark of the place where the user wrote it, so that errors 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dpcalc.config.overrides import FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES
@@ -27,6 +27,7 @@ from dpcalc.config.tree import (
     without_keys,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS
+from dpcalc.records import dataclass
 
 DEFAULT_LEVEL = "example"
 

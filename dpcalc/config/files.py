@@ -6,12 +6,12 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol
 
 from dpcalc.config.source import MAX_BYTES, STDIN, ConfigError, Source, decode, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
+from dpcalc.records import dataclass
 
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")  # of files that references may lead into
 DATA_SUFFIXES = (".csv", ".tsv", ".npy")  # of data files, which references cannot lead into

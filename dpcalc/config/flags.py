@@ -1,7 +1,7 @@
 """A run described by command-line options alone: no file, one level of examples."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -12,6 +12,7 @@ from dpcalc.config.schema import SCHEMES
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.config.tree import within
 from dpcalc.keys import MAX_COUNT
+from dpcalc.records import dataclass
 
 PATH = "<command line>"
 _TEXT = "version: 1\n"

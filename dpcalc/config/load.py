@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
 from dpcalc._version import __version__
@@ -41,6 +41,7 @@ from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, replace_a
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 from dpcalc.errors import listed
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 
 VERSION = 1
 SECTIONS = ("data", "sampling", "mechanism", "training", "privacy")

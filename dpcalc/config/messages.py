@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from dpcalc.config import scalars
@@ -13,6 +12,7 @@ from dpcalc.config.tree import USER_KEY, Node, Scalar, Section, entry, join, nod
 from dpcalc.errors import KeyedInputError, listed
 from dpcalc.keys import WrongValueError
 from dpcalc.mechanisms.kinds import MECHANISMS, mechanism_class
+from dpcalc.records import dataclass
 
 # Hints for unknown words in a config: synonyms of other tools, settings that are not covered, and misspellings.
 

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from dpcalc.config.source import Mark, source_of
 from dpcalc.config.tree import Node, Scalar, Section, entry
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import (
     All,

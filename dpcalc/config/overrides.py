@@ -1,12 +1,13 @@
 """Command-line changes of a config: `--set a.b=v`, `--unset a.b`, and options that are short for `--set`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, error, source_of
 from dpcalc.config.tree import Node, Scalar, dotted, split_path, with_path
 from dpcalc.config.yaml_text import Flaw, parse_yaml
+from dpcalc.records import dataclass
 
 ASSUMED = "assumed"  # name of the source of values that dpcalc assumes; their marks have it as the path
 OVER = "--over"

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
 from dpcalc.config.source import shortened, visible
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section
 from dpcalc.keys import COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
+from dpcalc.records import dataclass
 
 MAX_DIGITS = 80  # characters of a number; exact arithmetic with longer ones takes ever longer
 MAX_EXPONENT = 400  # beyond the range of floats

@@ -5,7 +5,7 @@ misspelt keys with them. Rules between sections are in `rules`. The keys of `mec
 themselves (`dpcalc.mechanisms.kinds`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -33,6 +33,7 @@ from dpcalc.keys import (
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
+from dpcalc.records import dataclass
 from dpcalc.sampling import schemes
 
 MAX_LEVELS = 16  # hierarchies in the literature have two to four

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any, TypeVar
@@ -49,6 +49,7 @@ from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, no
 from dpcalc.errors import KeyedInputError
 from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
+from dpcalc.records import dataclass
 from dpcalc.sampling.trees import Tree
 
 M = TypeVar("M")

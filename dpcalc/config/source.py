@@ -8,11 +8,12 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import BinaryIO
 
 from dpcalc.errors import LOG_COMMAND, InputError, system_message
+from dpcalc.records import dataclass
 
 MAX_SHOWN_LENGTH = 60  # characters of a value that a sentence quotes
 _WINDOW = 100  # characters of a source line that a message shows

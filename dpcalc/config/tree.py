@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dpcalc.config.source import Mark
+from dpcalc.records import dataclass
 
 USER_KEY = "x-"  # keys with this prefix belong to the user and are never read
 

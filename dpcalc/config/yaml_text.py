@@ -5,12 +5,12 @@ and `<<` are expanded here, which ends cycles and exponential expansion.
 """
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 
 import yaml
 
 from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, error
 from dpcalc.config.tree import Items, Node, Scalar, Section, join
+from dpcalc.records import dataclass
 
 MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_limits.py)
 MAX_DEPTH = 50  # nesting; far below the recursion limit of Python, far above any config

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from dpcalc.gate.diff import ConfigPair, config_pair
 from dpcalc.gate.revision import Revision, Snapshot, UnknownRevisionError, find_revision
 from dpcalc.gate.verdict import Problem
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Verdicts on config files: `check` compares costs with budgets and a base, `diff` with a base; `validate` reads."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import Severity
@@ -13,6 +13,7 @@ from dpcalc.gate.policy import NO_POLICY, Policy, strictest_limit
 from dpcalc.gate.verdict import BaseCost, Fits, Limit, Problem, Result, Verdict, error_result
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 
 MAX_SUGGESTIONS = 10  # files that get suggestions, each up to FIT_SECONDS; people read no more than that
 

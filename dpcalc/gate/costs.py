@@ -3,13 +3,14 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from dpcalc.errors import InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 
 FIT_SECONDS = 20.0  # for one suggestion or lower bound, without which there is a verdict; ordinary ones take under two
 CLOSE = 1e-4  # relative margin below the limit that a suggested noise keeps, so that its printed digits still fit

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dpcalc.config.difference import Difference, differences, with_difference
@@ -14,6 +14,7 @@ from dpcalc.gate.costs import Costs, cost_relevant
 from dpcalc.gate.verdict import BaseCost, Change, Limit, Problem, Result, Verdict
 from dpcalc.guarantee import Adjacency, Guarantee
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 
 NOT_SET = "not set"  # shown in the place of the value of an absent key
 SAME = 1e-6  # relative increase that counts as none: another grid for the same losses moves a bound by less

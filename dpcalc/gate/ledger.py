@@ -8,7 +8,7 @@ Source: docs/theory.md, Theorem 13.1.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from dpcalc.gate.verdict import Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 
 HEADER = "# Runs on one data set, composed: a ledger of dpcalc. `dpcalc ledger add` appends; what is here stays.\n"

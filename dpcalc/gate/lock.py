@@ -5,7 +5,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dpcalc.gate.costs import Costs
 from dpcalc.gate.diff import source_names
 from dpcalc.gate.verdict import Problem, Result, Verdict, error_result
 from dpcalc.guarantee import Guarantee
+from dpcalc.records import dataclass
 
 NAME = "dpcalc.lock"
 VERSION = 1

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpcalc.config.discovery import PYPROJECT, dpcalc_table, folders_to_search
@@ -12,6 +11,7 @@ from dpcalc.config.source import MAX_BYTES, decode, read_bytes, visible
 from dpcalc.errors import InputError
 from dpcalc.gate.revision import find_revision
 from dpcalc.gate.verdict import Limit
+from dpcalc.records import dataclass
 
 TABLE = "[tool.dpcalc.policy]"
 _OURS = ("configs", "policy")  # keys of [tool.dpcalc]

@@ -4,7 +4,6 @@ import os
 import posixpath
 import shutil
 import subprocess
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from dpcalc.config.discovery import is_pattern, matches, split_pattern
 from dpcalc.config.files import Refusal, git_root, refuse_unusual_name
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 _GIT_SECONDS = 60.0  # for one call of git; a large repository takes a few
 # A checkout from an archive brings its own `.git/config`. These settings and variables keep git from running anything

@@ -8,7 +8,7 @@ own.
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from dpcalc.config.discovery import NAMES, PYPROJECT, config_patterns, folders_to_search, matching_files, relative_name
@@ -18,6 +18,7 @@ from dpcalc.errors import InputError
 from dpcalc.gate.diff import RESTORE
 from dpcalc.gate.revision import Revision, find_revision
 from dpcalc.gate.verdict import Problem, Result, Verdict, worst_verdict
+from dpcalc.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,13 @@
 """Results of a gate: a verdict on each file, with the problems, costs and suggestions behind it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import NO_VERDICT_HINT, InputError, no_verdict_reason
 from dpcalc.guarantee import Guarantee
+from dpcalc.records import dataclass
 
 
 class Verdict(StrEnum):

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import Generic, Self, TypeVar
 
 from dpcalc.errors import OutOfTimeError
 from dpcalc.gate.worker import read_message, write_message
+from dpcalc.records import dataclass
 
 PROCESSES = 2  # processors of a small machine for continuous integration; each process has its own memory limit
 OnProgress = Callable[[float], object]

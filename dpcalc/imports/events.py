@@ -6,7 +6,6 @@ PermuteAndFlip are of later versions.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +24,7 @@ from dpcalc.imports.run import (
     shown,
     whole_number,
 )
+from dpcalc.records import dataclass
 
 _MAX_SUMS = 100  # Gaussian sums on one sample that are written out one by one
 _FIELDS = {

@@ -11,10 +11,10 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 MAX_PICKLE = 8 * 2**20
 """Bytes of a pickle. A checkpoint keeps its tensors in other files of the archive and has some 100 bytes for each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -30,6 +30,7 @@ from dpcalc.keys import MAX_COUNT
 from dpcalc.planner.evaluate import Evaluation
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import certified_measure, solve
+from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.fields import Field, Output, Section, json_only
 from dpcalc.report.solution import with_safe_decimal

@@ -5,12 +5,12 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 # Values of imported files: JSON, and Python text of which literals and calls are read and nothing is executed.
 

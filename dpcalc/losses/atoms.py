@@ -6,7 +6,6 @@ Source: docs/theory.md, Lemma 2.5 and Theorem 9.1.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from dpcalc.errors import InputError
 from dpcalc.losses.pair import Segment
 from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.numerics.special import log1m_exp, log_cumsum_exp, log_sum_exp_by_index
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 _ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed

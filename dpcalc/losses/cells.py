@@ -1,7 +1,7 @@
 """The loss of one step cut into cells, fine where the tilted loss has its mass, and put on its first grid."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +15,7 @@ from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf
 from dpcalc.losses.quadrature import reach
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sorted_unique, sum_by_index
 from dpcalc.numerics.special import gauss_legendre_panels
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 NODES = 3  # Gauss-Legendre nodes between neighbouring edges

@@ -13,7 +13,7 @@ Source: docs/theory.md, Theorem 9.1 and Theorem 9.2.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.losses.pmf import LossPmf, powers, powers_beyond
 from dpcalc.numerics.convolution import sum_by_index
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 
 

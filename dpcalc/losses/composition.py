@@ -6,7 +6,7 @@ Source: docs/theory.md, Theorem 9.3 and Theorem 9.7.
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +20,7 @@ from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, tr
 from dpcalc.losses.profile import half_line_end
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import normal_log_cdf
+from dpcalc.records import dataclass
 
 # Capping: the mass of privacy losses above a limit becomes one atom, or the limit and infinity, and needs no grid.
 #

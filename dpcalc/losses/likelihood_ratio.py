@@ -11,7 +11,7 @@ Source: docs/theory.md, Theorem 9.12.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +25,7 @@ from dpcalc.losses.quadrature import reach
 from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, law_of, resolution_for, sum_of, trimmed
 from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 _MAX_LOSSES = 16_000  # of a pair from above; what composes it takes time in proportion

@@ -5,7 +5,6 @@ Source: docs/theory.md, Definition 3.4 and Theorem 2.7.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from dpcalc.arrays import Array, Complex
 from dpcalc.losses.pair import LossCurve, Segment
 from dpcalc.losses.quadrature import loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.records import dataclass
 
 _LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; below, by expm1 and log1p
 

@@ -1,7 +1,6 @@
 """Dominating pairs (P, Q) of Gaussian mixtures on the line, and the segments on which their privacy loss is read."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
@@ -10,6 +9,7 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.numerics.special import normal_cdf
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
 _CALL = 100  # array elements that take as long as one call of numpy, for estimates of work

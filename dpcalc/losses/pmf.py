@@ -15,7 +15,7 @@ Source: docs/theory.md, Theorem 9.3 and Theorem 9.4.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from dpcalc.numerics.convolution import (
     norm,
     unit_roundoff,
 )
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 _LOG_TAIL = math.log(1e-16)  # tilted mass left out at either end of a window: below round-off, and counted as lost

@@ -6,7 +6,7 @@ Source: docs/theory.md, Theorem 2.6, Theorem 4.5, Theorem 6.1 and Theorem 2.7.
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
@@ -18,6 +18,7 @@ from dpcalc.arrays import Array
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.numerics.special import normal_log_cdf
+from dpcalc.records import dataclass
 from dpcalc.work import TURN, spend
 
 

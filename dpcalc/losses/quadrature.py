@@ -9,7 +9,6 @@ Source: docs/theory.md, Definition 3.4.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 _MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3

@@ -9,7 +9,7 @@ Source: docs/theory.md, Theorem 9.12.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 
 # Resolution: the width of the certified interval falls with the square of the number of points. With half as many the

@@ -9,7 +9,6 @@ Source: docs/theory.md, Definition 3.4 and Theorem 8.6.
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf_array, normal_quantile_array
+from dpcalc.records import dataclass
 
 Renyi = Callable[[float], float]
 """rdp(a) of a mechanism: an upper bound on its Renyi divergence of order a > 1, in nats; `inf` where none is known."""

@@ -6,7 +6,6 @@ Source: docs/theory.md, Theorem 8.3 and Lemma 8.4.
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import ClassVar
 
@@ -20,6 +19,7 @@ from dpcalc.losses.rdp_curve import Renyi
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
 from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise
 from dpcalc.numerics.special import log1m_exp, log_sum_exp
+from dpcalc.records import dataclass
 
 SCALE = exact("0.001", 10**6, "from 0.001 to 1e6")
 _SCALE_MEANING = "Under laplace and discrete-laplace the scale of the noise."

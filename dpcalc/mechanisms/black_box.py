@@ -7,7 +7,6 @@ Source: docs/theory.md, Theorem 3.3, Lemma 8.4 and Theorem 8.5.
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import ClassVar, Literal
@@ -20,6 +19,7 @@ from dpcalc.keys import CHANCE, DATA_FILE, Structure, WholeNumber, Word, exact, 
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve, Renyi
 from dpcalc.mechanisms.kinds import GUARANTEE, PairOnly, RdpOnly
+from dpcalc.records import dataclass
 
 PURE = exact(0, 100, "from 0 to 100")
 POSITIVE = exact("1e-9", 100, "from 1e-9 to 100")

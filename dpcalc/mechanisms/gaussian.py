@@ -4,13 +4,13 @@ Source: docs/theory.md, Theorem 7.5.
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpcalc.errors import InputError, require_nonnegative, require_positive
 from dpcalc.keys import NOISE, POSITIVE_NOISE, Key, ListOf, exact, key
 from dpcalc.mechanisms.kinds import CLIP, SUM, Mechanism
+from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits
     from dpcalc.losses.rdp_curve import Renyi

@@ -6,11 +6,12 @@ MECHANISMS.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpcalc.keys import TEXT, Key, Word
+from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
     from dpcalc.arrays import Array

@@ -6,7 +6,7 @@ Source: docs/theory.md, Definition 16.1 and Theorem 16.2.
 import json
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Literal
@@ -19,6 +19,7 @@ from dpcalc.mechanisms import strategies
 from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, Gaussian, OtherSum, also_key
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
 from dpcalc.mechanisms.strategies import Participation, Sensitivity
+from dpcalc.records import dataclass
 
 MAX_COEFFICIENTS = 5_000
 """Most coefficients of a Toeplitz strategy that a config states; a config may hold 10,000 words."""

@@ -9,7 +9,7 @@ Source: docs/theory.md, Theorem 12.1 and Lemma 12.3.
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -27,6 +27,7 @@ from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf, normal_log_cdf_array
+from dpcalc.records import dataclass
 
 # Relative error of the log probabilities of the check; added to its moments, so ten times more costs 1e-13 a query.
 _ROUNDOFF = 1e-14

@@ -8,13 +8,13 @@ Source: docs/theory.md, Definition 16.1 to Theorem 16.6.
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 MAX_SIDE = 4_096
 """Most rows of a strategy that is given as a matrix: 134 MB; X = C^T C of ten times as many takes an hour."""

@@ -1,7 +1,6 @@
 """All epsilons of one PATE ensemble in one call, and the numbers that the published analyses print for it."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from dpcalc.planner.pate import (
     max_queries_by_votes,
     min_noise,
 )
+from dpcalc.records import dataclass
 
 # A data-dependent epsilon of PATE that may be published: noise as large as the smooth sensitivity, rounded up.
 #

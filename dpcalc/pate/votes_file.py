@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, SupportsInt
 
 import numpy as np
@@ -13,6 +12,7 @@ from dpcalc.arrays import IntArray
 from dpcalc.config.source import ConfigError, open_regular
 from dpcalc.errors import InputError, system_message
 from dpcalc.mechanisms.pate import Votes
+from dpcalc.records import dataclass
 
 _ENDINGS = (".npy", ".csv", ".tsv")
 _DELIMITERS = ",;\t"

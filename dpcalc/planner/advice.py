@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from dpcalc.amplification.bound import StepBound
@@ -11,6 +11,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase
 from dpcalc.planner.published import flat_poisson_row
+from dpcalc.records import dataclass
 from dpcalc.sampling.counts import overflow
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -35,6 +35,7 @@ from dpcalc.planner.published import (
     theorem_3_row,
 )
 from dpcalc.planner.vary import refusal
+from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle
 from dpcalc.work import SECOND, allowance, optional
 

@@ -4,7 +4,7 @@
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -35,6 +35,7 @@ from dpcalc.mechanisms.kinds import BlackBox, Mechanism, RdpOnly
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.partition import parted_steps, refuse_parts
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.work import SECOND, own_allowance

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from dpcalc.accountants import METHODS, accountant_of
@@ -21,6 +21,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
 from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Repetitions, Runs
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
+from dpcalc.records import dataclass
 from dpcalc.work import FAILURES, SECOND, allowance, optional, own_allowance, spend
 
 

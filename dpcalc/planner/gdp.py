@@ -10,7 +10,6 @@ Source: docs/theory.md, Theorem 11.6.
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -33,6 +32,7 @@ from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 from dpcalc.work import SECOND, allowance, own_allowance
 
 _COMPOSITION_WORK = 1.0 * SECOND  # for each; where all need more, moments in closed form bound the direction

@@ -5,7 +5,7 @@ Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
+from dpcalc.records import dataclass
 
 UNIT = "teacher"
 MAX_QUERIES = 10**9

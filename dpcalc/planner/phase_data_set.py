@@ -5,7 +5,7 @@ Source: docs/theory.md, Theorem 10.1.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 
 from dpcalc.amplification.data_sets import Mixture, data_set_pair
@@ -13,6 +13,7 @@ from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import AllocatedPass, BallsInBins, RandomAllocation

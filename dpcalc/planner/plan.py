@@ -1,12 +1,13 @@
 """A training run as data: the protected unit, the sampling and mechanism of each phase, and the budget."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpcalc.errors import InputError, UnsupportedError, listed
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, RdpOnly
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
 from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
 

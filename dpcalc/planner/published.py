@@ -6,7 +6,7 @@ Source: docs/theory.md, Theorem 5.1 and Theorem 5.3.
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -33,6 +33,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism, RdpOnly
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.counts import CountDistribution, binomial, hypergeometric, nonzero_probability
 from dpcalc.sampling.schemes import Fixed, Poisson
 

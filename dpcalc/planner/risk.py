@@ -12,7 +12,7 @@ Source: docs/theory.md, Theorem 11.1.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from operator import itemgetter
 
@@ -30,6 +30,7 @@ from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 from dpcalc.work import SECOND, allowance, own_allowance
 
 RISK_WORK = 6.0 * SECOND  # for the whole answer; from there on closed-form moments bound it

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -23,6 +23,7 @@ from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import advantage, true_positive_rates
 from dpcalc.planner.vary import is_covered
+from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import BallsInBins, RandomAllocation, Scheme
 
 Value = float | int | Fraction

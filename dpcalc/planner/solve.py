@@ -9,7 +9,7 @@ Source: docs/theory.md, Theorem 14.1.
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from dpcalc.accountants.pld import auto
@@ -33,6 +33,7 @@ from dpcalc.planner.vary import (
     with_epochs,
     with_level,
 )
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
     All,

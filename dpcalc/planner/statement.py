@@ -16,7 +16,7 @@ Source: docs/theory.md, Theorem 11.3.
 
 import contextlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
@@ -42,6 +42,7 @@ from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
+from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
 

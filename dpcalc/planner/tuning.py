@@ -7,7 +7,6 @@ Source: docs/theory.md, Theorem 13.2.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from dpcalc.arrays import Array
 from dpcalc.errors import InputError
 from dpcalc.losses.moments import Curve, composed_moments, total_infinity_mass
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
+from dpcalc.records import dataclass
 
 Known = tuple[Array, Array]
 Runs = tuple[dict[Curve, int], ...]

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import (
     All,

@@ -11,13 +11,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from dpcalc._version import __version__
 from dpcalc.config.source import ConfigError, Diagnostic, visible
 from dpcalc.errors import no_verdict_reason
+from dpcalc.records import dataclass
 from dpcalc.report.rounding import as_given
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ The lines are texts, so that the names are known to help and completion before a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
+
+from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from dpcalc.report.gate import GateView

@@ -5,12 +5,12 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.diff import NOT_SET
 from dpcalc.gate.verdict import Change, Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
+from dpcalc.records import dataclass
 from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.guarantees import budget_field, budget_used

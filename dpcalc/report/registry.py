@@ -6,11 +6,11 @@ of 15 July 2026: names, types and choices. What a person must answer is `...` in
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import yaml
 
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 from dpcalc.report.rounding import BARE_DIGITS, rounded_up
 from dpcalc.report.statement import StatementView, escaped
 

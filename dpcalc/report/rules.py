@@ -1,6 +1,6 @@
 """The rules with a code (DPC101), for `dpcalc explain` and docs/rules.md. A code never changes its meaning."""
 
-from dataclasses import dataclass
+from dpcalc.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
@@ -16,6 +15,7 @@ from dpcalc.config.source import visible
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
+from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
 from dpcalc.report.fields import Field, Fields, Output, config_field, origin_fields
 from dpcalc.report.guarantees import budget_text, gdp_field, gdp_text, method_name, phase_fields, protected_text

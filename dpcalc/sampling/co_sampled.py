@@ -9,12 +9,13 @@ Source: docs/theory.md, Theorem 6.6.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from dpcalc.arrays import IntArray
+from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,

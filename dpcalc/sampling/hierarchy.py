@@ -7,12 +7,13 @@ are independent. Such a task is no unit of the data: a record or a class can be 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, prod
 
 from dpcalc.errors import InputError, KeyedInputError
+from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import (
     All,
     Allocation,

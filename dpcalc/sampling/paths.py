@@ -5,7 +5,7 @@ Units of a tree that are alike: those with the same tree under them, up to the o
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise, product
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy, Level, drawn_from
 from dpcalc.sampling.schemes import All, CappedGroup, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
 

@@ -1,10 +1,10 @@
 """Sampling schemes: how the children of one drawn unit are drawn in one step (Bun et al. 2020, 2007.12674, sec. 2)."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 from dpcalc.sampling.counts import overflow, power
 
 

@@ -2,13 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, chain, islice
 from typing import Any
 
 from dpcalc.errors import InputError
+from dpcalc.records import dataclass
 
 NestedCounts = int | list["NestedCounts"]
 """Numbers of records, nested by level."""

@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dpcalc.config.data_files import MAX_TREE_BYTES
 from dpcalc.config.normal import quoted
@@ -17,6 +17,7 @@ from dpcalc.config.scalars import LEVEL_NAME
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError, system_message
 from dpcalc.keys import WrongValueError
+from dpcalc.records import dataclass
 from dpcalc.report.fields import Output, json_only
 from dpcalc.sampling.trees import NestedCounts, tree_of
 from dpcalc.scan.manifest import ENDINGS, manifest_counts

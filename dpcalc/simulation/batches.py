@@ -5,7 +5,7 @@ The first part computes the distributions that are expected; the second compares
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpcalc.amplification.contexts import Placement, contexts, large_group, memb
 from dpcalc.amplification.groups import groups
 from dpcalc.planner.composition import ProtectedUnit
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass

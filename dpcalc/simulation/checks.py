@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from numpy.random import Generator
+
+from dpcalc.records import dataclass
 
 MISS_PROBABILITY = 1e-6
 """Probability with which one confidence interval may miss the true value: a run of a thousand checks contradicts a

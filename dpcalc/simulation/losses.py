@@ -17,7 +17,6 @@ tails, below 1e-20 of the mass.
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -33,6 +32,7 @@ from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
 from dpcalc.planner.composition import Composition, ProtectedUnit
 from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
 from dpcalc.simulation.checks import MISS_PROBABILITY, Check, RandomSource, mean_interval
 from dpcalc.work import SECOND, allowance
 

@@ -4,7 +4,6 @@ This checks the computed inclusion probabilities by other means: it draws indice
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import (
     All,

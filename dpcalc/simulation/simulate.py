@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, 
 from dpcalc.planner.composition import composed, is_noiseless, releasing_phases
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.words import shared_facts
+from dpcalc.records import dataclass
 from dpcalc.work import SECOND, allowance
 
 # Ranges of numbers as users write them: `0.5:4:20`, `1e2:1e5:10:log`, `1,2,5`.

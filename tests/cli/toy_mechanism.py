@@ -1,12 +1,12 @@
 """A mechanism of one file: randomized response on one bit, by its odds, known by its dominating pair."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 from dpcalc.keys import exact, key
 from dpcalc.losses.atoms import Atoms
 from dpcalc.mechanisms.kinds import PairOnly
+from dpcalc.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

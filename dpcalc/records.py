@@ -1,0 +1,167 @@
+"""Frozen data classes whose methods are not compiled when their module is imported.
+
+The standard decorator writes six methods of each class as text and compiles them: for the 200 classes that one command
+loads, a fifth of its time. The methods here are shared by all classes and read the fields when they are called.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+__all__ = ["dataclass"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass  # noqa: TID251  type checkers see the decorator that ours stands for
+else:
+
+    def dataclass(cls: Any = None, /, *, frozen: bool = False, **options: bool) -> Any:  # noqa: ANN401  of any class
+        """Return a class as `dataclasses.dataclass` makes it; frozen ones without slots share uncompiled methods.
+
+        Args:
+            cls: the class; None returns a decorator with these options.
+            frozen: whether setting an attribute raises FrozenInstanceError.
+            options: as in the standard library; frozen classes do not have `order` or `unsafe_hash`.
+        """
+        if cls is None:
+            return lambda each: dataclass(each, frozen=frozen, **options)
+        if options.get("slots") or not frozen:
+            return dataclasses.dataclass(cls, frozen=frozen, **options)  # noqa: TID251
+        has_eq, has_repr = options.pop("eq", True), options.pop("repr", True)
+        dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)  # noqa: TID251
+        methods = {"__init__": _init, "__setattr__": _setattr, "__delattr__": _delattr}
+        methods |= {"__repr__": _repr} if has_repr else {}
+        methods |= {"__eq__": _eq} if has_eq else {}
+        for name in methods.keys() - cls.__dict__.keys():
+            setattr(cls, name, methods[name])
+        if has_eq and cls.__dict__.get("__hash__") is None:  # a class with `__eq__` and no `__hash__` has None
+            cls.__hash__ = _hash
+        cls._record_fields = None
+        cls.__signature__ = _Signature()
+        return cls
+
+
+class _Fields(NamedTuple):
+    """Fields of one class, sorted out when it is first used.
+
+    Attributes:
+        names: those that the constructor sets.
+        taken: of these, those that it takes as arguments.
+        positional: those that it takes by position too.
+        defaults: values by name.
+        factories: functions that return the value, by name.
+        key: returns the tuple of values that are compared.
+    """
+
+    names: tuple[str, ...]
+    taken: frozenset[str]
+    positional: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    factories: Mapping[str, Callable[[], Any]]
+    key: Callable[[Any], tuple[Any, ...]]
+
+
+def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that the decorator has set
+    """Return the fields of a class, and store them in the class."""
+    fields = dataclasses.fields(cls)
+    taken = [field for field in fields if field.init]
+    factories = {each.name: each.default_factory for each in fields if each.default_factory is not dataclasses.MISSING}
+    compared = [field.name for field in fields if field.compare]
+    cls._record_fields = _Fields(
+        names=tuple(field.name for field in fields if field.init or field.name in factories),
+        taken=frozenset(field.name for field in taken),
+        positional=tuple(field.name for field in taken if not field.kw_only),
+        defaults={field.name: field.default for field in taken if field.default is not dataclasses.MISSING},
+        factories=factories,
+        # an attrgetter of one name returns the value alone, of two or more a tuple
+        key=attrgetter(*compared)
+        if len(compared) > 1
+        else lambda self: tuple(getattr(self, name) for name in compared),
+    )
+    return cls._record_fields  # type: ignore[no-any-return]
+
+
+def _init(self: Any, *args: Any, **values: Any) -> None:  # noqa: ANN401  the methods of any class
+    """Set the fields; TypeError for arguments that are missing, unknown or given twice."""
+    fields = self._record_fields or _fields(type(self))
+    if args:
+        if len(args) > len(fields.positional):
+            raise TypeError(
+                f"{type(self).__qualname__} takes {len(fields.positional)} positional arguments, got {len(args)}"
+            )
+        by_position = dict(zip(fields.positional, args, strict=False))
+        if twice := by_position.keys() & values.keys():
+            raise TypeError(f"{type(self).__qualname__} got multiple values for argument {min(twice)!r}")
+        values = by_position | values
+    if values.keys() != fields.taken or len(fields.taken) < len(fields.names):
+        values = _completed(type(self), fields, values)
+    for name in fields.names:
+        object.__setattr__(self, name, values[name])
+    if (post_init := getattr(self, "__post_init__", None)) is not None:
+        post_init()
+
+
+def _completed(cls: type, fields: _Fields, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given values with the defaults of the others; TypeError for unknown and for missing ones."""
+    if unknown := given.keys() - fields.taken:
+        raise TypeError(f"{cls.__qualname__} got an unexpected keyword argument {min(unknown)!r}")
+    values = {**fields.defaults, **given}
+    for name, factory in fields.factories.items():
+        if name not in values:
+            values[name] = factory()
+    if missing := fields.taken - values.keys():
+        raise TypeError(f"{cls.__qualname__} missing required arguments: {', '.join(sorted(missing))}")
+    return values
+
+
+def _eq(self: Any, other: Any) -> Any:  # noqa: ANN401  likewise
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    fields = self._record_fields or _fields(type(self))
+    return fields.key(self) == fields.key(other)
+
+
+def _hash(self: Any) -> int:  # noqa: ANN401  likewise
+    return hash((self._record_fields or _fields(type(self))).key(self))
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:  # noqa: ANN401  likewise
+    shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _setattr(self: object, name: str, value: object) -> None:  # noqa: ARG001  likewise
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _delattr(self: object, name: str) -> None:  # noqa: ARG001  likewise
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+class _Signature:
+    """The signature of the constructor, for `help` and `inspect.signature`."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")  # a callable instance has the signature of its `__call__`
+        parameters = [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=_shown_default(field),
+                annotation=field.type,
+            )
+            for field in sorted(dataclasses.fields(owner), key=lambda each: bool(each.kw_only))
+            if field.init
+        ]
+        return inspect.Signature(parameters, return_annotation=None)
+
+
+def _shown_default(field: dataclasses.Field[Any]) -> object:
+    """Return a field's default as a signature shows it."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
