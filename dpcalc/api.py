@@ -85,7 +85,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Solution:
-    """Return the cheapest value of one quantity with which a plan keeps to an epsilon; NoSolution if there is none.
+    """Return the cheapest value of a quantity with which a plan keeps to an epsilon; NoSolution if none; or InputError.
 
     Args:
         plan: as for `epsilon`; its own value of the quantity is ignored.
@@ -261,7 +261,7 @@ def curve(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> "Chart":
-    """Return a curve of a plan, as `dpcalc curve` draws it.
+    """Return a curve of a plan, as `dpcalc curve` draws it; InputError: no such kind, method, grid or argument.
 
     Args:
         plan: as for `epsilon`.

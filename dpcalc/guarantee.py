@@ -43,7 +43,7 @@ class Result:
 
 
 def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind
-    """Return a value as JSON has it."""
+    """Return a value for JSON: fractions as floats, infinite, NaN as None, results as dicts, others as their repr."""
     match value:
         case Result():
             return value.to_dict()

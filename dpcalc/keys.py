@@ -40,7 +40,7 @@ class ValueType:
     """Type of the value of a key: it checks a value, and describes itself as JSON Schema."""
 
     def check(self, value: object) -> Any:  # noqa: ANN401  each type has its own
-        """Return a value as the type has it; subclasses raise WrongValueError for one that the key does not take.
+        """Return a value as the type has it; WrongValueError for one that the key does not take. Subclasses define it.
 
         Raises:
             WrongValueError: the value is not of this type.
@@ -49,7 +49,7 @@ class ValueType:
         raise NotImplementedError
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of this type; subclasses define it.
+        """Return the JSON Schema of this type; subclasses define it, here NotImplementedError.
 
         Raises:
             NotImplementedError: in this base class.

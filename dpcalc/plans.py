@@ -88,7 +88,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
     method: str = "auto",
     **unknown: Never,
 ) -> Plan:
-    """Return the plan of a run from numbers, those that the command line takes as options.
+    """Return a plan from the numbers that the command line takes; InputError, ConfigError, TypeError name arguments.
 
     Args:
         delta: in (0, 1); required.
@@ -255,7 +255,7 @@ def _loaded(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Loaded:
-    """Return a config from a file or a mapping, not yet with its warnings; ConfigError names arguments, not options."""
+    """Return a config from a file or mapping, warnings not yet issued; ConfigError names arguments; else InputError."""
     given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
     overrides = Overrides(
         flags=tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)

@@ -341,7 +341,7 @@ class Accountant:
         return fingerprint(replace(self._plan, budget=None))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace the steps by those of a `state_dict` of the same plan, whatever its budget; InputError for others.
+        """Replace the steps by those of a `state_dict` of this plan, whatever its budget; InputError: unchanged.
 
         Args:
             state: what `state_dict` returned.

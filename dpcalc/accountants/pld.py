@@ -305,7 +305,7 @@ def auto(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 def worst_direction(
     steps: Mapping[str, StepCounts], accountant: Accountant, *, delta: float, moment_bound: Ceiling | None = None
 ) -> tuple[AccountantResult, str]:
-    """Return (result with the largest epsilon, its direction's name) by one accountant; 0 for no steps.
+    """Return (result with the largest epsilon, its direction) by one accountant, whose errors pass; 0 for no steps.
 
     Args:
         steps: how often each step loss occurs, by the name of the direction; not empty.

@@ -82,7 +82,7 @@ class Statistic:
 
 
 def log_tail(count: Count) -> float:
-    """Return the log (<= 0) of an upper bound on the probability of a count so far above, or below, its expectation.
+    """Return the log (<= 0; -inf: impossible) of a bound on the probability of a count so far from its expectation.
 
     Args:
         count: the number of events; the bound is on the tail, upper or lower, on whose side the observed number lies.
@@ -125,7 +125,7 @@ def counted(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
 
 
 def certain(kind: Kind, quantity: str, *, observed: float, expected: float, sentence: str) -> Statistic:
-    """Return the statistic of a number that the law fixes: p-value 1 if the observed one is that, else 0.
+    """Return the statistic of a number that the law fixes: log p-value 0 if it is the observed one, else -inf.
 
     Args:
         kind: the statistic.

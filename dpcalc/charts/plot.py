@@ -198,7 +198,7 @@ def plain_text(text: str) -> str:
 
 
 def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
-    """Return a figure as the content of a file; needs no display and leaves matplotlib's settings unchanged.
+    """Return a figure as a file's content, without display or user's settings; InputError: format, no matplotlib.
 
     Args:
         draw: draws into the empty figure.

@@ -144,7 +144,7 @@ def _escaped(line: str) -> str:
 
 
 def _result(arguments: Sequence[str]) -> CommandResult:
-    """Return the result of the command that the arguments name; its exceptions, and those of Typer's parser, pass."""
+    """Return the result of the command that the arguments name; errors pass, Typer's Abort as KeyboardInterrupt."""
     if list(arguments) == ["--version"]:  # scripts ask often: nothing is imported for it
         return CommandResult(text=f"dpcalc {__version__}\n")
 

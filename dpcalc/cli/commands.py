@@ -90,7 +90,7 @@ def _add(commands: typer.Typer, name: str) -> None:
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001  Typer calls it so
-    """Print the version and exit, if the option is given."""
+    """Print the version and raise typer.Exit, if the option is given."""
     if is_given:
         typer.echo(f"dpcalc {__version__}")
         raise typer.Exit

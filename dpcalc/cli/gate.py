@@ -55,7 +55,7 @@ class Report:
             Path(self.path).unlink()
 
     def write(self, text: str) -> None:
-        """Write the report's file, into a device or pipe without replacing it; none for standard output; InputError.
+        """Write the report's file, or into a device or pipe; nothing for standard output; InputError if it fails.
 
         Raises:
             InputError: if the file cannot be written.
@@ -215,7 +215,7 @@ def _append_to_summary(view: GateView) -> list[str]:
 
 
 def _tracebacks(results: Sequence[Result]) -> list[str]:
-    """Return the tracebacks of undecided files, if DPCALC_TRACEBACK is set."""
+    """Return the tracebacks of undecided files, if DPCALC_TRACEBACK is set; else []."""
     if not os.environ.get("DPCALC_TRACEBACK"):
         return []
     causes = [result.cause for result in results if result.verdict is Verdict.UNDECIDED and result.cause]

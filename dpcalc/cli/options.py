@@ -30,6 +30,7 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
     """
 
     def offered(incomplete: str) -> list[str]:
+        """Return the keys, with `ending`, that begin so."""
         from dpcalc.config.json_schema import json_schema
 
         schema = json_schema()

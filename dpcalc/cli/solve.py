@@ -155,7 +155,7 @@ class SolveRequest:
 def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Callable[..., CommandResult]:
     """Return the command for a quantity in QUANTITIES, without the options of the parameters to leave out."""
 
-    def solver(  # noqa: PLR0913  one parameter an option
+    def _command(  # noqa: PLR0913  one parameter an option
         context: typer.Context,
         *,
         target: TargetEpsilon = None,
@@ -167,16 +167,17 @@ def _solver(name: str, help_text: str, *, leave_out: Collection[str] = ()) -> Ca
         as_json: options.Json = False,
         quiet: Quiet = False,
     ) -> CommandResult:
+        """Solve for the quantity with these options."""
         targets = {EPSILON: target, RATE: target_tpr, AT: at_fpr, ADVANTAGE: target_advantage}
         request = SolveRequest(name=name, targets=targets, phase=phase, write=write, as_json=as_json, quiet=quiet)
         return _solve(context, request)
 
-    signature = inspect.signature(solver, eval_str=True)
+    signature = inspect.signature(_command, eval_str=True)
     kept = [each for each in signature.parameters.values() if each.name not in leave_out]
-    solver.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-    solver.__doc__ = help_text
-    solver.__name__ = f"solve_{name}"
-    return solver
+    _command.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    _command.__doc__ = help_text
+    _command.__name__ = f"solve_{name}"
+    return _command
 
 
 solve_sigma = _solver(

@@ -88,6 +88,7 @@ def with_shared(
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
     def run(context: typer.Context, **values: Any) -> CommandResult:  # noqa: ANN401  as Typer parsed them
+        """Run the command within its time limit, the shared options stored in the context."""
         given = {each.name: values.pop(each.name) for each in shared}
         context.meta[_REQUEST] = _request(given)
         with ended_after(options.seconds(given.get("timeout"))):

@@ -40,7 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of valid sections; ConfigError: no bound covers it, wrong parts, too many steps, values refused.
+    """Return the plan of valid sections; ConfigError: no bound, wrong parts, steps, values; LookupError: None section.
 
     Args:
         config: sections without errors and contradictions.

@@ -100,7 +100,7 @@ def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iter
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the plan of the old config with one difference to the new one taken over; ConfigError if it has errors.
+    """Return the old config's plan with one difference to the new taken over; ConfigError: invalid; TypeError: all.
 
     Args:
         old: as for `differences`.

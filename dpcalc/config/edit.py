@@ -154,7 +154,7 @@ class TextPositions:
 
 
 def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text after edits that do not overlap.
+    """Return a text after edits that do not overlap, in any order, their indices those of the text before.
 
     Their indices refer to the text before all edits.
     """

@@ -72,7 +72,7 @@ def _long_data(root: Section) -> Section:
 
 
 def _with_count_ranges(root: Section) -> Section:
-    """Return the file with each level's `count: {min: 5, max: 64}` written as its keys `min` and `max`."""
+    """Return the file with each level's `count: {min: 5, max: 64}` as keys `min`, `max`; unchanged without levels."""
     levels = node_at(root, "data", "levels")
     if not isinstance(levels, Items):
         return root
@@ -89,7 +89,7 @@ def _with_count_range(level: Section) -> Section:
 
 
 def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
-    """Return the file with `_long_run` applied to its top level and to every phase."""
+    """Return the file with `_long_run` applied to its top level and to every phase that is a mapping."""
     root = _long_run(root, names)
     phases = root.entries.get("phases")
     if not isinstance(phases, Items):
@@ -134,7 +134,7 @@ def _with_listed_sums(mechanism: Node) -> Node:
 
 
 def _with_batch_sizes(sampling: Node) -> Node:
-    """Return a `sampling` section with each `batch_size` renamed to `size` or `expected`, as the scheme takes."""
+    """Return a `sampling` section with each `batch_size` as its scheme's `size` or `expected`; unchanged if none."""
     if not isinstance(sampling, Section):
         return sampling
     return replace(sampling, entries={name: _with_batch_size(draw) for name, draw in sampling.entries.items()})

@@ -35,7 +35,7 @@ class Severity(StrEnum):
 
 
 def visible(text: str) -> str:
-    r"""Return a text that is safe on a terminal and in a log: control characters and runner commands are escaped.
+    r"""Return a text, safe on terminals and in logs: control characters and runner commands escaped, else unchanged.
 
     Args:
         text: anything, for example a value taken from an untrusted file.

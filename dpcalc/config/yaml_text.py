@@ -100,7 +100,7 @@ class _BoundedLoader(yaml.SafeLoader):
         self._nesting = 0
 
     def get_event(self) -> yaml.Event | None:
-        """Return PyYAML's next event, its tag noted; ConfigError above MAX_EVENTS or MAX_DEPTH.
+        """Return PyYAML's next event or None at the end, its tag noted; ConfigError above MAX_EVENTS, MAX_DEPTH.
 
         Raises:
             ConfigError: more than MAX_EVENTS events or MAX_DEPTH levels of nesting.

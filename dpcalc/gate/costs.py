@@ -132,7 +132,7 @@ class Costs:
             self._on_progress(part)
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return the upper bound of a plan by method "auto", computed if not yet known; raise its stored exception.
+        """Return a plan's upper bound by "auto", once computed; raise its stored exception, ArithmeticError for NaN.
 
         Args:
             plan: as a file states it; labels, budget and method do not matter.
@@ -203,7 +203,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(request: Request) -> Answer:
-    """Compute a request in this process: a guarantee, one with lower bound, or a value that fits; or raise.
+    """Compute a request in this process: guarantee, lower bound or a value that fits; else NoSolution, InputError...
 
     Raises:
         InputError: the plan has no such quantity.

@@ -303,7 +303,7 @@ def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Res
 
 
 def _extends_base(path: str, base: str) -> bool:
-    """Return True if a ledger begins with that of revision `base`, or is new; False if changed or gone.
+    """Return True if a ledger begins with that of revision `base`, or is new; False: changed, gone; or InputError.
 
     Raises:
         InputError: the revision has something else than a file under this name.

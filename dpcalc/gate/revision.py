@@ -118,7 +118,7 @@ class Revision:
         return tuple(sorted(posixpath.join(top, name) for name in names))
 
     def _object_at(self, place: str) -> tuple[str, str, int] | None:
-        """Return (object name, kind, bytes) at a path, links followed; None if absent, Refusal for a broken link.
+        """Return (object name, kind, bytes) at a path, links followed; None: absent; Refusal: broken link; InputError.
 
         Raises:
             Refusal: its name has a line break, or it is a link that leads nowhere in the repository.
@@ -212,7 +212,7 @@ class Snapshot:
 
 
 def find_revision(name: str, folder: Path) -> Revision:
-    """Return the commit called `name` in a folder's repository; InputError if there is no such one.
+    """Return the commit `name` in a folder's repository; InputError without repository; UnknownRevisionError.
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.

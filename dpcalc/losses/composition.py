@@ -302,7 +302,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss on the widest lattice whose rounding costs `copies` at most the budget (down: 4 times it)."""
+    """Return the loss on the widest lattice that costs `copies` within the budget (down: 4 times it); maybe itself."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)

@@ -92,7 +92,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return a Toeplitz strategy's sensitivity: exact without overlap, or >= 0 and falling (or fixed epochs).
+    """Return a Toeplitz strategy's sensitivity, exact for columns apart or >= 0 and falling; InputError: too long.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.

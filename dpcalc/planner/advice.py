@@ -78,6 +78,7 @@ def _with_cap(composition: Composition, cap: int | None) -> Composition:
     plan = composition.plan
 
     def changed(level: Level) -> Level:
+        """Return a level with the cap in its cut draw; other levels unchanged."""
         if not isinstance(level.scheme, CappedPoisson):
             return level
         poisson = Poisson(probability=level.scheme.probability)

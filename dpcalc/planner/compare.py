@@ -321,7 +321,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 
 
 def compare(plan: Plan) -> tuple[Row, ...]:
-    """Return rows of every accountant and bound: valid first, ascending, None last; UnsupportedError for tuning.
+    """Return rows of all accountants and bounds, valid first, ascending; one if noiseless; UnsupportedError for tuning.
 
     Args:
         plan: a training run.

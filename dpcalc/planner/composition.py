@@ -112,7 +112,8 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     shared = path_above_all(ways) if plan.group_size > 1 or len(ways) > _MAX_AVERAGED else ()
     ways = (shared,) if plan.group_size > 1 else ways
 
-    def protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
+    def _protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
+        """Return the unit or group on some paths with each phase's valid bounds, averaged if single."""
         bounds = {}
         for (hierarchy, clip), place in first.items():
             path = paths[place]
@@ -129,7 +130,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
     hierarchies = [hierarchy for hierarchy, _ in in_step]
     placed = groups(plan.group_size, hierarchies, unit=plan.unit, adjacency=plan.adjacency)
-    return tuple(protected(paths, group) for paths in ways for group in placed)
+    return tuple(_protected(paths, group) for paths in ways for group in placed)
 
 
 def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
@@ -406,7 +407,7 @@ def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
-    """Return (forward, backward) release, the same, of PATE queries; UnsupportedError unless all teachers vote.
+    """Return (forward, backward) release, the same, of PATE; UnsupportedError unless all vote; TypeError for others.
 
     Args:
         plan: a training run.
@@ -462,6 +463,7 @@ def _cheapest(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> Ph
         return choices[0]
 
     def cost(bound: PhaseBound) -> float:
+        """Return a bound's epsilon in the costlier direction; joint ones must be smaller by MIN_GAIN."""
         steps = [each for release in _noisy(phase, bound) if (each := step_counts(release))]
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)

@@ -91,7 +91,7 @@ class Evaluation:
 
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
-    """Return the upper bound on epsilon alone, `inf` without noise; auto and rdp get looser bounds if work runs out.
+    """Return the upper bound on epsilon, `inf` without noise; auto, rdp looser if out of work; InputError: wrong name.
 
     Args:
         plan: a training run, or its composition where that is at hand.
@@ -327,7 +327,7 @@ class DeltaResult(Result):
 
 
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
-    """Return bounds on delta at an epsilon, 1 without noise; the lower one is None without noise or if it fails.
+    """Return bounds on delta at an epsilon >= 0 (else InputError), 1 without noise; lower None: noiseless or failed.
 
     Args:
         plan: a training run.

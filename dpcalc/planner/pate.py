@@ -181,6 +181,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
     _positive_target(target)
 
     def excess(log_factor: float) -> float:
+        """Return by how much epsilon exceeds the target with all noise times e^log_factor."""
         return (
             data_independent_guarantee(
                 with_scaled_noise(aggregation, math.exp(log_factor)), queries, delta=delta

@@ -82,7 +82,7 @@ def zero_neighbours_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, 
 
 
 def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound) -> PhaseDataSet | None:
-    """Return an allocated phase's data sets, all but one unit zero; None if `times` > 1 and no Gaussian whole phase.
+    """Return an allocated phase's data sets, all but one unit zero; None: `times` > 1 and no Gaussian whole phase.
 
     A unit that is replaced by one of zeros is as good as removed.
 

@@ -234,7 +234,7 @@ class Plan:
         return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
-        """Return the plan with correlated noise made independent; UnsupportedError for groups that may be parted.
+        """Return the plan with correlated noise made independent, else itself; UnsupportedError: group may be parted.
 
         Args:
             attained: as for `Phase.independent`.

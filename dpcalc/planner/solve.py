@@ -112,7 +112,7 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least noise, or most steps, rate, batch or group, that certainly meets a goal; NoSolution if none.
+    """Return the least noise, most steps, largest rate, batch or group that meets a goal; NoSolution, InputError.
 
     Args:
         plan: everything else.
@@ -161,7 +161,7 @@ def _search(base: Composition, quantity: str, goal: Goal, phase: str | None, epo
 
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the least noise multiplier (from 1e-6) within a goal; of several phases, none named, a common factor."""
+    """Return the least noise multiplier >= 1e-6 within a goal, or a factor on several phases'; or ConvergenceError."""
     plan = base.stated
     if phase is None and len(plan.phases) > 1:
         if all(phase_of_plan.noise_multiplier is None for phase_of_plan in plan.phases):
@@ -228,6 +228,7 @@ def _noise_root(
     looked_at = direction
 
     def excess(log_noise: float) -> tuple[float, float]:  # nearly a straight line
+        """Return (log of estimate / limit, its derivative by log noise); remember the direction."""
         nonlocal looked_at
         noise = math.exp(log_noise)
         estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=with_value(noise * (1 + _NUDGE)))
@@ -339,7 +340,7 @@ def _scheme_setter(plan: Plan, chosen: Phase, place: int, epochs: Fraction | Non
 
 
 def _solve_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan]) -> Solution:
-    """Return the largest size below the count within a goal, skipping `is_refused` ones; raise the error if all are."""
+    """Return the largest size below the count within a goal, skipping refused ones; NoSolution or their refusal."""
 
     def with_value(value: int) -> Plan:
         return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
@@ -391,7 +392,7 @@ def _size_ranges(level: Level) -> list[tuple[int, int]]:
 
 
 def _solve_probability(goal: Goal, level: Level, with_scheme: Callable[[Scheme], Plan]) -> Solution:
-    """Return the largest Poisson rate within a goal (cut batches: mean at most the cap); NoSolution below 1e-15."""
+    """Return the largest Poisson rate within a goal (cut: mean <= cap); NoSolution below 1e-15; or ConvergenceError."""
     scheme = level.scheme
     largest = Fraction(level.max_drawn, level.count) if isinstance(scheme, CappedPoisson) else Fraction(1)
 

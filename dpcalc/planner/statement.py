@@ -238,7 +238,7 @@ def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
 
 
 def unsampled_epsilon(plan: Plan | Composition) -> float:
-    """Return an upper bound on epsilon if every draw took the protected unit and everybody knew: no amplification.
+    """Return an upper bound on epsilon if every draw took the unit and all knew: no amplification; inf: no noise.
 
     A draw is that of a step, or of a whole pass of a shuffle.
 

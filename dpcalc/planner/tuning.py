@@ -180,14 +180,15 @@ class Poisson:
         if left <= 0:
             return math.inf
 
-        def bound(z: Array, k: Array, known: Known) -> Array:
+        def _bound(z: Array, k: Array, known: Known) -> Array:
+            """Return Theorem 6's epsilon at orders z with K(z) = k."""
             orders, moments = known
             log_rare = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
             rare = np.minimum(np.exp(np.minimum(log_rare, 0.0)) + infinite, 1.0)
             common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(left)) / z
             return np.asarray(common + self.mean * rare)
 
-        return max(0.0, _min_over_orders(runs, renyi, bound))
+        return max(0.0, _min_over_orders(runs, renyi, _bound))
 
 
 Repetitions = TruncatedNegativeBinomial | Poisson

@@ -108,6 +108,7 @@ def noise_scaler(plan: Plan) -> Callable[[float], Plan]:
     """
 
     def with_factor(factor: float) -> Plan:
+        """Return the plan with all noise multipliers times the factor."""
         phases = (
             phase if phase.noise_multiplier is None else phase.with_noise(phase.noise_multiplier * factor)
             for phase in plan.phases

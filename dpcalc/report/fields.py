@@ -233,7 +233,7 @@ def document(command: str, fields: Fields) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Return the value of a field: an object as a dict, without fields that JSON does not have; infinity as None."""
+    """Return a field's value: an object as a dict, lists likewise, without fields not in JSON; infinity as None."""
     match value:
         case tuple():
             return {field.name: _json_value(field.value) for field in value if field.in_json}

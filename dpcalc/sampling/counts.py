@@ -394,7 +394,7 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) with at most `max_counts` counts above 0, of about equal probability.
+    """Return an upper bound (stochastic order) with `max_counts` counts above 0 of about equal probability; few: same.
 
     Args:
         law: the distribution.
@@ -438,7 +438,7 @@ def compound(number: CountDistribution, each: CountDistribution) -> CountDistrib
 
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
-    """Return an upper bound (stochastic order) with 1024-bit probabilities; the largest count takes the rest."""
+    """Return an upper bound (stochastic order): long probabilities to 1024 bits, the largest count takes the rest."""
     if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
         return law
     short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}

@@ -325,7 +325,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
-    """Return the expected draws from a frame in a step, repetitions included; of a shuffle the mean over a pass.
+    """Return the draws expected from a frame in a step, repetitions included (shuffle: mean of a pass; cyclic: all).
 
     Args:
         scheme: of the frame.

@@ -151,7 +151,7 @@ def _case_count(phase: Phase) -> int:
 
 
 def _release(phase: Phase) -> Release:
-    """Return the release of a data set with one unit: in a random bin, in the first group, or as early as it may be."""
+    """Return one unit's release under correlated noise: random bin, first group or earliest steps; else TypeError."""
     mechanism, steps = phase.mechanism, phase.steps
     if not isinstance(mechanism, MatrixFactorization):
         raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
