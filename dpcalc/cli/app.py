@@ -182,7 +182,7 @@ def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | Non
     if last in command.context_settings.get("help_option_names", ()):
         return _help(command, words)
     if arguments and arguments[0] == "explain" and len(arguments) <= 2 and not last.startswith("-"):
-        from dpcalc.cli.explain import explain
+        from dpcalc.cli.check import explain
 
         return explain(*arguments[1:])
     return None

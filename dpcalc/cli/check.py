@@ -1,4 +1,4 @@
-"""`dpcalc check`, `diff`, `validate` and `lock`: the gate for continuous integration."""
+"""`dpcalc check`, `diff`, `validate`, `lock` and `explain`: the gate for continuous integration."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from dpcalc.gate.lock import Lock
     from dpcalc.gate.verdict import Result
 
+import textwrap
+
+from dpcalc.cli.output import on_terminal, width
 
 CHECK_EXAMPLE = "Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif"
 
@@ -261,3 +264,59 @@ def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> t
             save(own.path, data)
     notes = tuple(f"note: removed the entry of {visible(name)}" for name in sorted(removed))
     return (*notes, f"wrote {shown}"), (own.path,)
+
+
+# `dpcalc explain`: a rule by its code, or the list of all.
+
+EXPLAIN_EXAMPLE = "Example: dpcalc explain DPC404"
+PREFIX = "DPC"
+
+
+def _codes(incomplete: str) -> list[str]:
+    """Return the completions for the shell of CODE."""
+    from dpcalc.report.rules import RULES
+
+    return [code for code in RULES if code.startswith(incomplete.upper())]
+
+
+def explain(
+    code: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CODE",
+            help="The code of a finding, e.g. DPC101. Without it all rules are listed.",
+            autocompletion=_codes,
+        ),
+    ] = None,
+    *,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print all rules in full, as docs/rules.md.")] = False,
+) -> CommandResult:
+    """Explain a rule: its condition, the reason, and the way out."""
+    from dpcalc.report.rules import RULES, rules_list, rules_page
+
+    if markdown:
+        return CommandResult(text=rules_page())
+    if code is None:
+        return CommandResult(text=rules_list())
+    name = code.strip().upper()
+    name = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
+    rule = RULES.get(name)
+    if rule is None:
+        raise InputError(f"explain: expected the code of a rule, got `{code}`{_nearest(name, tuple(RULES))}")
+    paragraphs = (f"{name}: {rule.title}", rule.rule, f"Why: {rule.reason}", f"Fix: {rule.fix}")
+    return CommandResult(text="\n\n".join(map(_wrapped, paragraphs)) + "\n")
+
+
+def _wrapped(paragraph: str) -> str:
+    """Return a paragraph wrapped at the terminal's width; unchanged off a terminal."""
+    if not on_terminal():
+        return paragraph
+    return textwrap.fill(paragraph, width(), break_long_words=False, break_on_hyphens=False)
+
+
+def _nearest(name: str, codes: tuple[str, ...]) -> str:
+    """Return "; " and the most similar code as a question, or how to list all if none is similar."""
+    from dpcalc.config.messages import nearest
+
+    near = nearest(name, codes) if any(character.isdigit() for character in name) else ""
+    return f"; did you mean {near}?" if near else "; `dpcalc explain` lists all"

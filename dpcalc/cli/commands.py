@@ -1,16 +1,130 @@
-"""The Typer application with all commands."""
+"""The Typer application with all commands, and their plain help pages."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from importlib import import_module
 from keyword import iskeyword
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from dpcalc._version import __version__
-from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
 from dpcalc.cli.options import SHARED
+from dpcalc.cli.progress import progress
 from dpcalc.cli.sources import CURVE, GATE, SEVERAL, with_shared
+from dpcalc.errors import InputError
+
+# Plain help pages: no markup or emoji codes, options in sections, no line cut off.
+
+_OPTIONS, _ARGUMENTS, _COMMANDS = "Options", "Arguments", "Commands"
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+class HelpfulCommand(TyperCommand):
+    """A command with a plain help page, and a progress bar while it runs."""
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the words of the usage line after the command's name."""
+        return [self.options_metavar or "", *map(_usage, filter(_is_argument, self.get_params(ctx)))]
+
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  click's
+        """Write arguments and options, in a section for each panel.
+
+        Args:
+            ctx: the context of the command.
+            formatter: writes the help page.
+        """
+        _write_parameters(self.get_params(ctx), formatter)
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Run the command, with a progress bar after a second; InputError if the current directory was deleted.
+
+        Raises:
+            InputError: the current directory was deleted; paths, the repository and policies are relative to it.
+        """
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            raise InputError(
+                "current directory: expected one that exists, got a deleted one; change to another"
+            ) from None
+        with progress(self.name or "computing"):
+            return super().invoke(ctx)
+
+
+class HelpfulGroup(TyperGroup):
+    """A group of commands with a plain help page."""
+
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  likewise
+        """Write options, then commands, in a section for each panel.
+
+        Args:
+            ctx: the context of the group.
+            formatter: writes the help page.
+        """
+        _write_parameters(self.get_params(ctx), formatter)
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            panel = getattr(command, "rich_help_panel", None)
+            summary = (command.help or "").partition("\n\n")[0].replace("\n", " ")
+            panels.setdefault(panel if isinstance(panel, str) else _COMMANDS, []).append((name, summary))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                _write_rows(formatter, rows)
+
+
+def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: ANN401  click's classes move between versions
+    """Write a list of names and texts, in which no line ends inside a word with hyphens: people copy such names."""
+    formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows])
+    formatter.buffer = [each.replace(_HYPHEN, "-") for each in formatter.buffer]
+
+
+def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: ANN401  click's classes move between versions
+    """Write parameters in a section for each panel, arguments first."""
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for param in sorted(params, key=_is_argument, reverse=True):
+        if not getattr(param, "hidden", False):
+            usual = _ARGUMENTS if _is_argument(param) else _OPTIONS
+            panel = getattr(param, "rich_help_panel", None)
+            panels.setdefault(panel if isinstance(panel, str) else usual, []).append((_name(param), _text(param)))
+    for panel, rows in panels.items():
+        with formatter.section(panel):
+            _write_rows(formatter, rows)
+
+
+def _is_argument(param: Any) -> bool:  # noqa: ANN401  likewise
+    return bool(param.param_type_name == "argument")
+
+
+def _usage(argument: Any) -> str:  # noqa: ANN401  likewise
+    """Return an argument as the usage line shows it: optional ones in brackets, repeated ones with dots."""
+    name = argument.metavar or argument.name.upper()
+    return f"{name if argument.required else f'[{name}]'}{'' if argument.nargs == 1 else '...'}"
+
+
+def _name(param: Any) -> str:  # noqa: ANN401  likewise
+    """Return the left column of a parameter: its spellings, and the name of its value."""
+    metavar = param.metavar or param.name.upper()
+    if _is_argument(param):
+        return str(metavar)
+    spellings = ", ".join(sorted((*param.opts, *param.secondary_opts), key=len))
+    return spellings if param.is_flag else f"{spellings} {metavar}"
+
+
+def _text(param: Any) -> str:  # noqa: ANN401  likewise
+    """Return the right column of a parameter: its help, with "[default: ...]" or "[required]"."""
+    text, default = param.help or "", param.show_default
+    if default is True:
+        value = None if callable(param.default) or getattr(param, "is_flag", False) else param.default
+        default = getattr(value, "value", value)
+    if default and default is not True:
+        text += f"  [default: {default}]"
+    return f"{text}  [required]" if param.required else text
+
+
+# The Typer application with all commands.
 
 COMPUTE, SOLVE, EXPLORE = "Compute the privacy cost of one run", "Solve for a setting", "Compare and explore"
 JUDGE, RECORD, FILES = "Gate changes in continuous integration", "State and record", "Write and read configs"
@@ -26,7 +140,7 @@ COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
     "solve-group": (SOLVE, "solve", ONE),
     "compare": (EXPLORE, "epsilon", SEVERAL),
     "curve": (EXPLORE, "curve", CURVE),
-    "sweep": (EXPLORE, "sweep", ONE),
+    "sweep": (EXPLORE, "curve", ONE),
     "simulate": (EXPLORE, "audit", ONE),
     "audit": (EXPLORE, "audit", SEVERAL),
     "audit-sampler": (EXPLORE, "audit", SEVERAL),
@@ -34,8 +148,8 @@ COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
     "diff": (JUDGE, "check", GATE),
     "lock": (JUDGE, "check", SECTION),
     "validate": (JUDGE, "check", GATE),
-    "explain": (JUDGE, "explain", ()),
-    "statement": (RECORD, "statement", ONE),
+    "explain": (JUDGE, "check", ()),
+    "statement": (RECORD, "epsilon", ONE),
     "ledger": (RECORD, "ledger", ()),
     "init": (FILES, "configs", ()),
     "import": (FILES, "configs", TIME),

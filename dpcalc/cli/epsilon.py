@@ -1,4 +1,4 @@
-"""`dpcalc epsilon`, `delta`, `risk` and `compare`: the privacy cost of one config, of several, or of every level."""
+"""`dpcalc epsilon`, `delta`, `risk`, `compare` and `statement`: the privacy cost of configs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Fields, Output
 
+from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from typing import Annotated
 
+from dpcalc.cli.output import on_terminal, width
 from dpcalc.cli.sources import loaded_plan
+from dpcalc.report.formats import STATEMENTS, statement_format
 
 EPSILON_EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
@@ -219,7 +223,7 @@ def risk(
     from dpcalc.planner.risk import FALSE_POSITIVE_RATES
     from dpcalc.planner.risk import risk as risk_of
     from dpcalc.planner.search import require_pld_method
-    from dpcalc.report.risk import risk_output
+    from dpcalc.report.solution import risk_output
 
     false_positive_rates = tuple(sorted(set(given_rates))) or FALSE_POSITIVE_RATES
     result = risk_of(
@@ -256,3 +260,54 @@ def compare(
     output = comparisons_output(comparisons) if len(files) > 1 else comparison_output(*comparisons[0])
     asides = remarks([diagnostic for loaded in files for diagnostic in loaded.diagnostics])
     return CommandResult(text=output_text(output, as_json=as_json), asides=asides)
+
+
+# `dpcalc statement`: a privacy statement for reviewers.
+
+STATEMENT_EXAMPLE = "Example: dpcalc statement clinic.yaml --format markdown > PRIVACY.md"
+PLAIN_WIDTH = 80  # columns of a line that goes to a file, where nobody knows the reader's terminal
+
+
+def statement(
+    context: typer.Context,
+    *,
+    written: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="|".join(STATEMENTS),
+            help="Format of the statement.",
+            autocompletion=options.one_of(STATEMENTS),
+        ),
+    ] = "text",
+    published: Annotated[
+        str, typer.Option(metavar="DATE", help="Date of the release, YYYY-MM-DD; the registry asks for it.")
+    ] = "",
+) -> CommandResult:
+    """Write a privacy statement of a training run, for reviewers.
+
+    It has the guarantee, bounds on attacks, the assumptions, and the limits of the claim. The same config gives the
+    same statement.
+    """
+    if written not in STATEMENTS:
+        raise InputError(f"--format: expected one of {', '.join(STATEMENTS)}, got `{written}`")
+
+    if published and not _is_date(published):
+        raise InputError(f"--published: expected a date as 2026-01-31, got `{published}`")
+
+    from dpcalc.planner.statement import statement as stated
+    from dpcalc.report.registry import registry_notes
+    from dpcalc.report.statement import statement_view
+
+    loaded = loaded_plan(context)
+    view = statement_view(stated(loaded.plan), loaded, published=published)
+    text = statement_format(written)(view, width() if on_terminal() else PLAIN_WIDTH)
+    notes = registry_notes(view) if written == "registry" else ()
+    return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))
+
+
+def _is_date(text: str) -> bool:
+    """Return True for a date in the form YYYY-MM-DD."""
+    with suppress(ValueError):
+        return date.fromisoformat(text).isoformat() == text
+    return False

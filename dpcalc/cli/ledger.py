@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.help import HelpfulCommand, HelpfulGroup
+from dpcalc.cli.commands import HelpfulCommand, HelpfulGroup
 from dpcalc.cli.output import CommandResult, output_text, remarks
 from dpcalc.cli.sources import with_shared
 from dpcalc.errors import InputError

@@ -33,8 +33,7 @@ from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import BlackBox, Mechanism, RdpOnly
 from dpcalc.mechanisms.pate import PateMechanism
-from dpcalc.planner.partition import parted_steps, refuse_parts
-from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.plan import Phase, Plan, parted_steps, refuse_parts
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path

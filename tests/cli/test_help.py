@@ -119,10 +119,10 @@ def test_commands_are_grouped(dpcalc):
 
 def test_no_bar_is_drawn_into_help():
     program = (
-        "import sys, time; from dpcalc.cli import progress, help; progress.PATIENCE = 0.0\n"
-        "write = help._write_parameters\n"
+        "import sys, time; from dpcalc.cli import progress, commands; progress.PATIENCE = 0.0\n"
+        "write = commands._write_parameters\n"
         "def slowly(*given):\n    time.sleep(0.5)\n    write(*given)\n"
-        "help._write_parameters = slowly\n"
+        "commands._write_parameters = slowly\n"
         "from dpcalc.cli.app import run; sys.exit(run(['--help']))"
     )
     reader, writer = os.openpty()

@@ -17,9 +17,8 @@ from dpcalc.report.evaluation import (
 )
 from dpcalc.report.fields import Field, Output, Section, json_only, plain_lines, plain_only, terminal_only
 from dpcalc.report.ledger import ledger_output
-from dpcalc.report.risk import risk_output
 from dpcalc.report.rounding import rounded_down, rounded_up
-from dpcalc.report.solution import delta_output, no_solution_output, solution_output
+from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
 from dpcalc.simulation.checks import Check
 from dpcalc.simulation.simulate import Simulation, simulation_output
 from tests.report.risks import RISK

@@ -11,8 +11,7 @@ from dpcalc.report.evaluation import comparison_output, evaluation_output
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import gate_view
 from dpcalc.report.registry import statement_registry
-from dpcalc.report.risk import risk_output
-from dpcalc.report.solution import delta_output, no_solution_output, solution_output
+from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
 from dpcalc.report.statement import statement_json, statement_latex, statement_markdown, statement_text, statement_view
 from dpcalc.report.terminal import terminal_text
 from tests.report.gate_samples import EVERYTHING, RESULTS, RISEN
