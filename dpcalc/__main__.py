@@ -18,7 +18,7 @@ from dpcalc.cli.app import Stopped, run  # noqa: E402  the imports are what it i
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line, signals ending it in order, unprintable characters escaped; leave with its exit code."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored

@@ -117,6 +117,7 @@ def _completed(cls: type, fields: _Fields, given: Mapping[str, Any]) -> dict[str
 
 
 def _eq(self: Any, other: Any) -> Any:  # noqa: ANN401  likewise
+    """Return True for one class and equal compared fields; NotImplemented for another class."""
     if other.__class__ is not self.__class__:
         return NotImplemented
     fields = self._record_fields or _fields(type(self))

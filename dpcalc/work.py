@@ -108,13 +108,13 @@ def own_allowance(units: float) -> Iterator[Meter]:
 
 
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Return a decorator that caches the last results; each question pays once for a result, cached or not.
+    """Return a decorator that caches the last results; a question pays a result's work once, cached or not.
 
     Once in a question its work is taken from the allowance, whether or not the result was still known.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        """Return a function with its results cached, each with the work that it took."""
+        """Return the function with its last results cached, each with its work; `cache_clear` drops them."""
         known: OrderedDict[Hashable, tuple[Result, float]] = OrderedDict()
 
         @wraps(function)
@@ -205,7 +205,7 @@ def optional(
 
 
 def _reason(error: Exception) -> str:
-    """Return the words for a failure that is no defect."""
+    """Return the words for a failure that is no defect, by its type; floats out of range for all others."""
     match error:
         case TooLargeError():
             return "it needs more work or memory than one answer may take"

@@ -316,7 +316,7 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, *, delta: float) -> float:
-    """Return the mu >= 1e-12 of the Gaussian with this delta at this epsilon, rounded up; 0 for delta 0, inf above 1e6.
+    """Return the mu (>= 1e-12) of the Gaussian with this delta, rounded up; 0 for delta 0, inf for 1 or mu over 1e6.
 
     Args:
         epsilon: >= 0.

@@ -118,7 +118,7 @@ def _row(name: str, line: int, words: str, columns: list[str]) -> list[float]:
 
 
 def _cell(place: str, column: str, cell: str) -> float:
-    """Return the number of a cell; raise InputError if it has none."""
+    """Return a cell's number: member 1 or 0 (true, in, false, out too), run whole, score finite; InputError else."""
     got = short(cell) or "nothing"
     match column:
         case "member":

@@ -274,7 +274,7 @@ _OUT = {
 
 
 def _assumptions(plan: Plan, *, has_many_runs: bool, rules: ScoreRules) -> tuple[str, ...]:
-    """Return what the audit takes for granted, one sentence each."""
+    """Return what the audit takes for granted (canaries, coins or runs, rules, secrecy, sizes), a sentence each."""
     unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
     is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)

@@ -250,7 +250,7 @@ def _value_text(value: Schema) -> str:
 
 
 def _type_text(schema: Schema) -> str:
-    """Return one type of value in words, with its range."""
+    """Return one type in words: its words, a quotient, text, list, mapping, or a number with its range."""
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if "const" in schema:

@@ -298,7 +298,7 @@ class _SectionReader:
         return None
 
     def read_run(self, run: Run) -> RunSections:
-        """Return one phase's sections as dataclasses, None for a wrong one, whose errors are added."""
+        """Return one phase's sections as dataclasses, None for a wrong one (errors added), {} draws with episodes."""
         episodes = self._read_episodes(run)
         mechanism, clip, votes = self._read_mechanism(run)
         return RunSections(
@@ -407,7 +407,7 @@ class _SectionReader:
         return None
 
     def _read_sampling(self, run: Run) -> dict[str, Draw] | None:
-        """Return the draws by level; None for constructed tasks, or if it is missing or wrong (errors are added)."""
+        """Return the draws by level; None if missing, wrong or a draw beside levels (errors added), or for episodes."""
         node = run.sections.entries.get("sampling")
         names = self._names
         if node is None:

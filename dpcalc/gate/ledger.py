@@ -91,7 +91,7 @@ class LedgerEntry:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with the bound of every run alone and of all together, this one with its lower bound.
+    """Return a ledger with bounds of every run alone and all runs, with a lower bound if finite; or ConfigError.
 
     Args:
         path: the ledger.

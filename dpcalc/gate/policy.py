@@ -64,7 +64,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy in file `named`, None for the nearest pyproject.toml, joined with that at revision `base`.
+    """Return the policy in file `named` (None: nearest pyproject.toml with one), made stricter by that at `base`.
 
     Args:
         named: the file, or None for the nearest `pyproject.toml` upwards that has a policy.

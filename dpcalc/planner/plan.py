@@ -192,7 +192,7 @@ class Plan:
             self._refuse_parts()
 
     def _refuse_parts(self) -> None:
-        """Raise InputError for unknown parts, and groups, tuning, unequal sizes or other draws with parts."""
+        """Raise InputError for unknown parts; with parts: groups, tuning, unequal sizes, other draws, many replaced."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:

@@ -244,7 +244,7 @@ def _noise_root(
 
 
 def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
-    """Return the most steps of one phase within a goal, of those covered; UnsupportedError where cost may fall."""
+    """Return the most covered steps of one phase in a goal; NoSolution; UnsupportedError where cost may fall."""
     plan = base.stated
     chosen = select_phase(plan, phase, "steps")
     ends = (fewest := _shortest_run(chosen)), longest_run(plan, chosen, (fewest, _MAX_STEPS))

@@ -301,7 +301,7 @@ def _prefix_error_fields(errors: Sequence[PrefixErrors], *, several: bool) -> It
 
 
 def _cross_check_fields(check: CrossCheck) -> Fields:
-    """Return a cross-check for JSON; its best order is that of the Renyi divergence."""
+    """Return a cross-check's direction, certified ends, estimate, best Renyi order and note for JSON."""
     return (
         Field("direction", check.direction),
         Field("epsilon", check.upper),

@@ -37,7 +37,7 @@ _LONGEST_FRACTION = 64  # characters
 
 
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon: str | None = None) -> Field:
-    """Return a guarantee as an object; its notes go to standard error, not to people's lines.
+    """Return a guarantee for JSON, epsilon rounded up but not over `limit`, or as `epsilon` says; notes in JSON only.
 
     Args:
         guarantee: the guarantee; its epsilon is rounded up, its lower bound down.

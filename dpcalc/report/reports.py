@@ -225,7 +225,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append the test case of one file to the suite."""
+    """Append a file's test case: a failure, or an error if undecided or invalid, with the findings' text."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )

@@ -251,7 +251,7 @@ def _origin_section(loaded: Loaded, published: str) -> StatementSection:
 def _json_fields(
     statement: Statement, loaded: Loaded, deployment: tuple[tuple[str, str], ...], not_covered: tuple[str, ...]
 ) -> Fields:
-    """Return the fields of a statement for JSON, with its config and origin."""
+    """Return a statement's fields for JSON: config, guarantee, mu, attacks, groups, phases, claims, deployment."""
     evaluation, attack = statement.evaluation, statement.attack
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
     groups = [

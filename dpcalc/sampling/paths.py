@@ -260,7 +260,7 @@ class PathTable:
 
 
 def fewest_in_frame(scheme: Scheme, count: int) -> int:
-    """Return the fewest units of the frame out of which a unit is drawn: those of its group.
+    """Return the fewest units of the frame of a draw: of a group at most its min_count, else `count`.
 
     Args:
         scheme: of the level.
