@@ -82,7 +82,7 @@ def _write_rows(formatter: Any, rows: list[tuple[str, str]]) -> None:  # noqa: A
 
 
 def _write_parameters(params: Iterable[Any], formatter: Any) -> None:  # noqa: ANN401  click's classes move between versions
-    """Write parameters in a section for each panel, arguments first."""
+    """Write parameters that are not hidden in a section for each panel, arguments first."""
     panels: dict[str, list[tuple[str, str]]] = {}
     for param in sorted(params, key=_is_argument, reverse=True):
         if not getattr(param, "hidden", False):
