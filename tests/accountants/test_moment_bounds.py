@@ -238,6 +238,7 @@ def strong_composition(sigma, steps, delta, fraction):
     return spread + steps * epsilon * math.expm1(epsilon)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("sigma", "steps", "delta"), thinned([(30.0, 100, 1e-5), (200.0, 10_000, 1e-9), (1.0, 2, 1e-3)], 1)
 )

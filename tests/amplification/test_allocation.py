@@ -381,6 +381,7 @@ def check_simulated(seed, max_steps, draws):
     return True
 
 
+@pytest.mark.heavy
 def test_simulated_passes_lie_in_the_interval():
     assert sum(check_simulated(seed, max_steps=100, draws=1_000_000) for seed in range(5)) >= 3
 

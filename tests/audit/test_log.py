@@ -173,6 +173,7 @@ privacy: {adjacency: add-remove, delta: 1e-6}
 """
 
 
+@pytest.mark.heavy
 def test_standard_input(log):
     config = log(CONFIG, "run.yaml")
     command = [sys.executable, "-m", "dpcalc", "audit-sampler", str(config), "-"]

@@ -149,6 +149,7 @@ def test_several_rules_share_the_error():
     assert audit_scores(plan, scores, ScoreRules()).tests == alone.tests  # a quarter of the canaries
 
 
+@pytest.mark.heavy
 def test_equal_scores_count_as_wrong():
     """Membership must not decide among equal scores, whatever their order in the file."""
     included = np.arange(1000) < 500
@@ -384,6 +385,7 @@ def test_the_command(real):
     assert real("audit", "pilot.yaml", "half.csv", "--noise-multiplier", "1").code == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("files")
 def test_many_runs_and_pictures_of_the_command(real, tmp_path):
     scores = many_runs(np.random.default_rng(2), 2000, noise=0.25)

@@ -45,6 +45,7 @@ def audit(real, tmp_path):
     return run
 
 
+@pytest.mark.heavy
 def test_a_log_that_agrees(audit):
     ended = audit(flat_config("poisson"), loaders.poisson(np.random.default_rng(1)))
     assert (ended.code, ended.err) == (0, "")

@@ -481,6 +481,7 @@ def test_two_files(dpcalc, tree):
     )
 
 
+@pytest.mark.heavy
 def test_the_same_noise_said_otherwise_is_no_rise(real, tmp_path):
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
     said = text(more="").replace("noise_multiplier: 1.1", "{}")

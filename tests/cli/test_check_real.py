@@ -55,6 +55,7 @@ def suggestions(ended):
     return [word for word in hint.split() if word[0].isdigit()]
 
 
+@pytest.mark.heavy
 def test_what_is_suggested_fits_and_hardly_less_does(real, written):
     path = written()
     ended = real("check", path)
@@ -64,6 +65,7 @@ def test_what_is_suggested_fits_and_hardly_less_does(real, written):
     assert cost(real, path, "--steps", steps) <= 1.0 < cost(real, path, "--noise-multiplier", str(0.999 * float(noise)))
 
 
+@pytest.mark.heavy
 def test_of_several_phases_all_noise_is_scaled(real, tmp_path):
     path = tmp_path / "phases.yaml"
     text = CONFIG.format(noise=1.1, steps=3000, budget=1.0).replace(", steps: 3000", "")

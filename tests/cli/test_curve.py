@@ -64,6 +64,7 @@ def test_several_configs_and_none(real, file, tmp_path):
     assert alone[1]["pld (upper)"] == rows(real(*STEPS, first, "--csv"))[1]["pld (upper)"]
 
 
+@pytest.mark.heavy
 def test_every_line_says_what_it_is_about_where_lines_differ(real, file, tmp_path):
     """The title once stated the first config's delta for all."""
     first, second = str(file()), tmp_path / "b.yaml"
@@ -100,6 +101,7 @@ def test_noise_and_rates_that_grow_by_equal_factors_are_drawn_so(real, file):
     assert list(scales.values()) == [["log", "log"], ["linear", "linear"], ["linear", "linear"]]
 
 
+@pytest.mark.heavy
 def test_epochs_are_round_numbers(real, file):
     """600 passes of 1.0001 of the data each once read 2.00008, 4.00015, 10.0004."""
     words = ("--unset", "training.steps", "--set", "training.epochs=50", "--csv", "--method", "inversion")

@@ -222,6 +222,7 @@ def test_the_reader_of_a_verdict_is_gone(config, tmp_path):
     assert report.exists()
 
 
+@pytest.mark.heavy
 def test_the_reader_of_an_error_is_gone():
     reader, writer = os.pipe()
     os.close(reader)

@@ -29,6 +29,7 @@ def test_strong_composition_at_the_end_of_the_axis(figures):
     assert found["pld"][400] < found["moments"][400] < found["strong-composition"][400]
 
 
+@pytest.mark.heavy
 def test_groups_cost_more_than_published(figures):
     for name, ys in (found := series(figures["group_steps"](2))).items():
         if name.endswith("pld"):

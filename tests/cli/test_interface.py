@@ -189,6 +189,7 @@ def test_a_file_may_stand_for_its_plan(way):
     assert epsilon(way(path), steps=100) == epsilon(load(path), steps=100)
 
 
+@pytest.mark.heavy
 def test_solvers_take_a_file_for_its_plan():
     path = sample("two_phase")
     assert solve(path, "group", target_epsilon=20).value == solve(load(path), "group", target_epsilon=20).value
@@ -389,6 +390,7 @@ def test_another_unit_and_group_are_solved_for_as_printed(unit, group_size, prin
         assert solve(source, "steps", target_epsilon=target, **given).value == solved["value"]
 
 
+@pytest.mark.heavy
 def test_a_group_costs_what_so_much_less_noise_does():
     run = plan(dataset_size=100, scheme="all", steps=5, noise_multiplier=60, delta=1e-5, group_size=3)
     exact = float(exact_epsilon(5, 20, 1e-5))

@@ -262,6 +262,7 @@ def test_more_may_be_checked_and_files_may_be_renamed(dpcalc, tree):
     assert findings(ended)["./runs/real.yaml"] == []
 
 
+@pytest.mark.heavy
 def test_a_base_that_names_nothing_demands_nothing(dpcalc, tree):
     long = f'[tool.dpcalc]\nconfigs = ["none/{"*/" * 101}x.yaml"]\n'
     names = '[tool.dpcalc]\nconfigs = ["none/*.yaml", "none.yaml", "a**b"]\n'

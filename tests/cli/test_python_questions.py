@@ -60,6 +60,7 @@ def test_risk_is_what_is_printed(printed):
         risk(PATH, prior=2)
 
 
+@pytest.mark.heavy
 def test_a_comparison_is_what_is_printed(printed):
     shown = printed("compare", *FLAGS)["rows"]
     rows = compare(RUN, unit="example")
@@ -82,6 +83,7 @@ def test_a_curve_is_what_is_printed(printed):
         curve(PATH, "noise")
 
 
+@pytest.mark.heavy
 def test_unit_and_group_reach_every_question():
     run = plan(scheme="all", dataset_size=10, noise_multiplier=3, steps=4, delta=1e-5)
     for number in (
@@ -207,6 +209,7 @@ class Cells(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.mark.heavy
 def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
     run, guarantee = RUN, epsilon(RUN)
     cells = Cells(guarantee._repr_html_()).texts

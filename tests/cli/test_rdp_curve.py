@@ -72,6 +72,7 @@ def test_a_dearer_curve_is_a_rise(real, tree):
     assert any("mechanism.curve" in finding["message"] for finding in result["findings"])
 
 
+@pytest.mark.heavy
 def test_a_lock_holds_the_content(real, tree):
     real("lock", "run.yaml")
     assert real("check", "run.yaml", "--locked").code == 0

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ["README.md", *CHAPTERS]}
 PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE) for name, text in PAGES.items()}
+HEAVY = {"docs/samplers.md", "docs/python.md"}  # pages whose commands or Python take seconds
 COMMANDS = get_command(application()).commands
 REST = {  # what a part of a config leaves out
     "version": "version: 1",
@@ -31,10 +32,14 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGES[page], flags=re.DOTALL | re.MULTILINE)
 
 
+def marks(page):
+    return [pytest.mark.heavy] if page in HEAVY else []
+
+
 def everywhere(language):
     """Every block of a language, named by its page."""
     return [
-        pytest.param(text, id=f"{page} {number}")
+        pytest.param(text, id=f"{page} {number}", marks=marks(page) if language == "console" else [])
         for page in PAGES
         for number, text in enumerate(blocks(page, language))
     ]
@@ -52,7 +57,7 @@ def test_commands_print_what_is_shown(session, real, tmp_path):
         assert re.fullmatch(pattern, ended.out), ended.out
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page)) for page in PAGES if blocks(page, "python")])
 def test_python_answers_what_is_shown(page, monkeypatch):
     monkeypatch.chdir(ROOT)
     session = doctest.DocTestParser().get_doctest("".join(blocks(page, "python")), {}, page, None, 0)

@@ -23,6 +23,7 @@ def test_all_forms_tell_the_same(real, file):
     assert float(told["gdp"].split()[1].rstrip(",")) >= gdp["mu"]
 
 
+@pytest.mark.heavy
 def test_inference_at_a_baseline_is_detection_at_that_rate(real, file):
     path = str(file())
     document = json.loads(real("risk", path, "--baseline", "0.5", "--baseline", "0.01", "--json").out)["risk"]

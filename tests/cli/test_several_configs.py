@@ -46,6 +46,7 @@ def test_tables_side_by_side_are_those_of_each_alone(real, two):
     assert [block.partition("\n")[2].strip() for block in blocks] == [block.strip() for block in alone]
 
 
+@pytest.mark.heavy
 def test_what_differs_is_in_the_table(two):
     code, text = on_a_terminal("epsilon", *two, columns=120, NO_COLOR="1")
     assert code == 0

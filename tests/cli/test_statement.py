@@ -31,6 +31,7 @@ def test_text(real, config):
         assert f"\n{heading}\n" in ended.out
 
 
+@pytest.mark.heavy
 def test_markdown_is_the_same_every_time(real, config):
     first = real("statement", config, "--format", "markdown")
     assert first.out.startswith("# Privacy statement: clinic\n")
@@ -53,6 +54,7 @@ def test_overrides_and_an_unknown_format(real, config):
     assert real("statement", config, "--format", "pdf").code == 2
 
 
+@pytest.mark.heavy
 def test_the_registry_form_lists_what_is_left_to_a_person(real, config):
     ended = real("statement", config, "--format", "registry")
     assert ended.out.startswith("url_slug: clinic\nstatus: Draft\n")

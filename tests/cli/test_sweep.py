@@ -103,6 +103,7 @@ def test_without_dask_the_way_out_is_told(real, file, monkeypatch):
     assert "pip install distributed" in ended.err
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="waits for the processes beside it")
 @pytest.mark.usefixtures("children_hear_ctrl_c")
 def test_ctrl_c_leaves_nothing_behind(file, tmp_path):

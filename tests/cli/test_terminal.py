@@ -55,6 +55,7 @@ def test_no_colour_is_no_escape_at_all(config, env):
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
+@pytest.mark.heavy
 def test_help():
     code, out, _ = on_terminal("check", "--help")
     assert code == 0

@@ -79,6 +79,7 @@ def test_rates_that_change_cost_what_phases_do():
     assert accountant.guarantee().epsilon == pytest.approx(epsilon(config).epsilon, rel=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("target", [0.5, 3.0])
 def test_steps_left_are_exact(target):
     accountant = Accountant(steps=1000, target_epsilon=target, **FLAT)
@@ -174,6 +175,7 @@ def test_a_run_without_noise_stops_at_once():
     assert "epsilon <= inf" in accountant.summary()
 
 
+@pytest.mark.heavy
 def test_readings_leave_no_compositions_behind():
     """A run of a million steps with a schedule of its own reads epsilon as often; each composition has losses."""
 
@@ -220,6 +222,7 @@ def test_few_compositions_are_made(monkeypatch):
     assert len(asked) - searches <= 160
 
 
+@pytest.mark.heavy
 def test_the_state_round_trips_exactly():
     accountant = Accountant(steps=1000, target_epsilon=2, **FLAT)
     accountant.step(count=30)

@@ -53,6 +53,7 @@ def test_refused_quickly(text, code):
     assert time.process_time() - start < 5  # seconds; a tenth of a second is usual, without limits it is minutes
 
 
+@pytest.mark.heavy
 def test_many_mistakes_are_all_told_quickly():
     start = time.process_time()
     found = errors("version: 1\ntraining: {}\n" + "".join(f"stepss{index}: 1\n" for index in range(9000)))

@@ -200,6 +200,7 @@ def test_both_refuse_what_json_schema_can_express(name, text, expected):
         assert not accepted_by_schema(text)
 
 
+@pytest.mark.heavy
 def test_enough_malformed_files_reach_the_schema():
     refused = [case.id for case in cases() if not accepted_by_schema(case.values[1])]
     assert len(refused) >= 75

@@ -105,6 +105,7 @@ BOUNDED = Plan(
 )
 
 
+@pytest.mark.heavy
 @law(plans(), few=5)
 def test_moment_bounds(plan):
     for counts in directions(plan):
@@ -124,6 +125,7 @@ def test_the_certified_interval_is_below_every_other_bound(plan):
             assert at_most(upper, min(bounds(plan, counts, "rdp", "optimal")), slack=PAID)
 
 
+@pytest.mark.heavy
 @law(plans(), few=5, examples=[BOUNDED])
 def test_inversion_lies_in_the_certified_interval(plan):
     for counts in directions(plan):

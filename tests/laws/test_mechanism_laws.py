@@ -131,6 +131,7 @@ def test_epsilon_rises_in_steps(plan, more):
     costs_no_more(plan, changed(plan, steps=plan.phases[0].steps + more))
 
 
+@pytest.mark.heavy
 @law(plans(), st.integers(1, 50))
 def test_epsilon_rises_in_a_poisson_rate(plan, hundredths):
     levels = list(plan.phases[0].hierarchy.levels)

@@ -126,6 +126,7 @@ def epsilon(plan):
     return guarantee(composed(plan)).epsilon
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cap", [200, 300])
 def test_a_cap_that_costs_much_is_told_with_the_smallest_that_does_not(cap):
     (note,) = evaluate(cut(cap)).notes

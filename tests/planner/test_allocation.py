@@ -187,6 +187,7 @@ def test_a_large_group_is_chained_by_halves():
     assert few.epsilon < many.epsilon < 5.5 * few.epsilon
 
 
+@pytest.mark.heavy
 def test_the_choice_of_a_bound_is_affordable_for_several_phases():
     """With too little work the hidden choice of the second phase was taken, whose losses are infinite."""
     replaced = {"delta": 2.5e-4, "adjacency": Adjacency.REPLACE_ONE}

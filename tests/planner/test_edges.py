@@ -85,6 +85,7 @@ def test_a_delta_far_out_is_below_that_of_the_moments():
         assert 0 < found.delta < moments
 
 
+@pytest.mark.heavy
 def test_a_delta_that_no_lattice_holds_is_that_of_the_moments():
     plan = plan_of(Poisson(probability=Fraction(1, 2)), noise=0.0028456, steps=10**10)
     found = delta_of(plan, epsilon=guarantee(plan, method="rdp").epsilon)

@@ -70,6 +70,7 @@ def spent(mu, epsilon):
     return NORMAL.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu)
 
 
+@pytest.mark.heavy
 def test_a_group_ends_where_no_more_can_be_removed():
     found = solve(plan_of(Fixed(size=59_990), noise=1e6, steps=1), "group", goal=EpsilonGoal(limit=2.0))
     assert (found.value, found.fails_at) == (60_000, None)

@@ -103,6 +103,7 @@ def google_epsilon(*parts, grid=1e-4):
     return total.get_epsilon_for_delta(1e-5)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("sigma", "scale", "truth", "steps"), thinned([(5.0, 8.0, 0.6, 3), (20.0, 30.0, 0.55, 10)], 1))
 def test_three_mechanisms_exchanged_records(sigma, scale, truth, steps):
     """Nothing sampled: sensitivities 2 and 2, and the answers; both upper ends, and ours from below."""
@@ -123,6 +124,7 @@ def test_three_mechanisms_exchanged_records(sigma, scale, truth, steps):
     assert max(epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))[0] for counts in trees) <= theirs
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("rate", "steps"), thinned([(Fraction(1, 100), 20), (Fraction(1, 10), 10)], 1))
 def test_sampled_mechanisms_added_records(rate, steps):
     scheme = Poisson(probability=rate)

@@ -124,6 +124,7 @@ def test_draws_that_a_removal_changes_in_other_ways_are_not_chained(adjacency):
     assert (chain_epsilon(replace(plan, phases=(held,)), 2) is not None) == claimed
 
 
+@pytest.mark.heavy
 def test_a_group_takes_the_smaller_of_both_bounds():
     flat = plan_of(Poisson(probability=Fraction(256, 60000)), noise=3.0, steps=4000, adjacency=Adjacency.ZERO_OUT)
     assert 1.848026 <= group_epsilon(flat, 5) <= 1.8482 < chain_epsilon(flat, 5)

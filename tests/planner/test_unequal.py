@@ -110,6 +110,7 @@ def test_units_that_are_alike_need_no_name():
     assert guarantee(plan).direction in {FORWARD, BACKWARD}
 
 
+@pytest.mark.heavy
 def test_the_unit_is_the_same_in_every_phase():
     """Each phase has another worst unit; charging both would cost more than any unit can."""
     half = Poisson(probability=Fraction(1, 2))
@@ -142,6 +143,7 @@ def test_the_unit_is_the_same_in_every_phase():
     assert both == pytest.approx(max(totals), rel=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("fresh_caches")
 def test_a_million_counts_are_few_classes():
     rng = random.Random(2)  # noqa: S311  sizes, no secrets
@@ -160,6 +162,7 @@ def few_paths(monkeypatch):
     return 8
 
 
+@pytest.mark.heavy
 def test_very_many_different_units_are_merged_into_an_upper_bound(few_paths):
     rng = np.random.default_rng(3)
     counts = [rng.integers(1, 2000, size=200).tolist() for _ in range(10)]
@@ -224,6 +227,7 @@ def test_poisson_users_of_unequal_size_are_tight(adjacency):
     assert found.direction.endswith(", task 2")
 
 
+@pytest.mark.heavy
 def test_sizes_between_two_ends():
     levels = (
         Level(name="user", count=100, scheme=Fixed(size=10)),

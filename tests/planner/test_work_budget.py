@@ -199,6 +199,7 @@ def check_plain(number):
     assert compared > number / 2
 
 
+@pytest.mark.heavy
 def test_the_closed_form_is_never_below_the_sharp_bound():
     check_plain(15)
 
@@ -307,6 +308,7 @@ def test_rough_counts_are_never_below_exact_ones_and_said(config, monkeypatch):
     assert sharp.epsilon * (1 - 1e-4) <= rough.epsilon < 20 * sharp.epsilon
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("config", thinned(PLANS, 1))
 def test_each_step_of_the_ladder_is_looser_and_said(config, monkeypatch):
     plan = plan_of(config)
