@@ -1,6 +1,7 @@
 """The Typer application with all commands, and their plain help pages."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
@@ -23,6 +24,14 @@ _HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 class HelpfulCommand(TyperCommand):
     """A command with a plain help page, and a progress bar while it runs."""
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
+        """Return the parameters; those that are texts or flags are taken without pydantic.
+
+        Args:
+            ctx: the context of the command.
+        """
+        return _without_conversion(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Return the words of the usage line after the command's name."""
@@ -53,8 +62,37 @@ class HelpfulCommand(TyperCommand):
             return super().invoke(ctx)
 
 
+def _without_conversion(params: list[Any]) -> list[Any]:
+    """Return parameters, changed so that Typer keeps texts and flags: it would load pydantic to convert them, too."""
+    for param in params:
+        declared = getattr(param, "type_descriptor", None)  # a Typer without it does not convert with pydantic
+        is_changed = isinstance(param.process_value, partial)
+        if not is_changed and getattr(declared, "annotation", None) in (str, list[str], bool):
+            param.process_value = partial(_unconverted, param, param.process_value)
+    return params
+
+
+def _unconverted(param: Any, converted: Callable[[Any, Any], Any], ctx: typer.Context, value: Any) -> Any:  # noqa: ANN401  likewise
+    """Return the texts of a parameter as they are, None for none; whatever is unusual, errors too, is left to Typer."""
+    is_list = param.multiple or param.nargs != 1
+    words = (value or ()) if is_list else (() if value is None else (value,))
+    is_usual = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+    if not is_usual or (param.required and not words):
+        return converted(ctx, value)
+    kept = (list(words) or ()) if is_list else value
+    return kept if param.callback is None else param.callback(ctx, param, kept)
+
+
 class HelpfulGroup(TyperGroup):
     """A group of commands with a plain help page."""
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
+        """Return the group's own parameters; those that are texts or flags are taken without pydantic.
+
+        Args:
+            ctx: the context of the group.
+        """
+        return _without_conversion(super().get_params(ctx))
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  likewise
         """Write options, then commands, in a section for each panel.

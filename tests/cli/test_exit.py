@@ -53,6 +53,20 @@ def imported_by(*arguments):
     return set(modules.split()), printed
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("epsilon", "sample_configs/mnist_dpsgd.yaml"),
+        ("epsilon", "-q", "sample_configs/mnist_dpsgd.yaml", "--set", "training.steps=3", "--delta", "1e-6"),
+        ("check", "sample_configs/mnist_dpsgd.yaml", "--report", "json"),
+    ],
+)
+def test_texts_are_taken_without_pydantic(arguments):
+    modules, printed = imported_by(*arguments)
+    assert printed
+    assert not {"pydantic", "pydantic_core", "scipy", "rich"} & modules
+
+
 def test_help_and_explain_load_no_library_but_typer():
     """All in one process: what one of them loads is there when the next one ends."""
     commands = [f"{name} --help" for name in ("", *COMMANDS, "ledger add")]
