@@ -9,7 +9,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 PAGES = {"README.md": "index.md", **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")}}
-_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+_LINK = re.compile(r"\[([^\]\n]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -36,7 +36,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     folder = ROOT if page.file.generated_by else ROOT / "docs"
 
     def moved(link: re.Match[str]) -> str:
-        target = (folder / link[1]).resolve().relative_to(ROOT).as_posix()
-        return f"]({PAGES.get(target, target.removeprefix('docs/'))}{link[2] or ''})"
+        path = (folder / link[2]).resolve().relative_to(ROOT).as_posix()
+        target = PAGES.get(path, path.removeprefix("docs/"))
+        return f"[{link[1]}]({target}{link[3] or ''})" if target in files.src_uris else f"`{path}`"
 
     return _LINK.sub(moved, markdown)

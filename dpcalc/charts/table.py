@@ -67,7 +67,8 @@ def legend(series: Series) -> str:
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
-    method = "" if series.method in {series.name, series.name.rpartition(", ")[2]} else series.method
+    named = {series.name, series.name.rpartition(", ")[2], LOWER}
+    method = "" if series.method in named else series.method
     name = series.name
     if series.kind is Kind.LOWER:
         name = name.removesuffix(KINDS[Kind.LOWER]).removesuffix(LOWER).removesuffix(", ")

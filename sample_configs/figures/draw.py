@@ -107,13 +107,16 @@ def loaders(points: int) -> Chart:
     }
     grid = tuple(map(float, dict.fromkeys(np.linspace(1, 60, points).round())))
     charts = [
-        curve_chart("epochs", CurveRequest(plans=((name, sample("mnist_dpsgd", f"sampling={draw}")),), grid=grid))
+        curve_chart(
+            "epochs",
+            CurveRequest(plans=((name, sample("mnist_dpsgd", f"sampling={draw}")),), methods=("pld",), grid=grid),
+        )
         for name, draw in draws.items()
     ]
     lines = tuple(
         replace(series, name=name) for name, chart in zip(draws, charts, strict=True) for series in chart.series
     )
-    shared = "MNIST run of 60,000 images, noise multiplier 1.1, add-remove; upper bounds"
+    shared = "MNIST run of 60,000 images, noise multiplier 1.1, add-remove"
     return replace(charts[0], subtitle=shared, series=lines, y=Axis(name="epsilon", scale=LOG))
 
 

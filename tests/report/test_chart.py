@@ -118,6 +118,7 @@ def line(name, kind, **more):
         (line("lower", Kind.LOWER, method="lower"), "lower bound"),
         (line("clinic, lower", Kind.LOWER, method="lower"), "clinic: lower bound"),
         (line("delta, lower bound", Kind.LOWER), "delta: lower bound"),
+        (line("Poisson 256", Kind.LOWER, method="lower"), "Poisson 256: lower bound"),
         (line("guessing", Kind.LOWER, is_reference=True), "guessing"),
         (line("inversion", Kind.ESTIMATE, method="inversion"), "inversion: estimate"),
         (line("a_b", Kind.UPPER, method="pld", about="unit user, delta 1e-08"),
