@@ -124,7 +124,7 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 
 
 def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return the epsilon of optimal composition at the best split of delta; exact for equal steps, else a closed form.
+    """Return optimal composition at the best split of delta: exact for equal steps, else closed; UnsupportedError.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

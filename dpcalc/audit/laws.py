@@ -140,7 +140,7 @@ def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]
 
 
 def _pass_test(logged: LoggedLevel) -> Statistic:
-    """Return the test that no unit is drawn twice in a pass."""
+    """Return the certain test (log p-value 0 or -inf) that no unit is drawn twice in a pass."""
     level, repeats = logged.level, logged.counts.by_occurrence[2]
     return certain(
         Kind.PASSES,

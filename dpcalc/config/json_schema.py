@@ -101,7 +101,7 @@ def _mechanism_requirements() -> Schema:
 
 
 def _scheme_conditions() -> Schema:
-    """Return, as JSON Schema, which keys go with which sampling scheme."""
+    """Return as JSON Schema which keys each scheme takes, never `rate` with `expected`; size mappings: `fixed` only."""
     rules: list[Schema] = [_not_both("rate", "expected")]
     for name, keys in SCHEMES.items():
         others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in keys]

@@ -87,7 +87,7 @@ class Changes:
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
-    """Return the command line's overrides as parsed changes, and the errors of those that could not be read.
+    """Return the command line's overrides as parsed changes, and errors: of unreadable ones, of keys set twice.
 
     Args:
         overrides: the texts.

@@ -304,7 +304,7 @@ def _tuning_method_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def remarks(config: Sections) -> Iterator[Diagnostic]:
-    """Yield warnings and notes on a valid config: assumed adjacency, large delta, shuffled batches, zero noise.
+    """Yield warnings and notes on a valid config: assumed adjacency, delta >= 1 / units, shuffled batches, zero noise.
 
     Args:
         config: the sections, none of them None where the file has it.
@@ -396,7 +396,7 @@ def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
 
 
 def _rate_errors(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
-    """Yield an error unless a draw that takes `rate` or `expected` has exactly one of them."""
+    """Yield DPC107 if a draw that takes `rate` or `expected` has both, DPC103 if neither; nothing if misread."""
     scheme = entry(draw, "scheme")
     takes = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
     if not isinstance(draw, Section) or "expected" not in takes:
@@ -410,7 +410,7 @@ def _rate_errors(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
 
 
 def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
-    """Yield an error unless a phase has exactly one of `steps` and `epochs`."""
+    """Yield DPC107 if a phase has both `steps` and `epochs`, DPC103 if neither; nothing for a wrong section."""
     training = run.node("training")
     if not isinstance(training, Section):
         return

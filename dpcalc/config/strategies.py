@@ -51,7 +51,7 @@ def strategy(node: Node, files: Files) -> "Strategy":
 
 
 def _toeplitz(node: Node) -> "Strategy":
-    """Return the Toeplitz strategy of 1 to MAX_COEFFICIENTS numbers, 0 or of size 1e-100 to 1e100; else ConfigError.
+    """Return a Toeplitz strategy of 1 to MAX_COEFFICIENTS numbers, 0 (not the first) or sized; else ConfigError.
 
     The first must not be 0, and there are 1 to MAX_COEFFICIENTS.
     """

@@ -242,7 +242,7 @@ class Workers(Generic[T, R]):
             _send(worker, pickle.dumps(tasks[worker.task]))
 
     def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Yield (index, value or exception) of the next answer; at time `until` OutOfTimeError of late tasks."""
+        """Yield the next (index, answer), or ChildProcessError of a dead worker; at `until` OutOfTimeError if late."""
         # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
         left = until - time.monotonic()
         try:

@@ -81,7 +81,7 @@ class Gaussian(Mechanism):
 
     @property
     def joint(self) -> "Gaussian":
-        """The Gaussian mechanism equal to all sums together, noise rounded down; itself if it is the only sum.
+        """The Gaussian mechanism equal to all sums together, noise rounded down; itself without other sums or noise.
 
         The noise multiplier is rounded down. The mechanism itself where there are no other sums or no noise.
 

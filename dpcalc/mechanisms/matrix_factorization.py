@@ -339,7 +339,7 @@ class Matrix(Strategy):
 
 @lru_cache(maxsize=8)
 def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of the first steps of a matrix, relative to the largest column of all of it."""
+    """Return the sensitivity of the first steps of a matrix, relative to the largest column of all of it; cached."""
     of_part = strategies.matrix_sensitivity(strategy.entries[:steps, :steps], participation)
     if steps == strategy.max_steps:
         return of_part
@@ -353,7 +353,7 @@ def _number_text(value: float) -> str:
 
 
 def _mapping_schema(name: str, value: Schema) -> Schema:
-    """Return the JSON Schema of a mapping with one required key, and `x-` keys."""
+    """Return the JSON Schema of a mapping with one required key, `x-` keys and no others."""
     return {
         "type": "object",
         "properties": {name: value},

@@ -256,7 +256,7 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, float]:
-    """Return the factors of `Strategy.even_noise` for the first steps of a matrix, relative to its largest column.
+    """Return `even_noise`'s factors: roots of the largest squared norm over (best group mean; least first column).
 
     Args:
         matrix: n x n, finite.

@@ -279,7 +279,7 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source:
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks that 1, 2, 3, 4 protected units or more are drawn, and one in any step of a round."""
+    """Yield checks that at least 1, ..., 4 protected units are drawn, rare ones left out, and any in a round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"

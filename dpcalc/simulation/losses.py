@@ -347,7 +347,7 @@ def _certified_work() -> Iterator[None]:
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of one direction, delta at `pld`'s epsilon by importance sampling; UnsupportedError if inf."""
+    """Return a direction's check: delta at pld's epsilon by importance sampling; UnsupportedError: inf, out of work."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():
