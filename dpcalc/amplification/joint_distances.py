@@ -81,7 +81,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
         **{field.name: getattr(bound, field.name) for field in fields(StepBound)},
         mates=scheme.size,
         radius=max(path.contributions[-1], path.siblings[-1]),
-        reach=path.contributions[ancestor] - path.contributions[unit - 2] + stand_in,
+        reach=sum(path.mates[ancestor + 1 : unit - 1]) + stand_in,
         missed_chance=bound.missed[ancestor],
     )
 

@@ -9,6 +9,7 @@ Source: docs/theory.md, Theorem 6.9.
 """
 
 import math
+import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -48,9 +49,11 @@ class MatesAverage(Average):
 
     Attributes:
         largest: the bound with the numbers of the mates and stand-ins at their largest, which is valid too.
+        units: different protected units of the run, each of which has an average of its own, >= 1.
     """
 
     largest: StepBound | Average
+    units: int = 1
 
     @property
     def distances(self) -> tuple[int, ...]:
@@ -170,14 +173,16 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
         path: the path to the unit.
         clip: clipping level, 0 to depth.
     """
-    above = range(1, min(len(path.counts), clip))
+    lowest, own = min(len(path.counts), clip), path.contributions[-1]
+    above = range(1, lowest)
     largest = tuple(path.contributions[number - 1] for number in above)
+    others = (min(path.contributions[number - 1] - own, sum(path.mates[number:lowest])) for number in above)
     stand_ins = (path.siblings[number - 1] if isinstance(path.schemes[number - 1], Fixed) else 0 for number in above)
     return Surroundings(
         missed=tuple(path.missed(number) for number in above),
         stand_ins=tuple({number: Fraction(1)} for number in stand_ins),
         largest=largest,
-        mates=((Fraction(1), tuple(number - path.contributions[-1] for number in largest)),),
+        mates=((Fraction(1), tuple(others)),),
     )
 
 
@@ -210,7 +215,7 @@ def _joint_mates(
     """Return an upper bound on the joint law of mates under each ancestor, at few quantiles; () if none is random."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
-    if all({*law} == {_max_mates(path, number)} for number, law in laws.items()):
+    if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
         return ()
     # From the innermost ancestor outwards: `total` is the number under the ancestor, `kept` are those of the ancestors
     # inside it; both are rounded up to quantiles, the latter to very few. Draws outside the outermost ancestor that can
@@ -221,7 +226,9 @@ def _joint_mates(
     outer = _OUTER_DEVIATIONS if fits else _COARSE_DEVIATIONS
     states: dict[tuple[int, tuple[int, ...]], int] = {(0, ()): WHOLE}
     for number in range(lowest - 1, outermost - 1, -1):
-        exact, cap = laws[number + 1], path.contributions[number - 1] - own
+        exact = laws[number + 1]
+        # Of an ancestor that cannot be missed the path need not know the contributions (`worst_paths`).
+        cap = path.contributions[number - 1] - own if path.missed(number) else sys.maxsize
         is_short = len(states) * len(exact) <= _MAX_SUMS
         law = whole_weights(exact if is_short else coarsen_at_quantiles(exact, _OUTER_DEVIATIONS))
         spend(4 * TURN * len(states) * len(law))
@@ -259,14 +266,9 @@ def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Seq
     return {total: ends[bisect_left(ends, total)] for total in totals}
 
 
-def _max_mates(path: Path, number: int) -> int:
-    """Return the most contributions of the mates at a level from 2: those under the parent without the path's unit."""
-    return path.contributions[number - 2] - path.contributions[number - 1]
-
-
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
     """Return an upper bound (stochastic order) on the mates' contributions; certain unless redrawn with the unit."""
-    largest = _max_mates(path, number)
+    largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
     levels = hierarchy.levels[number - 1 : clip]
@@ -287,6 +289,7 @@ _TOLERANCE = 2e-4  # of the average profile that merging may add for each part t
 _NEGLIGIBLE = 1e-15  # of the profile at 0, below which it is not resolved
 _MERGED_ABOVE = 12  # parts; fewer are kept as they are
 MAX_CENTERS = 450  # of all parts together: composing takes 5 ms for each
+_MAX_CENTERS_OF_ALL = 900  # of the averages of several units: with 1,300 composing exceeds what an answer may take
 _OF_A_PART = 4  # centers for which the work on a part itself counts
 _EPSILONS = 10  # at which profiles are compared, up to the largest loss that matters
 _HALVINGS = 40  # of the interval that holds the end of the half-line: it only decides what is merged
@@ -298,13 +301,14 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     Args:
         average: its parts are all of the kind of (K).
         noise_multiplier: sigma > 0, standard deviation of the noise in clip norms.
-        max_centers: of all parts together, about.
+        max_centers: of all parts together, about; fewer if several units share the work.
 
     Source: docs/theory.md, Theorem 4.6.
     """
     bounds = [bound for _, bound in average.parts if isinstance(bound, StepBound)]
     if len(bounds) <= _MERGED_ABOVE or len(bounds) < len(average.parts):
         return average
+    max_centers = min(max_centers, _MAX_CENTERS_OF_ALL // average.units)
     chances = np.array([float(chance) for chance, _ in average.parts])
     profiles = _rough_profiles(bounds, noise_multiplier)
     lengths, kinds = _lengths_and_kinds(bounds)

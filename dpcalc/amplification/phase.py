@@ -122,31 +122,30 @@ def averaged_choices(
     clip: int,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return one unit's bounds, a plain one replaced by its average over mates, else averages added if known.
+    """Return one unit's bounds with (K) averaged over random mates, or sharper by `joint_step_bound`, where known.
+
+    Unchanged of constructed episodes, of steps that units choose, and under any draw but fixed, Poisson and `all` ones;
+    and where no number of mates or contributions is random and no joint distances are known.
 
     Args:
         choices: from `phase_bounds`, for a single unit.
         hierarchy: levels and schemes.
-        paths: the path to the unit; and one that is nowhere below those of many units, which then share one average.
+        paths: the path to the unit, from `worst_paths`; and one that is nowhere below those of many units, which then
+            share one average.
         clip: clipping level, 0 to depth.
         adjacency: relation between D and D'.
 
     Returns:
-        The average in the place of a plain bound, which it is nowhere above; after the others, of which any may be the
-        smallest, also where it is shared.
+        If (K) is the only choice, every step draws anew and nothing is shared: its average in its place, which is
+        nowhere above it, and the bound from joint distances after it. Else all choices, and after them the averages of
+        the unit and of its ancestors, of which any may be the smallest.
 
-    Source: docs/theory.md, Theorem 6.9.
+    Source: docs/theory.md, Theorem 6.9 and Theorem 6.10.
     """
     path, shared = paths
     if hierarchy.episodes is not None or hierarchy.allocation is not None:
         return choices
     if not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
-        return choices
-    # Which paths can be the costliest is decided by (K). It grows with the contributions under each ancestor, averages
-    # and joint distances also with their differences: from three levels on, a path may be costly for these alone.
-    if min(len(path.counts), clip) > 2 and not all(
-        level.is_equal for level in hierarchy.levels[: max(len(path.counts), clip)]
-    ):
         return choices
 
     def averaged(level: int, relation: Adjacency) -> PhaseBound:
@@ -161,7 +160,11 @@ def averaged_choices(
     if choices[0].plain is not None and shared is None:
         joint = own.plain and joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
         return (own, replace(own, bound=joint)) if joint and own.plain is own.bound else (own,)
-    above = [averaged(level, Adjacency.REPLACE_ONE) for level in range(2, len(path.counts)) if len(choices) > 1]
+    above = [
+        averaged(level, Adjacency.REPLACE_ONE)
+        for level in range(2, len(path.counts))
+        if len(choices) > 1 and (level >= clip or _knows_contents(hierarchy, shared or path, level))
+    ]
     return (*choices, *(bound for bound in (own, *above) if isinstance(bound.bound, MatesAverage)))
 
 
@@ -236,6 +239,7 @@ def _path_down_to(path: Path, unit: int) -> Path:
         schemes=path.schemes[:unit],
         contributions=path.contributions[:unit],
         siblings=path.siblings[:unit],
+        mates=path.mates[:unit],
     )
 
 

@@ -112,6 +112,12 @@ class PhaseBound:
         is_fresh = self == PhaseBound(bound=self.bound)
         return bound if is_fresh and isinstance(bound, StepBound) else None
 
+    def one_of(self, units: int) -> "PhaseBound":
+        """Return the bound of one of several units; an average over mates then has fewer parts, to compose them all."""
+        if not isinstance(self.bound, MatesAverage):
+            return self
+        return replace(self, bound=replace(self.bound, units=units))
+
 
 def phase_release(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Release, Release]:
     """Return a Gaussian phase as release trees (D||D', D'||D), upper bounds; an unfinished pass counts as whole.

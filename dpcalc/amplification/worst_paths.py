@@ -22,7 +22,7 @@ _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smalle
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
-    """Return paths of which one is the costliest, a tuple of one `Path` a phase each; over 128 are merged upwards.
+    """Return paths of which one costs at least as much as any unit's, one `Path` a phase each; over 128 are merged.
 
     Args:
         draws: (levels, clipping level) of each phase; the data are the same.
@@ -30,14 +30,27 @@ def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[t
 
     Returns:
         For each path a tuple with one `Path` a phase, in the order of the data; equal paths once. Beyond MAX_PATHS,
-        neighbours in size are merged; the cost of a merged path is an upper bound on theirs.
+        neighbours in size are merged; the cost of a merged path is an upper bound on theirs. `mates` are the most of
+        any path that a path stands for, so that bounds which count them are covered too.
     """
     table = path_table(draws, unit=unit)
-    rows = _maximal_rows(_features(table), limit=MAX_PATHS)
-    if len(rows) > MAX_PATHS:
+    kept = _maximal_rows(_features(table), limit=MAX_PATHS)
+    if len(kept) > MAX_PATHS:
         table = _merge_neighbours(table)
-        rows = _maximal_rows(_features(table), limit=len(table.counts))
-    return tuple(table.paths(row) for row in sorted(rows, key=table.rows.__getitem__))
+        kept = _maximal_rows(_features(table), limit=len(table.counts))
+    table = _with_mates_of_all(table, kept)
+    return tuple(table.paths(row) for row in sorted(kept, key=table.rows.__getitem__))
+
+
+def _with_mates_of_all(table: PathTable, kept: dict[int, NDArray[np.intp]]) -> PathTable:
+    """Return the table, each kept row with the largest numbers of mates among the rows that it stands for."""
+    # The order in which rows are left out knows the contributions under each ancestor, not how they are shared out
+    # between the levels: a row that is left out may have more mates at some level.
+    raised = [mates.copy() for mates in table.mates]
+    for mates, before in zip(raised, table.mates, strict=True):
+        for row, members in kept.items():
+            mates[row] = before[members].max(axis=0)
+    return replace(table, mates=tuple(raised))
 
 
 def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
@@ -66,6 +79,7 @@ def _path_above(paths: Sequence[Path]) -> Path:
         schemes=schemes,
         contributions=tuple(own + max(column) for column in zip(*others, strict=True)),
         siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
+        mates=tuple(max(column) for column in zip(*(path.mates for path in paths), strict=True)),
     )
 
 
@@ -104,23 +118,23 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
             yield np.where(sampled, distance, _IRRELEVANT)
 
 
-def _maximal_rows(rows: IntArray, *, limit: int) -> list[int]:
-    """Return indices of rows that no other row equals or exceeds in every column; stops at limit + 1.
+def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
+    """Return {row: rows that it equals or exceeds in every column, itself too} for those that no other exceeds.
 
-    Stops when more than `limit` are found.
+    Stops at limit + 1 of them. Each row is below one of them, the first that is found.
     """
     # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
     # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.
     columns = [column for column in rows.T if column.min() < column.max()]
     weight = sum((column / np.abs(column).max() for column in columns), start=np.zeros(len(rows)))
-    kept: list[int] = []
+    kept: dict[int, NDArray[np.intp]] = {}
     left: NDArray[np.intp] = np.arange(len(rows))
     while left.size and len(kept) <= limit:
         best = int(np.argmax(weight))
-        kept.append(int(left[best]))
         above = np.zeros(left.size, dtype=np.bool_)
         for column in columns:
             above |= column > column[best]
+        kept[int(left[best])] = left[~above]
         left, weight, columns = left[above], weight[above], [column[above] for column in columns]
     return kept
 
@@ -158,5 +172,6 @@ def _merge_neighbours(table: PathTable) -> PathTable:
         max_counts=highest(table.max_counts),
         contributions=tuple(highest(c[:, -1:]) + highest(c - c[:, -1:]) for c in table.contributions),
         siblings=tuple(highest(siblings) for siblings in table.siblings),
+        mates=tuple(highest(mates) for mates in table.mates),
         is_merged=True,
     )

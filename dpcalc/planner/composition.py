@@ -119,7 +119,8 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
             bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
             if plan.adds_noise and group.size == 1:
                 ends = path, shared[place] if shared else None
-                bounds[place] = averaged_choices(bounds[place], hierarchy, ends, clip=clip, adjacency=plan.adjacency)
+                averages = averaged_choices(bounds[place], hierarchy, ends, clip=clip, adjacency=plan.adjacency)
+                bounds[place] = tuple(each.one_of(1 if shared else len(ways)) for each in averages)
         return ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,

@@ -105,6 +105,8 @@ class Path:
         schemes: how they are drawn; a fixed draw of all there are is `all`.
         contributions: most clipped contributions that one step can draw under each (theory: m_j).
         siblings: the most of that under any other unit in the same frame, 0 if there is none.
+        mates: the most of that under all other units of the frame that are drawn with it (theory: W_j at its most);
+            what `contributions` allow if it is absent.
     """
 
     place: tuple[int, ...]
@@ -112,12 +114,16 @@ class Path:
     schemes: tuple[Scheme, ...]
     contributions: tuple[int, ...]
     siblings: tuple[int, ...]
+    mates: tuple[int, ...] = ()
     max_counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Put `counts` in the place of absent `max_counts`."""
+        """Put `counts` in the place of absent `max_counts`, and the rest of their parents in that of absent `mates`."""
         if not self.max_counts:
             object.__setattr__(self, "max_counts", self.counts)
+        if not self.mates:
+            others = (above - below for above, below in pairwise(self.contributions))
+            object.__setattr__(self, "mates", (0, *others))
 
     def rate(self, number: int) -> Fraction:
         """Return the exact probability that the unit at level `number` >= 1 is drawn, given that its parent is."""
@@ -205,6 +211,7 @@ class PathTable:
         max_counts: the most, likewise; they matter for `CappedPoisson` draws alone.
         contributions: for each phase the contributions of `Path`, shape (paths, levels).
         siblings: likewise.
+        mates: likewise.
         is_merged: whether a row stands for several paths, none of which it is below.
     """
 
@@ -214,6 +221,7 @@ class PathTable:
     max_counts: IntArray
     contributions: tuple[IntArray, ...]
     siblings: tuple[IntArray, ...]
+    mates: tuple[IntArray, ...]
     is_merged: bool = False
 
     @property
@@ -245,6 +253,7 @@ class PathTable:
                 schemes=tuple(drawn_from(level.scheme, count) for level, count in zip(levels, max_counts, strict=True)),
                 contributions=tuple(self.contributions[number][at].tolist()),
                 siblings=tuple(self.siblings[number][at].tolist()),
+                mates=tuple(self.mates[number][at].tolist()),
             )
             path_by_phase.append(path)
         return tuple(path_by_phase)
@@ -336,6 +345,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         up = [rows] * unit
     values = [contributions(levels, *draw)[:unit] for draw in draws]
     siblings = [[r.largest_sibling(value) for r, value in zip(levels, each, strict=False)] for each in values]
+    mates = [_mates(levels, *draw)[:unit] for draw in draws]
     return PathTable(
         hierarchies=tuple(phase for phase, _ in draws),
         rows=rows,
@@ -343,6 +353,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
         max_counts=max_counts,
         contributions=tuple(_values_along_paths(up, each) for each in values),
         siblings=tuple(_values_along_paths(up, each) for each in siblings),
+        mates=tuple(_values_along_paths(up, each) for each in mates),
     )
 
 
@@ -397,16 +408,40 @@ def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> li
     """
     largest = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
-        below, scheme = levels[number], hierarchy.level(number + 1).scheme
-        values = largest[number]
-        match scheme:
-            case Fixed(size=size) | Shuffle(size=size) | CappedPoisson(max_batch_size=size):
-                largest[number - 1] = below.sums_of_largest(values, size)
-            case WithReplacement(size=size):
-                largest[number - 1] = size * np.maximum.reduceat(values, below.first)
-            case _:
-                largest[number - 1] = below.sums(values)
+        largest[number - 1] = _largest_draws(levels[number], hierarchy.level(number + 1).scheme, largest[number])
     return largest
+
+
+def _largest_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
+    """Return, for each parent, the largest sum of the rows' values that one draw of its units can have."""
+    match scheme:
+        case Fixed(size=size) | Shuffle(size=size) | CappedPoisson(max_batch_size=size):
+            return rows.sums_of_largest(values, size)
+        case WithReplacement(size=size):
+            largest: IntArray = size * np.maximum.reduceat(values, rows.first)
+            return largest
+        case _:
+            return rows.sums(values)
+
+
+def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
+    """Return by row of each level the most contributions of others of its frame that are drawn with it; 0 at level 1.
+
+    Args:
+        levels: rows of each level, outermost first.
+        hierarchy: levels and schemes.
+        clip: clipping level, from 1; 0 is the whole batch.
+    """
+    values = contributions(levels, hierarchy, clip)
+    mates = [np.zeros_like(values[0])]
+    for rows, level, each in zip(levels[1:], hierarchy.levels[1:], values[1:], strict=True):
+        total, smallest = _largest_draws(rows, level.scheme, each), np.zeros_like(rows.first)
+        if isinstance(level.scheme, Fixed):
+            # A unit that is not among the largest that fill a draw takes the place of the least of them.
+            smallest = total - rows.sums_of_largest(each, level.scheme.size - 1)
+        taken = np.maximum(each, smallest[rows.parent])
+        mates.append(total[rows.parent] - (0 if isinstance(level.scheme, WithReplacement) else taken))
+    return mates
 
 
 def _rows_with_starts(parent: IntArray, number: IntArray, unit: IntArray) -> Rows:

@@ -5,9 +5,13 @@ import math
 
 import numpy as np
 
+from dpcalc.amplification.bound import path_bound
+from dpcalc.amplification.counts import Average
+from dpcalc.amplification.joint_distances import joint_step_bound
+from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
-from dpcalc.amplification.worst_paths import worst_paths
+from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import path_table
@@ -125,3 +129,58 @@ def largest_ratio(question, rng, *, climbing, most_patterns=81, randoms=3):
     ratios = [excess(truth_of(experiment, values, sigma, epsilons), bound, epsilons) for values in tried]
     worst = int(np.argmax(ratios))
     return ratios[worst], tried[worst]
+
+
+# The bound of every unit, from its own path, against the largest of those that the package composes.
+
+
+def deep_question(rng):
+    """(tree, draws) of three or four levels of different sizes."""
+    depth = int(rng.choice([3, 3, 4]))
+
+    def frame(below):
+        if below == 1:
+            return int(rng.integers(1, 13))
+        return [frame(below - 1) for _ in range(rng.integers(1, 5))]
+
+    tree, draws = frame(depth), []
+    for level in range(1, depth + 1):
+        kind = str(rng.choice(["fixed", "poisson", "all"], p=[0.5, 0.4, 0.1]))
+        sizes = {"fixed": int(rng.integers(1, fewest(tree, level) + 1)), "poisson": RATES[rng.integers(3)]}
+        draws.append((kind, sizes.get(kind)))
+    return tree, draws
+
+
+def unit_ratios(rng):
+    """(largest own bound / largest of the composed, the same of one shared average) over units and epsilons."""
+    (tree, draws), relation = deep_question(rng), Adjacency(str(rng.choice(RELATIONS)))
+    unit, clip = (int(rng.integers(2, len(draws) + 1)) for _ in range(2))
+    sigma, hierarchy = float(np.exp(rng.uniform(math.log(0.7), math.log(12)))), hierarchy_of(tree, draws)
+    table = path_table([(hierarchy, clip)], unit=unit)
+    each = [table.paths(row)[0] for row in range(len(table.counts))]
+    each = [path for path in each if path.inclusion(unit)]
+    if not each:
+        return 0.0, 0.0
+    composed = worst_paths([(hierarchy, clip)], unit=unit)
+    inclusion = max(float(path.inclusion(unit)) for path in each)
+    epsilons = [0.0, *(math.log1p(inclusion * math.expm1(e / sigma)) for e in (0.1, 0.4, 1.0, 2.0, 3.5))]
+
+    def largest(paths, *, joint=False):
+        values = np.full((2, len(epsilons)), 1e-13)
+        for path in paths:
+            bound = joint and joint_step_bound(
+                path_bound(path, clip=clip, adjacency=relation), path, clip=clip, adjacency=relation
+            )
+            bound = bound or averaged_unit_bound(hierarchy, path, clip=clip, adjacency=relation)
+            # Merged parts are looser by chance; what is compared is what they are merged from.
+            bound = Average(parts=bound.parts) if isinstance(bound, MatesAverage) else bound
+            profile = step_profile(bound, noise_multiplier=sigma)
+            sides = [[side.delta(e) for e in epsilons] for side in (profile, profile.swapped)]
+            values = np.maximum(values, sides)
+        return values
+
+    own = largest(each)
+    ratios = [(own / largest(path for (path,) in composed)).max(), (own / largest(path_above_all(composed))).max()]
+    if clip >= unit and relation is Adjacency.ADD_REMOVE and draws[unit - 1][0] == "fixed":
+        ratios.append((largest(each, joint=True) / largest((path for (path,) in composed), joint=True)).max())
+    return tuple(map(float, ratios))

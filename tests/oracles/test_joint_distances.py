@@ -13,6 +13,7 @@ from dpcalc.amplification import joint_distances
 from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
+from dpcalc.amplification.worst_paths import worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
@@ -231,6 +232,24 @@ def test_where_the_geometry_is_not_known(change):
     (path,) = path_table([(hierarchy, clip)], unit=unit).paths(0)
     bound = path_bound(path, clip=clip, adjacency=relation)
     assert joint_step_bound(bound, path, clip=clip, adjacency=relation) is None
+
+
+def test_a_unit_that_is_left_out_can_miss_more_than_those_that_are_kept():
+    """The user of 100 records is left out for those of the other session, whose batches lack 104 records, not 500.
+
+    Two sessions whose batches hold 5 of 25 users, together with chance 1/200: (K) sees 604 contributions in either.
+    """
+    tree = [[[100] + [1] * 24, [100] * 24 + [1]]]
+    draws = [("poisson", Fraction(1, 200)), ("all", None), ("fixed", 5), ("all", None)]
+    hierarchy, relation, sigma = hierarchy_of(tree, draws), Adjacency.ADD_REMOVE, 400.0
+    profiles = []
+    for (path,) in worst_paths([(hierarchy, 4)], unit=3):
+        bound = joint_step_bound(path_bound(path, clip=4, adjacency=relation), path, clip=4, adjacency=relation)
+        profiles.append(step_profile(bound, noise_multiplier=sigma))
+    p = Mixture.on_line([0.995, 0.001, 0.004], [0, -500 + 100 - 4, -500 - 5])
+    q = Mixture.on_line([0.995, 0.005], [0, -500 - 5])
+    for epsilon in (0.002, 0.004, 0.01):
+        assert hockey_stick(p, q, sigma, [epsilon])[0] <= max(profile.delta(epsilon) for profile in profiles)
 
 
 def test_the_bound_is_taken_where_it_lowers_epsilon():
