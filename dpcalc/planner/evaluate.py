@@ -381,7 +381,7 @@ def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> tuple
 
 
 def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
-    """Return (upper bound on delta, accountant): pld, or rdp on any arithmetic failure; WorkExceededError passes."""
+    """Return (delta, accountant), upper: pld, rdp for ArithmeticError or UnsupportedError; WorkExceededError passes."""
     try:
         return delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
     except WorkExceededError:

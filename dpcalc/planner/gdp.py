@@ -186,7 +186,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _read(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound by an upper profile, true delta <= floor from `end` on, lowered first; mu `inf` from 1e5 on."""
+    """Return the bound of an upper profile up to where it is at most the floor, `end` at the latest; mu inf if end >= 1e5."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     low, high = 0.0, end
