@@ -197,10 +197,8 @@ class Accountant:
         return self._phases[setting]
 
     def _so_far(self, more: int = 0) -> Plan:
-        """Return the plan of the steps so far, the last setting with `more` of them; equal steps are put together.
-
-        Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
-        """
+        """Return the plan of the steps so far, the last setting with `more` of them; equal steps are put together."""
+        # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
         counts: dict[tuple[int, _Setting], int] = {}
         for at, (setting, count) in enumerate(self._history):
             key = (0 if _is_memoryless(self._phase(setting)) else at, setting)
@@ -213,10 +211,8 @@ class Accountant:
         return guarantee(self._composed(run)).epsilon
 
     def _composed(self, run: Plan) -> Composition:
-        """Return the composition of a run, with the protected units of the last one that has the same draws.
-
-        One base is kept, not a chain of compositions: each holds its losses.
-        """
+        """Return the composition of a run, with the protected units of the last one that has the same draws."""
+        # One base is kept, not a chain of compositions: each holds its losses.
         draws = [[(phase.hierarchy, phase.clip) for phase in each.phases] for each in (run, self._base.stated)]
         if draws[0] != draws[1]:
             self._base = composed(run)

@@ -68,11 +68,9 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (left, right) of epsilon, N(0, 1) against N(mu, 1), delta rounded up (sign 1), down; None: mu 0, overflow.
-
-    With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at epsilon
-    0 is no larger; None where floats do not hold the profile.
-    """
+    """Return (left, right) of epsilon, N(0, 1) against N(mu, 1), delta up (sign 1) or down; None: mu 0, overflow."""
+    # With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at
+    # epsilon 0 is no larger; None where floats do not hold the profile.
     log_delta = math.log(delta)
 
     def excess(epsilon: float) -> float:

@@ -93,10 +93,8 @@ def _join_directions(own: _Side, other: _Side) -> Atoms:
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _Side:
-    """Return the losses > 0 of eta C + sum v_j M_j against eta B + sum v_j M_j (v_j missed, M_j at `distances`).
-
-    There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j.
-    """
+    """Return the losses > 0 of eta C + sum v_j M_j against eta B + sum v_j M_j (v_j missed, M_j at `distances`)."""
+    # There P is eta C + sum_j v_j M_j and Q is eta B + sum_j v_j M_j.
     # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable (`side_by_side`):
     # no other joint law of ratios with these marginals has a larger expectation in (K*).
     log_eta = log_fraction(bound.inclusion)
@@ -437,10 +435,8 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _smallest_frame(path: Path) -> int:
-    """Return the fewest units in the frame as removals count: a fixed draw's size, a shuffle's size + 1, else 1.
-
-    A draw from a frame with fewer units than it takes is that of a frame with just as many.
-    """
+    """Return the fewest units in the frame as removals count: a fixed draw's size, a shuffle's size + 1, else 1."""
+    # A draw from a frame with fewer units than it takes is that of a frame with just as many.
     match path.schemes[-1]:
         case Fixed(size=size):
             return size

@@ -166,11 +166,9 @@ def outermost_drawn(
 
 
 def _join_distributions(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the law of two contexts joined and merged; over 256 pairs rounded down, the rest to the likeliest.
-
-    Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
-    missing goes to the likeliest context.
-    """
+    """Return the law of two contexts joined and merged; over 256 pairs rounded down, the rest to the likeliest."""
+    # Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
+    # missing goes to the likeliest context.
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
     if len(a) * len(b) <= _MAX_EXACT_PAIRS:
         spend(fraction_units(2 * len(a) * len(b), longest))
@@ -206,10 +204,8 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, probability); all units for other schemes; with replacement, upper.
-
-    With replacement and several kinds, only the upper bound that every draw hits each kind.
-    """
+    """Yield (units drawn of each kind, probability); all units for other schemes; with replacement, upper."""
+    # With replacement and several kinds, only the upper bound that every draw hits each kind.
     ranges = [range(number + 1) for number in occupied]
     match scheme:
         case FixedAtRate(probability=rate):  # of single units alone

@@ -81,8 +81,6 @@ def independent_steps(
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
     """Return (bins among which a unit's choice stays hidden, steps of a run with them) for a banded strategy.
 
-    Told are floor(bins / bands) bins whose steps are all at least `bands` apart, and that the unit's bin is among them.
-
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
         steps: length of the run, >= 1.
@@ -90,6 +88,8 @@ def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsI
 
     Source: docs/theory.md, Theorem 16.10.
     """
+    # Told are floor(bins / bands) bins whose steps are all at least `bands` apart, and that the unit's bin is among
+    # them.
     hidden = scheme.bins // bands
     passes, remaining = divmod(steps, scheme.bins)
     return replace(scheme, bins=hidden), passes * hidden + min(hidden, -(-remaining // bands))

@@ -207,11 +207,9 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return parts merged to about 64, each the largest of its members (upper); all as they are with a CountPair.
-
-    Averages with a `CountPair` are returned as they are. Each merged part takes the largest distances and inclusion of
-    its members, with which (K) grows.
-    """
+    """Return parts merged to about 64, each the largest of its members (upper); all as they are with a CountPair."""
+    # Averages with a `CountPair` are returned as they are. Each merged part takes the largest distances and inclusion
+    # of its members, with which (K) grows.
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
         return parts
@@ -303,11 +301,9 @@ def revealed_count_distributions(
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return [(probability, distribution of H)], a union bound; for episodes: any member in a task, then all in all.
-
-    For episodes, that any member is in any task is revealed, and then all members are taken to be in all tasks: a union
-    bound over members and tasks.
-    """
+    """Return [(probability, distribution of H)], a union bound; for episodes: any member in a task, then all in all."""
+    # For episodes, that any member is in any task is revealed, and then all members are taken to be in all tasks: a
+    # union bound over members and tasks.
     max_contributions = max(each) if each is not None else 1
     built = hierarchy.episodes
     if built is None:

@@ -91,10 +91,8 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the sum of `draws` draws of one sibling: certain, or random; {0: 1} if random and draws > 1.
-
-    {0: 1} also if it is that of more than `_MAX_INDEPENDENT` vectors each of which may be empty.
-    """
+    """Return the sum of `draws` draws of one sibling: certain, or random; {0: 1} if random and draws > 1."""
+    # {0: 1} also if it is that of more than `_MAX_INDEPENDENT` vectors each of which may be empty.
     vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
     if sign and not vectors and draws == 1:
@@ -257,11 +255,9 @@ def episode_pair(
 def _clipped_vector_pair(
     co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return {-1, 0, 1 or sign: weight} in (D, D') of a clipping unit's vector: -1 with a member, else `sign`, 0 empty.
-
-    It is -1 if it holds a record of a member (replaced: +1), else `sign` with any other record, else 0. Zeroed members
-    leave the vector of the others.
-    """
+    """Return {-1, 0, 1, sign: weight} in (D, D') of a clipping unit's vector: -1 with a member, 0 empty, or `sign`."""
+    # It is -1 if it holds a record of a member (replaced: +1), else `sign` with any other record, else 0. Zeroed
+    # members leave the vector of the others.
     count = co_sampled.path.counts[-1]
     always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
     if co_sampled.is_shuffled and not always_filled:
@@ -413,10 +409,8 @@ def _capped_compound(counts: Mixture, each: Mixture) -> Mixture:
 
 
 def _round_weights(a: Mixture) -> Mixture:
-    """Return the weights rounded down to 1100 bits if any has over 2200; the center next to 0 takes the rest.
-
-    Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
-    """
+    """Return the weights rounded down to 1100 bits if any has over 2200; the center next to 0 takes the rest."""
+    # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
     if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
         return a
     short = {center: Fraction(int(weight * (1 << _WEIGHT_BITS)), 1 << _WEIGHT_BITS) for center, weight in a.items()}

@@ -227,11 +227,9 @@ class _Search:
 
 
 def _ratio_law(distance: Array, points: Array) -> tuple[Array, Array]:
-    """Return (values, masses) of a distribution above that of X_q in convex order, each of shape (cells, points).
-
-    X_q = exp(distance y - distance^2 / 2) under y ~ N(0); the mass between two points is split between them so that the
-    mean stays; mass outside the points is left out.
-    """
+    """Return (values, masses) of a distribution above that of X_q in convex order, each of shape (cells, points)."""
+    # X_q = exp(distance y - distance^2 / 2) under y ~ N(0); the mass between two points is split between them so that
+    # the mean stays; mass outside the points is left out.
     from scipy.special import ndtr  # noqa: PLC0415  as above
 
     d = distance[:, None]

@@ -80,15 +80,14 @@ def _allocated_bounds(
 ) -> tuple[PhaseBound, ...]:
     """Return an allocated phase's bounds: hidden if the unit chooses, revealed; the last, of groups, for Gaussian only.
 
-    A bound for one unit covers several by links, one change of the data after the other, and replace-one as a removal
-    and an addition. The last bound, of a group as a whole, is for Gaussian noise alone. Of a group whose members choose
-    several of all steps, the choice is revealed.
-
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
 
     Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
     """
+    # A bound for one unit covers several by links, one change of the data after the other, and replace-one as a removal
+    # and an addition. The last bound, of a group as a whole, is for Gaussian noise alone. Of a group whose members
+    # choose several of all steps, the choice is revealed.
     unit, allocated = len(path.counts), hierarchy.level(hierarchy.allocated)
     if unit < hierarchy.allocated:
         above = hierarchy.level(unit).name
@@ -173,10 +172,10 @@ def _check_in_bound(
 ) -> PhaseBound | None:
     """Return the bound of one Poisson-drawn unit, held for several steps, that draws anew in each; None for others.
 
-    None but for a Poisson draw of one unit under whole levels, not replaced, with random draws in every step below it.
-
     Source: docs/theory.md, Theorem 7.8.
     """
+    # None but for a Poisson draw of one unit under whole levels, not replaced, with random draws in every step below
+    # it.
     unit = len(path.counts)
     level, below = hierarchy.level(unit), hierarchy.levels[unit:]
     scheme = path.schemes[-1]
@@ -336,10 +335,9 @@ def _with_whole_draws(path: Path, levels: set[int]) -> Path:
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of one draw: `single_unit_bound` for one unit, else or with replacement by counts at `clips[1]`.
-
-    The two clipping levels differ for groups in passes: a group can be in several batches, each clipped as one vector.
-    """
+    """Return the bound of a draw: `single_unit_bound` for one unit, else, or with replacement, counts at `clips[1]`."""
+    # The two clipping levels differ for groups in passes: a group can be in several batches, each clipped as one
+    # vector.
     clip, vectors = clips
     replaced = any(isinstance(scheme, WithReplacement) for scheme in path.schemes)
     if group.size == 1 and not replaced:

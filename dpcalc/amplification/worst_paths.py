@@ -59,10 +59,8 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
 
 def _path_above(paths: Sequence[Path]) -> Path:
-    """Return a path of one phase that is nowhere below the others: smallest frames, largest contributions and siblings.
-
-    A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
-    """
+    """Return a path of a phase that is nowhere below the others: smallest frames, largest contributions, siblings."""
+    # A fixed draw that takes all of the smallest frame stays a fixed draw: in a larger frame a stand-in exists.
     if len(paths) == 1:
         return paths[0]
     columns = zip(*(path.schemes for path in paths), strict=True)
@@ -119,10 +117,8 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
-    """Return {row: rows that it equals or exceeds in every column, itself too} for those that no other exceeds.
-
-    Stops at limit + 1 of them. Each row is below one of them, the first that is found.
-    """
+    """Return {row: rows that it equals or exceeds in every column, itself too} for those that no other exceeds."""
+    # Stops at limit + 1 of them. Each row is below one of them, the first that is found.
     # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
     # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.
     columns = [column for column in rows.T if column.min() < column.max()]

@@ -329,10 +329,8 @@ def _window(scheme: Scheme, count: int) -> int:
 
 
 def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None]:
-    """Return for each level the probability that a drawn unit has an entry within its period; None if it varies.
-
-    Below a level whose units can be drawn twice at once, two draws are mixed: None too.
-    """
+    """Return for each level the probability that a drawn unit has an entry within its period; None if it varies."""
+    # Below a level whose units can be drawn twice at once, two draws are mixed: None too.
     shown: list[float | None] = [1.0]
     for above, level, scheme in reversed(list(zip(hierarchy.levels, hierarchy.levels[1:], schemes[1:], strict=False))):
         probability = shown[0]

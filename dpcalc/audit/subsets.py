@@ -219,11 +219,9 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
 
 
 def _joint_counts(draws: Draws) -> Iterator[Count]:
-    """Yield how many draws (up to 4096, spread) share many units with the one before, beside the hypergeometric law.
-
-    Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
-    mean overlap of two draws as it is and widen its distribution.
-    """
+    """Yield how many draws (up to 4096, spread) share many units with the one before, beside the hypergeometric law."""
+    # Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
+    # mean overlap of two draws as it is and widen its distribution.
     places = np.flatnonzero(draws.previous > 0)
     places = places[:: max(1, -(-places.size // _MAX_OVERLAPS))]
     frames, previous, sizes = draws.frames[places], draws.previous[places], draws.sizes[places]

@@ -81,10 +81,8 @@ class Chart(Result):
     limits: tuple[Limit, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook: the picture, if matplotlib is installed, and a table of all points.
-
-        The table has a row for each x and a column for each line, "" where it has no answer.
-        """
+        """Return HTML for a notebook: the picture, if matplotlib is installed, and a table of all points."""
+        # The table has a row for each x and a column for each line, "" where it has no answer.
         from base64 import b64encode  # noqa: PLC0415  few processes need it
 
         # As an image, the picture cannot change the page or run anything, whatever names a config holds.

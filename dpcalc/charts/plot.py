@@ -73,10 +73,7 @@ def _load_matplotlib() -> None:
 
 @contextmanager
 def _in_own_folder() -> Iterator[None]:
-    """Change to a folder of dpcalc for the block, if possible: matplotlib reads settings of the current one at import.
-
-    It does nothing where the current directory cannot be opened.
-    """
+    """Change to a folder of dpcalc for the block, if possible: matplotlib reads settings of the current folder."""
     # matplotlib reads `matplotlibrc` of the current directory while it is imported. That file may come from a hostile
     # checkout, and its settings can run LaTeX and change every picture.
     try:

@@ -296,8 +296,6 @@ def _epsilon_chart(
 ) -> Chart:
     """Return the chart of epsilon over one quantity: a line for each plan and method, each budget as a limit.
 
-    A single plan without methods also has the line of its certified lower bounds, if there are any.
-
     Args:
         request: plans and methods.
         name: name of the quantity.
@@ -305,6 +303,7 @@ def _epsilon_chart(
         setter: from a plan, the function from a value of the quantity to the plan with that value.
         scale: LINEAR or LOG.
     """
+    # A single plan without methods also has the line of its certified lower bounds, if there are any.
     with_lower = not request.methods and len(request.plans) == 1
     lines = [(label, plan, method) for label, plan in request.plans for method in request.methods or (plan.method,)]
     lines += [(*lines[0][:2], LOWER)] if with_lower else []

@@ -188,10 +188,8 @@ def _canvas(chart: Chart, across: _Scale, down: _Scale) -> list[list[str]]:
 
 
 def _line_cells(series: Series, across: _Scale, down: _Scale) -> Iterable[tuple[int, int]]:
-    """Yield (column, row) of a line's points and of the straight way between neighbours; gaps at points not shown.
-
-    A point that is not shown interrupts the line.
-    """
+    """Yield (column, row) of a line's points and of the straight way between neighbours; gaps at points not shown."""
+    # A point that is not shown interrupts the line.
     places: list[tuple[float, float] | None] = []
     for x, y in zip(series.xs, series.ys, strict=True):
         column = across.place(x)

@@ -115,10 +115,8 @@ def _option_hint(error: UsageError) -> str:
 
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
-    """Return the message of an exception and its exit code: 2 for errors of the input, else 3.
-
-    Nothing is imported: a broken installation ends here too.
-    """
+    """Return the message of an exception and its exit code: 2 for errors of the input, else 3."""
+    # Nothing is imported: a broken installation ends here too.
     match error:
         case InputError():
             located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
@@ -172,12 +170,11 @@ def _result(arguments: Sequence[str]) -> CommandResult:
 def _help_or_rule(command: Any, arguments: Sequence[str]) -> CommandResult | None:  # noqa: ANN401  Typer's class of groups is private
     """Return the result of `[COMMAND] --help` and `explain [CODE]` without Typer's parser; None for other arguments.
 
-    Typer converts every option with pydantic, whose import takes longer than all else that these two need.
-
     Args:
         command: the Typer group of all commands.
         arguments: the words after `dpcalc`.
     """
+    # Typer converts every option with pydantic, whose import takes longer than all else that these two need.
     *words, last = arguments or ("",)
     if last in command.context_settings.get("help_option_names", ()):
         return _help(command, words)

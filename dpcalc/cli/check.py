@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult
+from dpcalc.cli.output import CommandResult, on_terminal, width
 from dpcalc.cli.progress import announce_files
 from dpcalc.cli.sources import chosen_configs, config_reader
 from dpcalc.errors import InputError
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from dpcalc.gate.lock import Lock
     from dpcalc.gate.verdict import Result
 
-import textwrap
-
-from dpcalc.cli.output import on_terminal, width
 
 CHECK_EXAMPLE = "Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif"
 

@@ -6,25 +6,19 @@ import os
 from enum import StrEnum
 from fractions import Fraction
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, file_exists_error, output_text, remarks, write_file
+from dpcalc.cli.progress import report_progress
 from dpcalc.cli.sources import loaded_plan
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
     from dpcalc.imports.run import Terms
-
-
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from dpcalc.cli.progress import report_progress
-
-if TYPE_CHECKING:
     from dpcalc.scan.count import Scan
 
 

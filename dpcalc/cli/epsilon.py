@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, output_text, remarks
-from dpcalc.cli.sources import add_path_to_errors, has_every_unit, loaded_for_every_unit, loaded_plans, set_config
+from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks, width
+from dpcalc.cli.sources import (
+    add_path_to_errors,
+    has_every_unit,
+    loaded_for_every_unit,
+    loaded_plan,
+    loaded_plans,
+    set_config,
+)
 from dpcalc.errors import InputError
+from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
@@ -19,14 +30,6 @@ if TYPE_CHECKING:
     from dpcalc.planner.pate import DataDependentResult
     from dpcalc.report.fields import Fields, Output
 
-from contextlib import suppress
-from dataclasses import replace
-from datetime import date
-from typing import Annotated
-
-from dpcalc.cli.output import on_terminal, width
-from dpcalc.cli.sources import loaded_plan
-from dpcalc.report.formats import STATEMENTS, statement_format
 
 EPSILON_EXAMPLE = "Example: dpcalc epsilon clinic.yaml --set mechanism.noise_multiplier=8"
 
@@ -116,10 +119,8 @@ def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
-    """Return the data-dependent cost of a config's votes, itself private; None if there is more; InputError: no fit.
-
-    None without votes, and for runs that are more than answers to them: several phases, groups, repetitions.
-    """
+    """Return the data-dependent cost of a config's votes, itself private; None if there is more; InputError: no fit."""
+    # None without votes, and for runs that are more than answers to them: several phases, groups, repetitions.
     plan = loaded.plan
     phase = plan.phases[0]
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:

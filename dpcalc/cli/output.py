@@ -8,21 +8,16 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from dpcalc.config.source import Diagnostic, Severity, visible
-from dpcalc.errors import OutputError, system_message
+from dpcalc.errors import InputError, OutputError, system_message
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from dpcalc.report.fields import Output
-
-
-from collections.abc import Callable
-from pathlib import Path
-
-from dpcalc.errors import InputError
 
 
 def on_terminal() -> bool:

@@ -6,18 +6,12 @@ unknown.
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-
-import math
-import os
 from typing import TYPE_CHECKING
 
 from dpcalc.cli import options
@@ -26,6 +20,8 @@ from dpcalc.errors import OutOfTimeError, no_verdict_reason
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from dpcalc.gate.costs import Costs
 
 

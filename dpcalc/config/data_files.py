@@ -93,10 +93,8 @@ class _Cell:
 
 
 def _rdp_points(node: Node, files: Files) -> Points:
-    """Return the (order, epsilon) pairs of a `curve`, given inline or as a CSV file; raise ConfigError for wrong ones.
-
-    Orders are above 1 and rise, epsilons are >= 0 and never fall.
-    """
+    """Return the (order, epsilon) pairs of a `curve`, given inline or as a CSV file; ConfigError for wrong ones."""
+    # Orders are above 1 and rise, epsilons are >= 0 and never fall.
     if isinstance(node, Section):
         return _curve_from_file(file_name(node, "CSV"), files)
     if not isinstance(node, Items):
@@ -121,10 +119,8 @@ def _inline_row(node: Node) -> tuple[_Cell, _Cell] | None:
 
 
 def _curve_from_file(name: Scalar, files: Files) -> Points:
-    """Return the points of a CSV file with the header `order,epsilon`; raise ConfigError at its lines.
-
-    Blank lines and those that begin with `#` are skipped; the separator is a comma, a semicolon or a tab.
-    """
+    """Return the points of a CSV file with the header `order,epsilon`; raise ConfigError at its lines."""
+    # Blank lines and those that begin with `#` are skipped; the separator is a comma, a semicolon or a tab.
     with errors_at(name):
         source = _csv_source(name, files)
     lines = [(number, line) for number, line in enumerate(source.lines, 1) if line.strip() and line.strip()[0] != "#"]
@@ -144,12 +140,11 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
 def _csv_source(name: Scalar, files: Files) -> Source:
     """Return the text of a CSV file named relative to the config; Refusal: no .csv, outside the repository, unreadable.
 
-    In messages the file has its path relative to the user's directory, not to that of the config.
-
     Raises:
         Refusal: the file is outside the repository, is no CSV file, or cannot be read.
         ConfigError: the text cannot be decoded.
     """
+    # In messages the file has its path relative to the user's directory, not to that of the config.
     place = files.locate(name.text, "") if name.text.lower().endswith(".csv") else ""
     if not place.lower().endswith(".csv"):
         raise Refusal("DPC110", "is no CSV file", _CSV_HINT)
@@ -171,10 +166,8 @@ def _cells_of_line(source: Source, number: int, line: str, delimiter: str) -> li
 
 
 def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> Points:
-    """Return (order, epsilon) cells as floats; raise ConfigError for wrong cells, or for no or over MAX_POINTS rows.
-
-    An error about the number of rows is at `mark` and calls the curve `name`.
-    """
+    """Return (order, epsilon) cells as floats; raise ConfigError for wrong cells, or for no or over MAX_POINTS rows."""
+    # An error about the number of rows is at `mark` and calls the curve `name`.
     if not 1 <= len(rows) <= MAX_POINTS:
         raise ConfigError([error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")])
     wrong = tuple(islice(_point_errors(rows), MAX_FAULTS))

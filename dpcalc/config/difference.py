@@ -184,10 +184,8 @@ def _changed_mark(old: Node | None, new: Node) -> Mark:
 
 
 def _is_assumption(keys: Keys, old: Node | None, new: Node | None) -> bool:
-    """Return True if a change concerns claims: data, draws, clipping, tuning, curves, strategies, mechanism type.
-
-    Another number of phases may hide any of these; `also` and curves count too.
-    """
+    """Return True if a change concerns claims: data, draws, clipping, tuning, curves, strategies, mechanism type."""
+    # Another number of phases may hide any of these; `also` and curves count too.
     if keys[0] in {"data", "tuning", "partition"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS:
         return True
     if "mechanism" in keys[:3] and ("curve" in keys or "strategy" in keys or keys[-1] == "type"):

@@ -154,10 +154,7 @@ class TextPositions:
 
 
 def _apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text after edits that do not overlap, in any order, their indices those of the text before.
-
-    Their indices refer to the text before all edits.
-    """
+    """Return a text after edits that do not overlap, in any order, their indices those of the text before."""
     # From the end of the text to its beginning, so that earlier indices stay valid.
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.stop :]
@@ -373,11 +370,9 @@ def _stated_scalar(run: Run, keys: tuple[str, ...]) -> Scalar | None:
 
 
 def _edits(changes: list[_NumberChange], positions: TextPositions) -> tuple[list[Edit], list[tuple[int, str]]]:
-    """Return (edits, (line, text) of each); a shared scalar is replaced if all change alike, else entries are added.
-
-    Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
-    phase gets an entry of its own.
-    """
+    """Return (edits, (line, text) of each); a shared scalar is replaced if all change alike, else entries are added."""
+    # Phases can share a scalar by inheritance. It is replaced if all of them change to one number; else each changed
+    # phase gets an entry of its own.
     shared: dict[ScalarSpan, list[_NumberChange]] = {}
     made: list[tuple[_NumberChange, ScalarSpan | None]] = []  # scalar to replace, None to insert an entry
     for change in changes:

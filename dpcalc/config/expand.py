@@ -99,10 +99,8 @@ def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
 
 
 def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
-    """Return a file or phase with a direct draw and `batch_size` moved below the only level; else unchanged.
-
-    Without known `names` of levels there is one, with the default name.
-    """
+    """Return a file or phase with a direct draw and `batch_size` moved below the only level; else unchanged."""
+    # Without known `names` of levels there is one, with the default name.
     if names is not None and len(names) != 1:
         return run
     name = names[0] if names else DEFAULT_LEVEL
@@ -249,10 +247,8 @@ def base_run(root: Section) -> Run:
 
 
 def _merge(base: Section, over: Section) -> Section:
-    """Merge two sections deeply: keys of `over` win, and exclude inherited keys that contradict them.
-
-    Lists and scalars are replaced as a whole; the merged section stands at the place of `over`.
-    """
+    """Merge two sections deeply: keys of `over` win, and exclude inherited keys that contradict them."""
+    # Lists and scalars are replaced as a whole; the merged section stands at the place of `over`.
     entries = dict(_kept_entries(base, over))
     for key, value in over.entries.items():
         before = entries.get(key)
@@ -376,10 +372,8 @@ def _with_assumed(root: Section, assumed: Sequence[Assignment]) -> Section:
 
 
 def _with_stated_type(assumed: Section, root: Section) -> Section:
-    """Return assumed `mechanism` parameters with the file's `type`; unchanged if that type does not take them.
-
-    Without the type the merge would take the parameter for one of Gaussian noise, and drop it for any other type.
-    """
+    """Return assumed `mechanism` parameters with the file's `type`; unchanged if that type does not take them."""
+    # Without the type the merge would take the parameter for one of Gaussian noise, and drop it for any other type.
     kind, parameters = entry(entry(root, "mechanism"), "type"), entry(assumed, "mechanism")
     if not isinstance(kind, Scalar) or not isinstance(parameters, Section) or kind.text not in MECHANISMS:
         return assumed
@@ -404,11 +398,9 @@ def _assign(root: Section, item: Assignment, names: tuple[str, ...] | None) -> S
 
 
 def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) -> Section | Diagnostic:
-    """Return a tree with one value merged in at its path; the error DPC103 if a list index leads nowhere.
-
-    Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
-    exclude inherited keys as the section of a phase does.
-    """
+    """Return a tree with one value merged in at its path; the error DPC103 if a list index leads nowhere."""
+    # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
+    # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
     target, below = node_at(root, *item.keys[:start]), item.below(start)
     lost = _first_missing(root, item.keys[:start])

@@ -344,10 +344,8 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager: a synced file to rename to `target`, else removed; owner and mode of `like` or of a new one.
-
-    A name that the file still has in the end is removed.
-    """
+    """Context manager: a synced file to rename to `target`, else removed; owner and mode of `like` or of a new one."""
+    # A name that the file still has in the end is removed.
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)
     try:

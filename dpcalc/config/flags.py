@@ -128,10 +128,8 @@ def _texts_by_key(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def _fitting_size(rate: str) -> int:
-    """Return the fewest examples of which a step draws one on average, 1 / rate rounded up; 1 for an invalid rate.
-
-    Nothing is computed from it: the rate itself is stated, and exact.
-    """
+    """Return the fewest examples of which a step draws one on average, 1 / rate rounded up; 1 for an invalid rate."""
+    # Nothing is computed from it: the rate itself is stated, and exact.
     number = scalars.parse_number(rate) or scalars.parse_quotient(rate)
     return ceil(1 / number) if number is not None and Fraction(1, MAX_COUNT) <= number <= 1 else 1
 

@@ -85,10 +85,9 @@ def _lacks_sections(root: Section) -> bool:
 
 
 def _no_sections_error(root: Section) -> Diagnostic:
-    """Return the error (DPC101) for a file without sections, with an example that has the file's keys in sections.
-
-    What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a file.
-    """
+    """Return the error (DPC101) for a file without sections, with an example that has the file's keys in sections."""
+    # What the file lacks is filled in and marked, so that the example can be pasted: the scheme is never in such a
+    # file.
     sections: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for key, node in root.entries.items():
         meant = key_suggestion("", key) if _is_unknown(key) else Suggestion()
@@ -143,10 +142,8 @@ def _flow(node: Node) -> str:
 
 
 def _version_errors(root: Section) -> Iterator[Diagnostic]:
-    """Yield errors for a missing or malformed `version` (unless misspelt) and a malformed `requires`.
-
-    Another version than this one is reported by `_not_a_config_errors`.
-    """
+    """Yield errors for a missing or malformed `version` (unless misspelt) and a malformed `requires`."""
+    # Another version than this one is reported by `_not_a_config_errors`.
     version, requires = root.entries.get("version"), root.entries.get("requires")
     if version is None and "version" not in sections_meant(root.entries):
         yield missing_key_error(root, "version")
@@ -397,10 +394,8 @@ def _load(source: Source, key: str, overrides: Overrides, files: Files) -> Loade
 
 
 def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[str, str]]:
-    """Return {dotted key: ("", dotted path in the file)} of values that aliases take from outside the config.
-
-    An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
-    """
+    """Return {dotted key: ("", dotted path in the file)} of values that aliases take from outside the config."""
+    # An alias and its anchor have the same mark: the value stands twice in the tree, once on each path.
     prefix = f"{section}." if section else ""
     inside: dict[str, tuple[int, int]] = {}
     outside: dict[tuple[int, int], str] = {}

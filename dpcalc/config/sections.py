@@ -73,10 +73,8 @@ def _read_section(section: type[M], node: Node) -> M:
 
 
 def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
-    """Return the checked values of the keys that a mapping states; raise ConfigError with one error for each mistake.
-
-    Short forms among the keys are written out already, and so unknown.
-    """
+    """Return the checked values of the keys that a mapping states; ConfigError with an error for each mistake."""
+    # Short forms among the keys are written out already, and so unknown.
     if not isinstance(node, Section):
         raise ConfigError([wrong_type_error(node, "a mapping")])
     keys = {name: key for name, key in keys.items() if not key.is_short_form}
@@ -98,10 +96,8 @@ def _read_values(keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
 
 
 def _is_explained(missing: str, extra: Collection[str], section: Section) -> bool:
-    """Return True if one of the `extra` keys is probably the missing one misspelt, or is any amount of a draw.
-
-    The error about that key then stands for the one about the missing key.
-    """
+    """Return True if one of the `extra` keys is probably the missing one misspelt, or is any amount of a draw."""
+    # The error about that key then stands for the one about the missing key.
     kind = section_kind(section.path)
     return any(name in AMOUNT_KEYS or key_suggestion(kind, name).key == missing for name in extra)
 

@@ -203,10 +203,8 @@ class _TreeBuilder:
         return {**merged, **own}, frozenset(repeated)
 
     def _merged_entries(self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]) -> dict[str, Node]:
-        """Return the entries behind a `<<`: of a mapping, or of a list whose earlier ones win; others are a flaw.
-
-        Keys that these mappings repeat are added to `repeated`.
-        """
+        """Return the entries behind a `<<`: of a mapping, or of a list whose earlier ones win; others are a flaw."""
+        # Keys that these mappings repeat are added to `repeated`.
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Node] = {}
         # Of a list of mappings the first wins, so it is written last.

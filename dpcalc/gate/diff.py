@@ -203,10 +203,8 @@ def _weakened_promises(old: Loaded, new: Loaded) -> Iterator[Problem]:
 
 
 def _moved_sources(pair: ConfigPair) -> Iterator[Problem]:
-    """Yield DPC408 if the config, or a value, is read from another place than in the base; not for two files.
-
-    The training code may still read the old place.
-    """
+    """Yield DPC408 if the config, or a value, is read from another place than in the base; not for two files."""
+    # The training code may still read the old place.
     if pair.old.path == pair.name:  # two files, each with a section and references of its own
         return
     before, after = pair.old.section, pair.new.section
@@ -244,10 +242,8 @@ def _unit_path(plan: Plan) -> tuple[str, ...]:
 
 
 def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterator[Problem]:
-    """Yield the warning DPC405 for each changed claim about data or sampling that lowers epsilon, or may.
-
-    No file shows that such a claim is true.
-    """
+    """Yield the warning DPC405 for each changed claim about data or sampling that lowers epsilon, or may."""
+    # No file shows that such a claim is true.
     # A claim that alone lowers epsilon is reported with that epsilon. One that alone does not may still help together
     # with other changes: it is reported if taking it back alone makes the new config costlier.
     alone = {change.key: change.alone for change in base.changes}
@@ -283,10 +279,8 @@ def _other_file(difference: Difference, new: Loaded) -> str:
 def _claims_taken_back(
     old: Loaded, new: Loaded, claims: Sequence[Difference]
 ) -> Iterator[tuple[Difference, Plan | None]]:
-    """Yield (claim, new plan with its old value); None for an invalid plan, or if over 32 claims changed.
-
-    A claim may help only together with other changes; taking it back alone shows its effect.
-    """
+    """Yield (claim, new plan with its old value); None for an invalid plan, or if over 32 claims changed."""
+    # A claim may help only together with other changes; taking it back alone shows its effect.
     # The differences are taken the other way round, so that one of them applied to the new config takes a claim back.
     reversed_changes = (
         {difference.keys: difference for difference in differences(new, old)} if 0 < len(claims) <= MAX_CAUSES else {}

@@ -164,10 +164,8 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
 
 
 def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
-    """Raise InputError if a ledger, None for a new one, cannot take a run: tuned, other data or part, name in use.
-
-    A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
-    """
+    """Raise InputError if a ledger, None for a new one, cannot take a run: tuned, other data or part, name in use."""
+    # A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
     plan = entry.run.plan
     if plan.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
@@ -325,10 +323,8 @@ def _extends_base(path: str, base: str) -> bool:
 
 
 def _means_the_same(path: str, before: bytes) -> bool:
-    """Return True if the ledger at `path` only adds phases to `before`, budget aside; True if one is no valid config.
-
-    A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
-    """
+    """Return True if the ledger at `path` only adds phases to `before`, budget aside, or one is no valid config."""
+    # A line below the phases can change what stands above it: a `partition`, or keys that phases inherit.
     try:
         old, new = load_text(before.decode("utf-8-sig"), path=path).plan, load(path).plan
     except ConfigError:  # of the ledger, which `check` has reported; or it is repaired

@@ -193,10 +193,8 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
 
 
 def _moved_sources(before: Mapping[str, str], now: Mapping[str, str], loaded: Loaded) -> Iterator[Problem]:
-    """Yield DPC403 for each key that is read from another place than the lock says, or no longer by reference.
-
-    The training code may still read the old place.
-    """
+    """Yield DPC403 for each key that is read from another place than the lock says, or no longer by reference."""
+    # The training code may still read the old place.
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
             was, says = (

@@ -315,11 +315,9 @@ def answers(  # noqa: PLR0913  those of `Workers`
 
 
 def _command() -> list[str]:
-    """Return the command line of a worker: this Python with -P, its flags, and absolute entries of sys.path.
-
-    `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping relative
-    entries of ours. `-I` and the like are handed on.
-    """
+    """Return the command line of a worker: this Python with -P, its flags, and absolute entries of sys.path."""
+    # `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping
+    # relative entries of ours. `-I` and the like are handed on.
     flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
     path = [entry for entry in sys.path if Path(entry).is_absolute()]
     home = str(Path(__file__).parents[2])  # last, so that it hides no library where dpcalc is imported by other means

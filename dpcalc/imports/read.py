@@ -129,10 +129,8 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a valu
 
 
 def _only_state(value: object) -> Mapping[str, Any]:
-    """Return the only accountant's state among 10,000 dictionaries of a checkpoint; InputError for none or several.
-
-    Nothing is expanded: a pickle may hold the same dictionary in a million places.
-    """
+    """Return the only accountant's state among 10,000 dictionaries of a checkpoint; InputError for none or several."""
+    # Nothing is expanded: a pickle may hold the same dictionary in a million places.
     pending, seen, states = [value], set[int](), []
     while pending and len(seen) < _MAX_SEARCHED:
         holder = pending.pop()

@@ -295,10 +295,8 @@ def of_cells(
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Return `max_losses` of the losses; each other is split over its neighbours, keeping P and Q mass (upper bound).
-
-    That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
-    """
+    """Return `max_losses` of the losses; each other is split over its neighbours, P and Q mass kept (upper bound)."""
+    # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
     kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
     ends = losses[kept]
     right = np.clip(np.searchsorted(ends, losses, side="left"), 1, max_losses - 1)

@@ -169,10 +169,8 @@ def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise:
 
 
 def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
-    """Return lattice indices (low, high) outside which the `count`-fold sum has tilted mass below 1e-16 at either end.
-
-    Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
-    """
+    """Return lattice indices (low, high) beyond each of which the `count`-fold sum has tilted mass below 1e-16."""
+    # Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
     spend(3 * ELEMENT * pmf.mass.size)

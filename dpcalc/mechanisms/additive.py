@@ -103,17 +103,16 @@ def laplace_pair(pure: float) -> Atoms:
 def _laplace_chords(losses: Array) -> Atoms:
     """Return the pair whose profile is the chords of Laplace noise's profile between the given losses (upper).
 
-    The profile is delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure: the loss is pure with probability 1/2, -pure
-    with e^-pure / 2, and between them has the density e^((x - pure) / 2) / 4 at x. It is convex in e^eps, so chords
-    are an upper bound. Of each interval of length h they leave e^((a - pure) / 2) w to either end a of it,
-    w = tanh(h / 4) / 2.
-
     Args:
         losses: from -pure to pure, strictly increasing, shape (n,), n >= 2.
 
     References:
         Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 3.
     """
+    # The profile is delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure: the loss is pure with probability 1/2,
+    # -pure with e^-pure / 2, and between them has the density e^((x - pure) / 2) / 4 at x. It is convex in e^eps, so
+    # chords are an upper bound. Of each interval of length h they leave e^((a - pure) / 2) w to either end a of it,
+    # with w the half of tanh(h / 4).
     # Masses are kept as logarithms: of large losses no float holds them, and they decide the reverse direction.
     half_shares = np.tanh(np.diff(losses) / 4) / 2
     shares = np.append(0.5, half_shares) + np.append(half_shares, 0.5)
@@ -224,10 +223,8 @@ class DiscreteGaussian(AdditiveNoise):
 
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
-    """Return the pair of discrete Gaussians around 0 and `shift`, tails beyond 39 sigma as infinite loss.
-
-    Noise beyond _TAIL_DEVIATIONS is left out; its mass, below the smallest float, counts as an infinite loss.
-    """
+    """Return the pair of discrete Gaussians around 0 and `shift`, tails beyond 39 sigma as infinite loss."""
+    # Noise beyond _TAIL_DEVIATIONS is left out; its mass, below the smallest float, counts as an infinite loss.
     tail = math.ceil(_TAIL_DEVIATIONS * sigma)
     noise = np.arange(-tail, tail + 1, dtype=np.float64)
     log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
@@ -248,10 +245,6 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: float) -> tuple[Array, Array]:
     """Return (increasing losses, log P masses) of the numbers from low to high, merged pessimistically above 16,000.
 
-    More than _MAX_EXACT_LOSSES numbers are merged into cells: each mass goes to the two ends of its cell so that its P
-    and Q masses are kept. These are chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022,
-    2207.04380v3, section 4).
-
     Args:
         sigma: of the noise.
         shift: distance of the centers, >= 1; P has its center at 0, Q at `shift`.
@@ -259,6 +252,9 @@ def _losses_of_range(sigma: float, shift: int, low: int, high: int, log_total: f
         high: largest number.
         log_total: log of the sum of e^(-x^2 / (2 sigma^2)) over all whole x.
     """
+    # More than _MAX_EXACT_LOSSES numbers are merged into cells: each mass goes to the two ends of its cell so that its
+    # P and Q masses are kept. These are chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022,
+    # 2207.04380v3, section 4).
     x = np.arange(high, low - 1, -1, dtype=np.float64)
     width = -(-x.size // _MAX_EXACT_LOSSES)
     logs = np.pad(-0.5 * (x / sigma) ** 2 - log_total, (0, -x.size % width), constant_values=-np.inf)
@@ -326,10 +322,8 @@ class DiscreteLaplace(AdditiveNoise):
 
 @lru_cache(maxsize=256)
 def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
-    """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else chords.
-
-    These are its exact losses. Of _MAX_EXACT_LOSSES or more only those next to `_laplace_losses` are kept.
-    """
+    """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else chords."""
+    # These are its exact losses. Of _MAX_EXACT_LOSSES or more only those next to `_laplace_losses` are kept.
     if shift < _MAX_EXACT_LOSSES:
         x = np.arange(shift + 1, dtype=np.float64)
     else:

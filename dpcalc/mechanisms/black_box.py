@@ -221,11 +221,9 @@ def _log_convolution_power(logs: Array, copies: int) -> Array:
 
 
 def _log_convolve(a: Array, b: Array) -> Array:
-    """Return the log masses of the sum of two independent variables on a grid, shape (len(a) + len(b) - 1,).
-
-    Each sum is taken on the scale of its largest term: masses of hundreds of answers are smaller than any float, so
-    that an FFT would lose them.
-    """
+    """Return the log masses of the sum of two independent variables on a grid, shape (len(a) + len(b) - 1,)."""
+    # Each sum is taken on the scale of its largest term: masses of hundreds of answers are smaller than any float, so
+    # that an FFT would lose them.
     few, many = sorted((a, b), key=len)
     top = np.full(few.size + many.size - 1, -np.inf)
     for i, log_mass in enumerate(few):

@@ -151,11 +151,9 @@ def _sensitivity(squared: tuple[float, float], column: tuple[float, float], *, i
 
 
 def _window_sums(c: Array, length: int, times: int, apart: int) -> Array:
-    """Return sum_(j < times) c[t - j apart] for t < length, where c is 0 outside; without cancellation.
-
-    Windows of `times` rows of a table with `apart` columns are the end of one block of rows and the beginning of the
-    next one, so that two running sums give them all and nothing is subtracted.
-    """
+    """Return sum_(j < times) c[t - j apart] for t < length, where c is 0 outside; without cancellation."""
+    # Windows of `times` rows of a table with `apart` columns are the end of one block of rows and the beginning of the
+    # next one, so that two running sums give them all and nothing is subtracted.
     rows = -(-length // apart)
     times = min(times, rows)
     blocks = -(-(rows + times - 1) // times)

@@ -164,13 +164,12 @@ def _add_noise(
 def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
     """Return (a query's Renyi divergence by quarter-vote lead and top votes, each query's cell); or UnsupportedError.
 
-    Leads are 0, 1/4, 1/2, ..., those of queries rounded down. The top votes have an axis of length 1 where they do not
-    count.
-
     Returns:
         (upper bounds on the divergence, not increasing in the lead, shape (leads, tops); indices of the queries' cells,
         shape (2, queries)).
     """
+    # Leads are 0, 1/4, 1/2, ..., those of queries rounded down. The top votes have an axis of length 1 where they do
+    # not count.
     leads = np.arange(votes.teachers * _CELLS_PER_VOTE + 1) / _CELLS_PER_VOTE
     rivals = votes.labels - 1
     overtake = aggregation.overtake_probability(leads)

@@ -204,10 +204,8 @@ def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
 
 
 def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
-    """Return the queries and noise that keep to the target, in JSON as one object, else as texts; null for None.
-
-    People see the texts as fields of their own.
-    """
+    """Return the queries and noise that keep to the target, in JSON as one object, else as texts; null for None."""
+    # People see the texts as fields of their own.
     if target is None:
         return json_only("target", None)
     # JSON has one object; people see a row for each text, under one label.

@@ -209,10 +209,9 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
 
 
 def _poisson(phase: Phase, unit: int) -> Phase:
-    """Return the phase with Poisson draws of the same rates down to unit and shuffles; as it is for unequal shuffles.
-
-    Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at all.
-    """
+    """Return the phase with Poisson draws of the same rates down to unit and shuffles; itself if they are unequal."""
+    # Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at
+    # all.
     hierarchy = phase.hierarchy
     shuffled = [number for number, level in enumerate(hierarchy.levels, start=1) if isinstance(level.scheme, Shuffle)]
     if not all(hierarchy.level(number).is_equal for number in shuffled):
@@ -246,10 +245,8 @@ def _poisson_level(level: Level) -> Level:
 
 
 def _is_no_nearer(composition: Composition, changed: Composition) -> bool:
-    """Return True if no shift or distance of a changed plan is smaller; False, too, if several units or not plain.
-
-    The bound (K) grows with each of them. False where the bounds of the plans are not plain.
-    """
+    """Return True if no shift or distance of a changed plan is smaller; False, too, if several units or not plain."""
+    # The bound (K) grows with each of them. False where the bounds of the plans are not plain.
     if len(composition.units) > 1 or not composition.is_plain or not changed.is_plain:
         return False
     pairs = [

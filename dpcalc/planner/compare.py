@@ -272,12 +272,11 @@ def _differences(composition: Composition) -> Iterator[str]:
 def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float:
     """Return the tools' epsilon for one flat Poisson draw, at the two of the rising orders around the best; 0 for none.
 
-    It falls with the order up to the best one and rises from there, so only the two orders around that can win.
-
     References:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
         Steinke 2020 (2004.00010v4), Proposition 12.
     """
+    # It falls with the order up to the best one and rises from there, so only the two orders around that can win.
     plan = composition.plan
     counts: Counter[Curve] = Counter()
     for phase in releasing_phases(plan):
@@ -293,10 +292,8 @@ def _renyi_epsilon(composition: Composition, orders: tuple[float, ...]) -> float
 
 
 def _gaussian_renyi_epsilon(passes: dict[float, int], delta: float) -> float:
-    """Return epsilon of Gaussian releases without sampling at TF-Privacy's orders; 0 for none.
-
-    A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
-    """
+    """Return epsilon of Gaussian releases without sampling at TF-Privacy's orders; 0 for none."""
+    # A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
     if not passes:
         return 0.0
     rate = sum(count / (2 * sigma**2) for sigma, count in passes.items())

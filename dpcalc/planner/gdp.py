@@ -186,7 +186,7 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
 
 
 def _read(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound of an upper profile up to where it is at most the floor, `end` at the latest; mu inf if end >= 1e5."""
+    """Return the bound of an upper profile up to where it is at most the floor, or `end`; mu inf if end >= 1e5."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     low, high = 0.0, end
@@ -239,10 +239,8 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
 
 
 def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float) -> bool:
-    """Return True if the chord of (epsilon, delta) at both ends is proved to lie below delta_mu between them.
-
-    A convex function lies above each of its tangents: one that is above the chord at both ends is above it between.
-    """
+    """Return True if the chord of (epsilon, delta) at both ends is proved to lie below delta_mu between them."""
+    # A convex function lies above each of its tangents: one that is above the chord at both ends is above it between.
     for at in ((left[0] + right[0]) / 2, right[0], left[0]):
         height, slope = gaussian_tangent(mu, at)
         falls = [(slope * math.expm1(epsilon - at), delta) for epsilon, delta in (left, right)]
@@ -252,11 +250,9 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
 
 
 def _excess(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
-    """Return (regret, misfit), >= 0, of mu against the curve that both profiles bound from below: maxima over grids.
-
-    Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
-    s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
-    """
+    """Return (regret, misfit), >= 0, of mu against the curve that both profiles bound from below: maxima over grids."""
+    # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
+    # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.
     nodes = np.linspace(0.0, max(bound.end, other.end), _NODES)
     factor = np.exp(np.minimum(nodes, 700.0))[:, None]
     ahead, back = (1 - each.profile(nodes)[:, None] for each in (bound, other))

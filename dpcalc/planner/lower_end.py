@@ -136,11 +136,9 @@ def _adds_noise(plan: Plan) -> bool:
 
 
 def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Return (steps with the largest log moment, is tight: attained by a named or only unit), the best in time.
-
-    Candidates are data sets of the unit that a direction names, or of the costliest one by the moment bound, at whose
-    order they are compared. Where the search needs too much work, the best one until then is returned.
-    """
+    """Return (steps with the largest log moment, is tight: attained by a named or only unit), the best in time."""
+    # Candidates are data sets of the unit that a direction names, or of the costliest one by the moment bound, at whose
+    # order they are compared. Where the search needs too much work, the best one until then is returned.
     protected, order = composition.costliest(direction)
     best: tuple[float, bool, dict[Curve, int]] | None = None
     with suppress(TooLargeError), allowance(_SEARCH_WORK):  # the best so far is a data set, too
@@ -153,10 +151,8 @@ def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curv
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[tuple[dict[Curve, int], bool]]:
-    """Yield (steps, True if they attain the unit's bound) of each different data set in each direction; maybe none.
-
-    With an allocation, whose losses take long, only in the direction that is named, if one is.
-    """
+    """Yield (steps, True if they attain the unit's bound) of each different data set in each direction; maybe none."""
+    # With an allocation, whose losses take long, only in the direction that is named, if one is.
     seen_candidates: set[frozenset[tuple[Curve, int]]] = set()
     phases = releasing_phases(plan)
     paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
@@ -294,11 +290,9 @@ def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
 
 
 def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if units contribute at random in different ways: some mixes of cut, at_most, shuffled and Poisson.
-
-    Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw of
-    at most a number, of which smaller units have fewer; or below or beside a draw that is cut to a maximum.
-    """
+    """Return True if units contribute at random in different ways: some mixes of cut, at_most, shuffled and Poisson."""
+    # Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw
+    # of at most a number, of which smaller units have fewer; or below or beside a draw that is cut to a maximum.
     schemes = [level.scheme for level in hierarchy.levels]
     for at, scheme in enumerate(schemes):
         if not isinstance(scheme, CappedPoisson):
@@ -333,12 +327,10 @@ def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], numb
 def _sums_of_passes(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet:
-    """Return a shuffled phase's data sets: sums of whole passes, perhaps of the unfinished one, no single steps.
-
-    In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the company's
-    path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass takes as
-    many steps as the passes above it together.
-    """
+    """Return a shuffled phase's data sets: sums of whole passes, perhaps of the unfinished one, no single steps."""
+    # In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
+    # company's path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass
+    # takes as many steps as the passes above it together.
     length = steps_of_a_pass(path, Group())
     number, remaining = divmod(phase.steps, length) if _passes_are_aligned(path) else (0, 0)
     # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
@@ -408,10 +400,8 @@ def _passes_are_aligned(path: Path) -> bool:
 def _single_steps(
     plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
 ) -> PhaseDataSet | None:
-    """Return data sets of one step under each outermost draw; None for passes, irregular or too few units.
-
-    For noise other than Gaussian, and for units whose contributions change while their draw is held.
-    """
+    """Return data sets of one step under each outermost draw; None for passes, irregular or too few units."""
+    # For noise other than Gaussian, and for units whose contributions change while their draw is held.
     if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
         return None
     if _max_units_together(co_sampled.path, path, plan.adjacency) < plan.group_size or _is_irregular(
@@ -428,13 +418,12 @@ def _single_steps(
 def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
     """Return the most units of one parent protected together; removed from passes, as many as one draws must stay.
 
-    Where units are removed, a pass needs as many units left as its steps hold.
-
     Args:
         drawn: the way to the protected units, a pass taken as one draw.
         path: the same with its shuffles.
         adjacency: relation between D and D'.
     """
+    # Where units are removed, a pass needs as many units left as its steps hold.
     scheme = drawn.schemes[-1]
     in_passes = isinstance(path.schemes[-1], Shuffle) and adjacency is Adjacency.ADD_REMOVE
     left = scheme.size if in_passes and isinstance(scheme, Fixed) else 0

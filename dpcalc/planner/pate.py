@@ -220,11 +220,9 @@ def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
 
 
 def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
-    """Return (epsilon, accountant), upper, of the queries' Gaussian releases: closed form, zCDP where floats fail.
-
-    The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
-    Steinke 2016, 1605.02065v1, Proposition 1.3).
-    """
+    """Return (epsilon, accountant), upper, of the queries' Gaussian releases: closed form, zCDP where floats fail."""
+    # The profile of a Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun,
+    # Steinke 2016, 1605.02065v1, Proposition 1.3).
     counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
     epsilon = gaussian_epsilon(counts, delta=delta, sign=1)
     if epsilon is not None:

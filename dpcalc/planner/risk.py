@@ -157,10 +157,8 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(
     pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return both privacy profiles of a unit by moments, near the rates and deltas; rough if in closed form.
-
-    Where quadrature needs too much work, the moments are those in closed form.
-    """
+    """Return both privacy profiles of a unit by moments, near the rates and deltas; rough if in closed form."""
+    # Where quadrature needs too much work, the moments are those in closed form.
     smallest_delta = min([_NEGLIGIBLE * min(rates), *(delta / 10 for delta in deltas)])
     try:
         with allowance(_MOMENT_WORK):
@@ -463,11 +461,10 @@ def _missed(profiles: tuple[Profiles, ...], rates: tuple[float, ...]) -> tuple[A
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
-    """Return the largest rise of the log odds of the truth, but with probability `exception`; infinite where unbounded.
-
-    The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
-    definition of delta as the mean of (1 - e^{epsilon - loss})_+; so x = epsilon - log(1 - delta(epsilon) / p) will do.
-    """
+    """Return the largest rise of the log odds of the truth, but with probability `exception`; inf where unbounded."""
+    # The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
+    # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so x = epsilon - log(1 - delta(epsilon) / p) will
+    # do.
     best = 0.0
     for deltas in (sides.forward, sides.backward):
         used = deltas < exception

@@ -375,11 +375,9 @@ def _solve_size(level: Level, goal: Goal, with_scheme: Callable[[Scheme], Plan])
 
 
 def _size_ranges(level: Level) -> list[tuple[int, int]]:
-    """Return ranges of sizes in each of which larger ones cost more; several for shuffles that drop the last batch.
-
-    With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
-    those with equally many steps in a pass larger ones cost more. Below `_FEW_STEPS` steps they are searched apart.
-    """
+    """Return ranges of sizes in each of which larger ones cost more; several for shuffles that drop the last batch."""
+    # With drop_last the sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among
+    # those with equally many steps in a pass larger ones cost more. Below `_FEW_STEPS` steps they are searched apart.
     limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
     largest, ranges = max(1, (level.count if limited else level.min_count) - 1), []
     if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:

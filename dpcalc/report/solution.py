@@ -77,10 +77,8 @@ def _cheaper_decimal(value: float | Fraction, digits: int) -> Value:
 
 
 def _with_value(solution: Solution, before: Plan, value: Value) -> Plan:
-    """Return the solved plan with another value instead of the solution's; steps follow where the epochs are fixed.
-
-    A factor multiplies the noise of the plan before the search, exactly: the product of two short decimals is short.
-    """
+    """Return the solved plan with another value instead of the solution's; steps follow where the epochs are fixed."""
+    # A factor multiplies the noise of the plan before the search, exactly: the product of two short decimals is short.
     plan = solution.plan
     if solution.name == FACTOR:
         return replace(plan, phases=tuple(_with_scaled_noise(phase, _exact(value)) for phase in before.phases))
@@ -302,10 +300,8 @@ def _failing_value(solution: Solution) -> str:
 
 
 def _unchanged_noise_text(name: str, plan: Plan) -> str:
-    """Return the noise of the other sums on the sample, which a search for noise leaves unchanged; "" for no such sums.
-
-    Searches for other quantities (`name`) give "" too.
-    """
+    """Return the noise of the other sums on the sample, which a search for noise leaves alone; "" without such sums."""
+    # Searches for other quantities (`name`) give "" too.
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
     if not others or not name.startswith(NOISE):
         return ""

@@ -143,11 +143,9 @@ def power(base: Fraction, exponent: int) -> Fraction:
 
 
 def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
-    """Return an upper bound (stochastic order) on a binomial distribution of large mean, at some 76 counts.
-
-    Pr[H >= t] <= e^(-mean h(u)) with t = (1 + u) mean, h(u) = (1 + u) log(1 + u) - u. Counts between two points are
-    moved to the larger one.
-    """
+    """Return an upper bound (stochastic order) on a binomial distribution of large mean, at some 76 counts."""
+    # Pr[H >= t] <= e^(-mean h(u)) with t = (1 + u) mean, h(u) = (1 + u) log(1 + u) - u. Counts between two points are
+    # moved to the larger one.
     points = [math.ceil(mean + deviations * math.sqrt(mean)) for deviations in _DEVIATIONS]
     law: CountDistribution = {}
     before = Fraction(1)

@@ -358,10 +358,8 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return by level ranges (fewest, most) of sizes; the fewest stands for all, but for capped draws both ends.
-
-    They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
-    """
+    """Return by level ranges (fewest, most) of sizes; the fewest stands for all, but for capped draws both ends."""
+    # They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
         fewest, largest = levels[0].min_count, levels[0].count

@@ -388,10 +388,8 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (counts, runs) as given; for None so many runs, and if need be fewer steps, as take a few seconds.
-
-    Steps are reduced in proportion, to at least one of each curve.
-    """
+    """Return (counts, runs) as given; for None so many runs, and if need be fewer steps, as take a few seconds."""
+    # Steps are reduced in proportion, to at least one of each curve.
     run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
     if runs is not None:
         return counts, runs

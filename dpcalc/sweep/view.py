@@ -285,10 +285,8 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
 
 
 def _budget_edges(fits: Sequence[Sequence[bool | None]]) -> list[list[tuple[float, float]]]:
-    """Return edges ((x, y), (x, y)) between cells within (True) and over (False) the budget; none next to None.
-
-    Cell (row, column) is centred at (column, row); beside a cell that is not known (None) there is no edge.
-    """
+    """Return edges ((x, y), (x, y)) between cells within (True) and over (False) the budget; none next to None."""
+    # Cell (row, column) is centred at (column, row); beside a cell that is not known (None) there is no edge.
     edges = []
     for row, columns in enumerate(fits):
         for column, fit in enumerate(columns):
