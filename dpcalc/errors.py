@@ -147,6 +147,17 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
     return number
 
 
+def counted(number: int, noun: str, form: str = "") -> str:
+    """Return a number and its noun, which gets an "s" unless the number is 1.
+
+    Args:
+        number: how many there are.
+        noun: of one of them.
+        form: of the number, as of `format`; "," for thousands separators.
+    """
+    return f"{number:{form}} {noun}{'' if number == 1 else 's'}"
+
+
 def listed(words: Sequence[str]) -> str:
     """Return one or more words as "a, b or c"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -125,9 +125,6 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
         14063
     """
     refuse_unknown(plan, unknown)
-    for name, section in (("levels", levels), ("sampling", sampling)):
-        if section is not None and not isinstance(section, Mapping):
-            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
     if delta is None:  # after names of other tools for it
         raise TypeError("plan() missing 1 required keyword-only argument: 'delta'")
     given = {
@@ -161,7 +158,10 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
 def _nested_config(
     given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Return a config over several levels; InputError for a number of one level that is not said of its level."""
+    """Return a config over several levels; InputError for no mappings, and a number that is not said of its level."""
+    for name, section in (("levels", levels), ("sampling", sampling)):
+        if not isinstance(section, Mapping):
+            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
     for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
         if given[option] not in (None, "poisson"):
             argument = _with_argument_names(option)

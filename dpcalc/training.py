@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Never
 
 from dpcalc.config.normal import fingerprint
-from dpcalc.errors import InputError, require_whole
+from dpcalc.errors import InputError, counted, require_whole
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
@@ -368,10 +368,11 @@ class Accountant:
 
     def summary(self) -> str:
         """Return steps, certified epsilon and what is left of the budget in one line, rounded to the safe side."""
-        text = f"{self._steps:,} steps: epsilon <= {rounded_up(self.epsilon)} at delta = {as_given(self.delta)}"
+        steps = counted(self._steps, "step", ",")
+        text = f"{steps}: epsilon <= {rounded_up(self.epsilon)} at delta = {as_given(self.delta)}"
         if self.budget is None:
             return text
-        return f"{text}; {self.steps_left:,} steps left to the budget of {as_given(self.budget)}"
+        return f"{text}; {counted(self.steps_left, 'step', ',')} left to the budget of {as_given(self.budget)}"
 
     def _repr_html_(self) -> str:
         """Return the summary for a notebook."""

@@ -9,6 +9,7 @@ from dpcalc.audit.tails import FALSE_ALARM
 from dpcalc.charts.chart import LOG, Axis, Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
+from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
 from dpcalc.planner.words import shared_facts
 from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
@@ -55,8 +56,8 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             *origin_fields(loaded),
         ),
         table=Table(
-            headline=f"{verdict}\n{result.steps} steps, {result.entries} entries; an honest log is contradicted with "
-            f"probability <= {FALSE_ALARM:g}",
+            headline=f"{verdict}\n{counted(result.steps, 'step')}, {result.entries} entries; an honest log is "
+            f"contradicted with probability <= {FALSE_ALARM:g}",
             columns=("level", "quantity", "expected", "logged", "p-value", "agrees", "note"),
             rows=tuple(_row(each) for each in result.tests),
         ),

@@ -3,12 +3,15 @@
 import csv
 import dataclasses
 import io
+import itertools
+import textwrap
 from collections.abc import Sequence
 
 from dpcalc.charts.chart import Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import Kind
+from dpcalc.planner.words import with_thousands_separators
 from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
 from dpcalc.report.guarantees import epsilon_text, unit_fields
 from dpcalc.report.rounding import rounded_up
@@ -71,7 +74,7 @@ def legend(series: Series) -> str:
     method = "" if series.method in named else series.method
     name = series.name
     if series.kind is Kind.LOWER:
-        name = name.removesuffix(KINDS[Kind.LOWER]).removesuffix(LOWER).removesuffix(", ")
+        name = name.removesuffix(KINDS[Kind.LOWER]).removesuffix(LOWER).rstrip(", ")
     kind = "" if KINDS[series.kind] in name else KINDS[series.kind]
     details = ", ".join(filter(None, (method, kind, series.about)))
     return visible(": ".join(filter(None, (name, details))))
@@ -92,10 +95,42 @@ def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
     return [(x, [ys.get(x) for ys in columns]) for x in sorted({x for ys in columns for x in ys})]
 
 
-def chart_lines(chart: Chart) -> str:
-    """Return a table in aligned columns and a line for each limit, for pipes and below a chart."""
+def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
+    """Return a table in aligned columns and a line for each limit, for pipes or, with a width, below a chart.
+
+    Args:
+        chart: the chart.
+        marks: of its lines in the chart, which name the columns where their names are too wide.
+        width: columns of the terminal, 0 for a pipe.
+    """
+    rows = chart_rows(chart)
+    short = (chart.x.name, *(mark for mark, _ in zip(itertools.cycle(marks), chart.series, strict=False)))
+    lines = fitted(rows, short=short, width=width) if width else aligned(rows)
     limits = (f"{visible(limit.name)}: {limit.value!r}" for limit in chart.limits)
-    return "".join(f"{line}\n" for line in (*aligned(chart_rows(chart)), *limits))
+    return "".join(f"{line}\n" for line in (*lines, *limits))
+
+
+def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
+    """Return rows as aligned lines for a terminal, with separators; where they are too wide with another header.
+
+    Args:
+        rows: the header, and the rows below it.
+        short: the other header.
+        width: columns of the terminal.
+
+    Returns:
+        Lines of at most `width` columns: where the other header is too wide too, each row as "NAME CELL, NAME CELL".
+    """
+    header, *body = rows
+    texts = [[with_thousands_separators(cell) for cell in row] for row in body]
+    for names in (header, short):
+        lines = aligned([names, *texts])
+        if max(map(len, lines)) <= width:
+            return lines
+    pairs = (", ".join(f"{name} {cell}" for name, cell in zip(short, row, strict=True)) for row in texts)
+    return [
+        line for text in pairs for line in textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    ]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

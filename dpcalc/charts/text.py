@@ -13,6 +13,7 @@ from typing import Self
 from dpcalc.charts.chart import Axis, Chart, Series
 from dpcalc.charts.table import legend, x_text
 from dpcalc.config.source import visible
+from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass
 
 _STEPS = (1, 2, 2.5, 5, 10)
@@ -141,7 +142,7 @@ def chart_text(chart: Chart, *, width: int) -> str:
     xs = [x for series in chart.series for x in series.xs]
     # The vertical axis first: the width of its labels decides how many columns are left for the lines.
     down = _Scale.covering(chart.y, ys, HEIGHT)
-    labels = {round(place): x_text(value) for value, place in down.ticks()}
+    labels = {round(place): _tick_text(value) for value, place in down.ticks()}
     margin = max(map(len, labels.values()), default=0)
     across = _Scale.covering(chart.x, xs, max(_MIN_PLOT_WIDTH, max(width, _MIN_WIDTH) - margin - 2))
     cells = _canvas(chart, across, down)
@@ -156,6 +157,11 @@ def chart_text(chart: Chart, *, width: int) -> str:
     for limit in chart.limits:
         lines += _wrapped(f"{'-' if limit.axis == 'y' else ':'} {limit.name} {limit.value!r}", width)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _tick_text(value: float) -> str:
+    """Return a number beside an axis, with thousands separators."""
+    return with_thousands_separators(x_text(value))
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -210,7 +216,7 @@ def _tick_line(across: _Scale, margin: int) -> str:
     line = [" "] * (across.size + margin + 2)
     # A number is written only where it and the character on either side of it are blank.
     for value, place in across.ticks():
-        text = x_text(value)
+        text = _tick_text(value)
         start = min(max(round(place) + margin + 2 - len(text) // 2, 0), len(line) - len(text))
         if "".join(line[max(start - 1, 0) : start + len(text) + 1]).strip() == "":
             line[start : start + len(text)] = text

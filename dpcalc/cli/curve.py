@@ -93,7 +93,7 @@ def curve(  # noqa: PLR0913  one parameter an option
     from dpcalc.charts.series import curve_chart
     from dpcalc.charts.shapes import CurveRequest
     from dpcalc.charts.table import chart_csv, chart_lines, chart_output
-    from dpcalc.charts.text import chart_text
+    from dpcalc.charts.text import MARKS, chart_text
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.points import parse_numbers
 
@@ -125,7 +125,9 @@ def curve(  # noqa: PLR0913  one parameter an option
     elif as_json:
         text = chart_output(kind, chart, loaded).json_text()
     else:
-        text = f"{chart_text(chart, width=width())}\n{chart_lines(chart)}" if on_terminal() else chart_lines(chart)
+        text = chart_lines(chart)
+        if on_terminal():
+            text = f"{chart_text(chart, width=width())}\n{chart_lines(chart, marks=MARKS, width=width())}"
     return CommandResult(text=text, asides=asides, changed=(plot,) if plot else ())
 
 
@@ -273,11 +275,11 @@ def _drawn(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcom
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_text, sweep_chart, sweep_lines
 
-    table = sweep_lines(axes, outcomes)
+    table = sweep_lines(axes, outcomes, width=width() if on_terminal() else 0)
     if not on_terminal() or len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):
         return table
     if len(axes) == 1:
         drawn = chart_text(sweep_chart(axes[0], outcomes, subtitle=subtitle(base, axes, outcomes)), width=width())
     else:
         drawn = heat_text((axes[0], axes[1]), outcomes, width=width(), styled=has_styles())
-    return f"{drawn}\n{table}" if len(outcomes) <= MAX_ROWS else f"{drawn}\n--csv prints all {len(outcomes)} rows\n"
+    return f"{drawn}\n{table}" if len(outcomes) <= MAX_ROWS else f"{drawn}\n--csv prints all {len(outcomes):,} rows\n"

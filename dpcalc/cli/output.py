@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -80,7 +80,11 @@ _WORDS = re.compile(
     r"|(?<=: )(?P<verdict>passed|failed|invalid|undecided)(?=,|$)"
     r"|(?<=\d )(?P<counted>passed|failed|invalid|undecided)(?=,|$)"
 )
-_EXCERPT = re.compile(r"\d* *\|")  # a line of a file, and the marks below it, keep their columns
+_EXCERPT = re.compile(r"\d* *\| ?")  # a line of a file, and the marks below it, keep their columns
+_MARKS = re.compile(r" *\| +(\^+) ?(.*)")
+_COMMAND = re.compile(r"(  .*?:) {2,}(\w[^'\"]*)$")
+_NOTE = re.compile(r"note: |  = ")  # a path before a finding may hold a number that is no count
+_CUT = "..."
 _LEAST_WIDTH = 20
 
 
@@ -93,8 +97,11 @@ def styled_text(text: str, stream: TextIO) -> str:
     """
     if not stream.isatty():
         return text
+    from dpcalc.planner.words import with_thousands_separators
+
     width = _width(stream)
-    wrapped = "\n".join(_wrapped(line, width) for line in text.split("\n"))
+    lines = [with_thousands_separators(line) if _NOTE.match(line) else line for line in text.split("\n")]
+    wrapped = "\n".join(each for line in _with_short_excerpts(lines, width) for each in _wrapped(line, width))
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return wrapped if plain else _WORDS.sub(_coloured, wrapped)
 
@@ -108,11 +115,41 @@ def _width(stream: TextIO) -> int:
     return max(_LEAST_WIDTH, columns or shutil.get_terminal_size().columns)
 
 
-def _wrapped(line: str, width: int) -> str:
-    """Return a line wrapped at a width; excerpts and indented lines but "  = " stay whole, to be pasted or aligned."""
-    if len(line) <= width or _EXCERPT.match(line) or (line.startswith("  ") and not line.startswith("  = ")):
-        return line
-    return textwrap.fill(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return a line wrapped at a width, later lines indented, a command as a shell reads it; excerpts stay whole."""
+    if len(line) <= width or _EXCERPT.match(line):
+        return [line]
+    if command := _COMMAND.match(line):
+        wrapper = textwrap.TextWrapper(width - 2, initial_indent="    ", subsequent_indent="      ")
+        wrapper.break_long_words = wrapper.break_on_hyphens = False
+        *parts, last = wrapper.wrap(command[2])
+        return [command[1], *(f"{part} \\" for part in parts), last]
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
+    """Yield lines; a long excerpt is cut to the part with its marks, and the words behind them follow below."""
+    at = 0
+    while at < len(lines):
+        marks = _MARKS.match(lines[at + 1]) if at + 1 < len(lines) else None
+        excerpt = _EXCERPT.match(lines[at])
+        if marks and excerpt and max(map(len, lines[at : at + 2])) > width:
+            gutter, room = excerpt.end(), width - excerpt.end()
+            text, start = lines[at][gutter:], marks.start(1) - gutter
+            # The marks stand a third of the way into the part that is shown.
+            cut = max(0, min(start - room // 3, len(text) - room)) if len(text) > room else 0
+            shown = text[cut : cut + room]
+            shown = (_CUT + shown[len(_CUT) :]) if cut else shown
+            shown = (shown[: -len(_CUT)] + _CUT) if cut + room < len(text) else shown
+            yield lines[at][:gutter] + shown
+            underlined = " " * (start - cut) + marks[1][: room - (start - cut)]
+            yield lines[at + 1][:gutter] + underlined
+            if marks[2]:
+                yield f"  = {marks[2]}"
+            at += 2
+            continue
+        yield lines[at]
+        at += 1
 
 
 def _coloured(match: re.Match[str]) -> str:

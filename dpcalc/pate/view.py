@@ -54,10 +54,15 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     )
 
 
+def _queries(count: int) -> str:
+    """Return "query" for 1, else "queries"."""
+    return "query" if count == 1 else "queries"
+
+
 def _ensemble_fields(question: PateQuestion) -> Fields:
     """Return fields of the aggregation, its noise, queries, labels, teachers (null without votes), protected unit."""
     votes = question.votes
-    queries = f"{question.queries} queries"
+    queries = f"{question.queries} {_queries(question.queries)}"
     ensemble = queries if votes is None else f"{queries}, {votes.labels} labels, {votes.teachers} teachers"
     noise = noise_text(question.aggregation, as_given, as_given)
     return (
@@ -212,7 +217,7 @@ def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
     by_votes, noise = target.max_queries_by_votes, noise_text(target.least_noise, _up, _down)
     epsilon = as_given(question.target or 0.0)
     texts = {
-        "labels": f"epsilon {epsilon} buys {target.max_queries} queries whatever the votes are",
+        "labels": f"epsilon {epsilon} buys {target.max_queries} {_queries(target.max_queries)} whatever the votes are",
         "labels_with_these_votes": ""
         if by_votes is None
         else f"{by_votes} of {question.queries} with these votes ({PRIVATE})",

@@ -12,7 +12,7 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, rdp
 from dpcalc.accountants.result import Accountant, AccountantResult, StepCounts, costliest_release
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
+from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind, Result, Row
 from dpcalc.planner.advice import Note, advice, advice_work
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless
@@ -44,9 +44,10 @@ def _case(plan: Plan) -> str:
     """Return the run in a few words: name, steps, mechanism and sampling of its first phase, how many others, delta."""
     first = plan.phases[0]
     others = len(plan.phases) - 1
+    more = f"; {counted(others, 'more phase')}" if others else ""
     return (
-        f"{plan.name or 'this run'} ({first.steps} steps, {mechanism_text(first)}, "
-        f"{sampling_text(first)}{f'; {others} more phases' if others else ''}; delta {plan.delta:g})"
+        f"{plan.name or 'this run'} ({counted(first.steps, 'step')}, {mechanism_text(first)}, "
+        f"{sampling_text(first)}{more}; delta {plan.delta:g})"
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from dpcalc.errors import InputError, UnsupportedError, listed
+from dpcalc.errors import InputError, UnsupportedError, counted, listed
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, RdpOnly
@@ -297,7 +297,7 @@ def _in_short(phase: Phase) -> str:
     """Return a phase in a few words."""
     noise = "" if phase.noise_multiplier is None else f" {phase.noise_multiplier:g}"
     draws = ", ".join(f"{level.scheme.name} {level.name}" for level in phase.hierarchy.levels)
-    return f"{phase.steps} steps, {phase.mechanism.name}{noise}, {draws}"
+    return f"{counted(phase.steps, 'step')}, {phase.mechanism.name}{noise}, {draws}"
 
 
 # Runs on disjoint parts of the data: a unit pays for the runs on its own part and on all data.

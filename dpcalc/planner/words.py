@@ -34,17 +34,19 @@ if TYPE_CHECKING:  # few plans need them
     from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
     from dpcalc.mechanisms.strategies import Sensitivity
 
-_COUNT = re.compile(r"(?<![\w.,/:+-])(?<!et al\. )\d{4,}(?![\w.,/:-]\d|\w)")  # no part of a number, no year
+_COUNT = re.compile(
+    r"`[^`]*`|(?<![\w.,/:+=-])(?<!et al\. )\d{4,}(?!\w|[.,/:-]\w)"
+)  # no part of a number or name, no year
 
 
 def with_thousands_separators(text: str) -> str:
-    """Return a text with separators in whole numbers of four digits or more, not in years after "et al.".
+    """Return a text with separators in whole numbers of four digits or more; not in `code` and years after "et al.".
 
     Example:
         >>> with_thousands_separators("10000 of 10000000, noise 1.12345, v1.20000")
         '10,000 of 10,000,000, noise 1.12345, v1.20000'
     """
-    return _COUNT.sub(lambda match: f"{int(match[0]):,}", text)
+    return _COUNT.sub(lambda match: f"{int(match[0]):,}" if match[0].isdigit() else match[0], text)
 
 
 def sampling_text(phase: Phase) -> str:

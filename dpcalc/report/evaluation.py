@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
+from dpcalc.errors import counted
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
 from dpcalc.report.fields import (
@@ -108,7 +109,8 @@ def units_output(answers: Sequence[tuple[Evaluation, Loaded]]) -> Output:
         ),
         blocks=blocks,
         table=Table(
-            headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, {plan.steps} steps",
+            headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, "
+            f"{counted(plan.steps, 'step')}",
             columns=(*columns, "note"),
             rows=tuple((*cells(fields, columns), "; ".join(sampling_texts(each))) for fields, each in rows),
         ),
@@ -145,7 +147,7 @@ def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[
     guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
     texts = tuple(f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
     shifted = [each for each in phases if each.shift is not None]
-    shifts = tuple(f"{_phase_prefix(each, evaluation)}{each.shift} clip norms" for each in shifted)
+    shifts = tuple(f"{_phase_prefix(each, evaluation)}{counted(each.shift or 0, 'clip norm')}" for each in shifted)
     distances = tuple(_phase_prefix(each, evaluation) + _distances_text(each) for each in shifted)
     checked = tuple(cross_check_rows(checks))
     return (
@@ -220,7 +222,7 @@ def _sampling_text(phase: PhaseSummary) -> str:
 
 def _training_text(phase: PhaseSummary) -> str:
     """Return steps, noise, clipping unit (if it clips) and a strategy's sensitivity of a phase in words."""
-    words = f"{phase.steps} steps, {noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)}"
+    words = f"{counted(phase.steps, 'step')}, {noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)}"
     clip = "the whole batch" if phase.clip == "batch" else f"each {visible(phase.clip)}"
     clipped = f"{words}, clipped: {clip}" if phase.clips else words
     return clipped + _sensitivity_text(phase)
@@ -361,7 +363,7 @@ def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
         fields=_comparison_fields(rows, loaded),
         blocks=blocks,
         table=Table(
-            headline=f"{units}, {plan.adjacency}, delta = {as_given(plan.delta)}, {plan.steps} steps",
+            headline=f"{units}, {plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}",
             columns=COLUMNS,
             rows=tuple(cells(block, COLUMNS) for block in blocks),
         ),

@@ -68,7 +68,7 @@ def _run_text(run: Run, steps: str) -> str:
     """Return one run in a line: name, steps as formatted by the caller, and the epsilon of this run alone."""
     cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
     part = f" (part {visible(run.part)})" if run.part else ""
-    return f"{visible(run.name)}{part}: {steps} steps, {cost} alone"
+    return f"{visible(run.name)}{part}: {steps} {'step' if run.steps == 1 else 'steps'}, {cost} alone"
 
 
 # The text of a lock file

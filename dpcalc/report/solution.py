@@ -7,6 +7,7 @@ from fractions import Fraction
 from dpcalc.config.load import Loaded
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.source import visible
+from dpcalc.errors import counted
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import DeltaResult
 from dpcalc.planner.plan import Phase, Plan
@@ -311,7 +312,7 @@ def _unchanged_noise_text(name: str, plan: Plan) -> str:
 def _phase_text(phase: Phase) -> str:
     """Return steps, noise and draws of a phase in words."""
     noise = noise_text(mechanism_text(phase), phase.noise_multiplier, other_sums_text(phase.mechanism))
-    return f"{phase.steps} steps, {noise}; {visible(sampling_text(phase))}"
+    return f"{counted(phase.steps, 'step')}, {noise}; {visible(sampling_text(phase))}"
 
 
 def _number(value: Value) -> int | float:

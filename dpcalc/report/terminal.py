@@ -1,7 +1,9 @@
 """Results drawn for a terminal; the only module that imports rich."""
 
 import io
-from collections.abc import Iterator, Sequence
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -12,6 +14,10 @@ from dpcalc.planner.words import with_thousands_separators
 from dpcalc.report.fields import Output, Table
 
 _GAP = 2  # spaces between two columns
+_MAX_LINES = 3  # of a cell of a table; cells of more lines are listed one below the other
+_NARROW = 40  # columns below which a text has no room beside its label
+_NAME = "run"  # label of the row whose text the user chose: a number in it is no count
+_TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
 def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = False) -> str:
@@ -28,29 +34,30 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
     """
     if output.table is not None:
         return _rendered(_table_parts(output.table, width), width=width, styled=styled)
-    grid = RichTable.grid(padding=(0, _GAP))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, text in output.rows(verbose=verbose):
-        grid.add_row(Text(label, style="dim"), Text(text))
-    return _rendered((Text(output.headline, style="bold"), Padding(grid, (0, 0, 0, 2))), width=width, styled=styled)
+    rows = (
+        (label, text if label == _NAME else with_thousands_separators(text))
+        for label, text in output.rows(verbose=verbose)
+    )
+    headline = Text(with_thousands_separators(output.headline), style="bold")
+    return _rendered((headline, *_labelled(rows, width)), width=width, styled=styled)
 
 
 def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return a table with its notes below; on a narrow terminal blocks of labelled cells."""
-    *columns, _ = table.columns
+    """Return a table with its notes below; blocks of labelled cells where it would break a word, or be a narrow one."""
+    titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
+    rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
-    if _min_width(table) > width:
-        return [headline, *_stacked_rows(table)]
+    widths = _column_widths([titles[:-1], *(row[:-1] for row in rows)], width)
+    if widths is None:
+        return [headline, *_stacked_rows(titles, rows, width)]
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     notes = RichTable.grid(padding=(0, _GAP))
-    for column in columns:
-        title = "lower" if column == "epsilon_lower" else column
-        grid.add_column(title, no_wrap=title in {"epsilon", "lower"}, overflow="fold")
-    for *texts, note in table.rows:
+    for title, size in zip(titles, widths, strict=False):
+        grid.add_column(Text(title), width=size)
+    for *texts, note in rows:
         grid.add_row(*map(Text, texts))
         if note:
-            notes.add_row(Text(", ".join(filter(None, texts[:2])), style="dim"), Text(with_thousands_separators(note)))
+            notes.add_row(Text(", ".join(filter(None, texts[:2])), style="dim"), Text(note))
     return [headline, grid, *((Text("notes", style="bold"), notes) if notes.row_count else ())]
 
 
@@ -81,26 +88,42 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
     return _rendered((Text(headline, style="bold"), grid, *map(Text, notes)), width=width, styled=styled)
 
 
-def _min_width(table: Table) -> int:
-    """Return the terminal columns that the table, without its notes, needs to break no word."""
-    count = len(table.columns) - 1
-    rows = [table.columns, *table.rows]
-    longest = (max(len(word) for row in rows for word in (row[column].split() or [""])) for column in range(count))
-    return sum(longest) + _GAP * (count - 1)
+def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return the width of each column, no word broken; None where a cell would need more than three lines."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(len(word) for text in texts for word in (text.split() or [""])) for texts in columns]
+    room = width - _GAP * len(widths)
+    while True:
+        # The column whose cells have most lines becomes wider by one.
+        lines = [
+            max(len(textwrap.wrap(text, size or 1, break_on_hyphens=False)) for text in texts)
+            for texts, size in zip(columns, widths, strict=True)
+        ]
+        if max(lines) == 1 or sum(widths) >= room:
+            return widths if max(lines) <= _MAX_LINES and sum(widths) <= room else None
+        widths[lines.index(max(lines))] += 1
 
 
-def _stacked_rows(table: Table) -> Iterator[RenderableType]:
+def _stacked_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[RenderableType]:
     """Yield each row as its first cell and a line for each other cell, for a terminal too narrow for the table."""
-    for row in table.rows:
-        method, *cells = (Text(cell) for cell in row)
-        method.stylize("bold")
-        yield method
-        pairs = zip(table.columns[1:], cells, strict=True)
-        grid = RichTable.grid(padding=(0, _GAP))
-        for name, cell in pairs:
-            if cell.plain:
-                grid.add_row(Text(name, style="dim"), cell)
-        yield Padding(grid, (0, 0, 0, 2))
+    for first, *cells in rows:
+        yield Text(first, style="bold")
+        yield from _labelled([pair for pair in zip(titles[1:], cells, strict=True) if pair[1]], width)
+
+
+def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[RenderableType]:
+    """Yield rows of (label, text), texts aligned; on a terminal of few columns each text below its label."""
+    if width < _NARROW:
+        for label, text in rows:
+            yield Padding(Text(label, style="dim"), (0, 0, 0, 2))
+            yield Padding(Text(text), (0, 0, 0, 4))
+        return
+    grid = RichTable.grid(padding=(0, _GAP))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in rows:
+        grid.add_row(Text(label, style="dim"), Text(text))
+    yield Padding(grid, (0, 0, 0, 2))
 
 
 def _rendered(parts: Sequence[RenderableType], *, width: int, styled: bool) -> str:
@@ -118,4 +141,4 @@ def _rendered(parts: Sequence[RenderableType], *, width: int, styled: bool) -> s
     with console.capture() as capture:
         for part in parts:
             console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    return "".join(_TRAILING.sub(r"\1", line) + "\n" for line in capture.get().splitlines())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
 from dpcalc.charts.plot import figure_bytes, plain_text, set_titles, tick_text
-from dpcalc.charts.table import KINDS, aligned, cell
+from dpcalc.charts.table import KINDS, aligned, cell, fitted
 from dpcalc.config.source import visible
+from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
 from dpcalc.report.fields import Field, Fields, Output, cells, json_only, yes_no
 from dpcalc.report.rounding import rounded_up
@@ -43,17 +45,25 @@ def point_fields(outcome: Outcome) -> Fields:
     )
 
 
-def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
+def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
     """Return an aligned table: values of the axes, epsilon rounded up, kind, method, fits; "-" and errors without.
 
     Args:
         axes: axes of the grid.
         outcomes: one for each point.
+        width: columns of a terminal, to which the table is fitted, its errors below it; 0 for a pipe.
     """
     rows: list[tuple[str, ...]] = [(*(axis.key for axis in axes), *SHOWN)]
     for outcome in outcomes:
         texts = ("-",) * len(SHOWN) if outcome.epsilon is None else cells(point_fields(outcome), SHOWN)
         rows.append((*outcome.values, *texts))
+    if width:
+        last_keys = [axis.key.rpartition(".")[2] for axis in axes]
+        short = (*(last_keys if len({*last_keys}) == len(last_keys) else rows[0][: len(axes)]), *SHOWN)
+        errors = Counter(visible(outcome.error) for outcome in outcomes if outcome.error)
+        causes = [f"{error} ({counted(count, 'point', ',')})" for error, count in errors.items()]
+        wrapped = (line for text in causes for line in textwrap.wrap(text, width, subsequent_indent="  "))
+        return "".join(f"{line}\n" for line in (*fitted(rows, short=short, width=width), *wrapped))
     # Errors stand behind the aligned columns, which their length would tear apart.
     notes = ["", *(f"  {visible(outcome.error)}" if outcome.error else "" for outcome in outcomes)]
     return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
@@ -125,7 +135,11 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     fits = Counter(outcome.fits for outcome in outcomes)
     kinds = Counter(outcome.kind for outcome in outcomes if outcome.epsilon is not None)
     unknown = sum(outcome.epsilon is None for outcome in outcomes)
-    words = [f"{len(outcomes):,} points", f"{kinds[Kind.ESTIMATE]:,} by estimate", f"{kinds[Kind.UPPER]:,} certified"]
+    words = [
+        f"{counted(len(outcomes), 'point', ',')}",
+        f"{kinds[Kind.ESTIMATE]:,} by estimate",
+        f"{kinds[Kind.UPPER]:,} certified",
+    ]
     words += [f"{fits[True]:,} within the budget", f"{fits[False]:,} over it"] if fits[True] or fits[False] else []
     words += [f"{unknown:,} without an answer"] if unknown else []
     return ", ".join(words)
@@ -170,6 +184,7 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
 OVER_BUDGET, UNKNOWN = "*", "-"
 _STYLES = {True: "green", False: "red", None: ""}  # of cells within the budget, over it, and without one
 _DIGITS = 2  # significant digits of a cell, so that a terminal has room for a dozen columns
+_PLAIN = 1e7  # from here on a number is written with an exponent
 _MAX_ROWS = 40  # what fits on a screen
 _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, that a picture has room for
 
@@ -213,7 +228,9 @@ def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, w
 
 def _tick(text: str, number: float | str) -> str:
     """Return a value of an axis for people: a number with four digits, any other value as it was given."""
-    return text if isinstance(number, str) else f"{number:.4g}"
+    if isinstance(number, str):
+        return text
+    return f"{number:,.0f}" if float(number).is_integer() and abs(number) < _PLAIN else f"{number:.4g}"
 
 
 def _cell(outcome: Outcome) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 
 import pytest
 
@@ -69,13 +70,35 @@ def test_lines_end_between_words(shown, columns):
     assert text.split() == TEXT.split()
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_long_excerpt_is_cut_around_its_marks(shown, columns):
+    before, after = "x" * 70, "z" * 90
+    excerpt = f"  |\n9 | {before} l2_norm_clip: 1.0  # {after}\n  | {' ' * 71}^^^^^^^^^^^^ dpcalc calls this y\n"
+    empty, line, marks, words, end = shown(excerpt, columns=columns).split("\n")
+    assert (empty, words, end) == ("  |", "  = dpcalc calls this y", "")
+    assert max(map(len, (line, marks))) <= columns
+    start = marks.index("^")
+    assert line[start : start + 12] == "l2_norm_clip"
+    assert marks == "  | " + " " * (start - 4) + "^" * 12
+    assert line[4:7] == line[-3:] == "..."
+    assert shown(excerpt, columns=200).split("\n") == excerpt.split("\n")
+
+
 @pytest.mark.parametrize("columns", [40, 80])
-def test_excerpts_and_commands_stay_as_they_are(shown, columns):
-    excerpt = (
-        f"  |\n9 |   l2_norm_clip: 1.0  # {'x' * 90}\n  |   ^^^^^^^^^^^^ dpcalc calls this `max_grad_norm` {'y' * 60}\n"
+def test_a_long_command_can_be_pasted(shown, columns):
+    words = ["dpcalc", "epsilon", "config.yaml", "--target-eps", "2", *["--set", "a=b"] * 10]
+    label, *command = shown(f"  give one:            {' '.join(words)}", columns=columns).split("\n")
+    assert label == "  give one:"
+    assert max(map(len, command)) <= columns
+    assert shlex.split("\n".join(command).replace("\\\n", " ")) == words  # as a shell reads it
+
+
+def test_numbers_of_notes_have_separators_but_places_code_and_years_have_none(shown):
+    text = (
+        "2024/a.yaml:12345:1: error[DPC101]: 1e5\nnote: 10000 of 60000 (Abadi et al. 2016), `a=5000`, 2024.yaml:1234:5"
     )
-    command = f"  give one:            dpcalc epsilon config.yaml --target-eps 2 {'--set a=b ' * 10}\n"
-    assert shown(excerpt + command, columns=columns) == excerpt + command
+    plain = shown(text, columns=200, plain=True)
+    assert plain == text.replace("10000 of 60000", "10,000 of 60,000")
 
 
 def test_without_colours_words_are_still_wrapped(shown):

@@ -102,6 +102,10 @@ def test_the_bare_number_may_be_infinite():
     [
         ("10000 of 10000000 (user)", "10,000 of 10,000,000 (user)"),
         ("as published by Abadi et al. 2016, of 2016 users", "as published by Abadi et al. 2016, of 2,016 users"),
+        (
+            "`training.steps=5000`, 2024.yaml, runs/2024-11, a=5000",
+            "`training.steps=5000`, 2024.yaml, runs/2024-11, a=5000",
+        ),
         ("inclusion 1/1000, noise 1.12345, 0.0001", "inclusion 1/1000, noise 1.12345, 0.0001"),
     ],
 )
