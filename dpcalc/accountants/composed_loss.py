@@ -79,7 +79,7 @@ def as_longdouble(loss: Loss) -> Loss:
 def composed_loss(
     counts: dict[Curve, int], moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
-    """Return [(tilted loss of the run on one grid, log slack) for each side]; UnsupportedError for steps known by RDP.
+    """Return [(run's tilted loss, log slack) for each side]; UnsupportedError: only RDP; ConvergenceError: too large.
 
     Args:
         counts: steps and how often each occurs, not empty.

@@ -124,7 +124,7 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon (sign 1: upper, -1: lower) of one Atoms or GluedProfile step; None for any others.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) of one Atoms or GluedProfile step; None: others, imprecise.
 
     Args:
         counts: one direction.

@@ -51,8 +51,7 @@ def strategy(node: Node, files: Files) -> "Strategy":
 
 
 def _toeplitz(node: Node) -> "Strategy":
-    """Return a Toeplitz strategy of 1 to MAX_COEFFICIENTS numbers, 0 (not the first) or sized; else ConfigError."""
-    # The first must not be 0, and there are 1 to MAX_COEFFICIENTS.
+    """Return a Toeplitz strategy; ConfigError unless 1 to MAX_COEFFICIENTS numbers in range, the first not 0."""
     from dpcalc.mechanisms.matrix_factorization import MAX_COEFFICIENTS, Toeplitz  # noqa: PLC0415  it loads numpy
 
     if not isinstance(node, Items):

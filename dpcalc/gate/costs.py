@@ -203,7 +203,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(request: Request) -> Answer:
-    """Compute a request in this process: guarantee, lower bound or a value that fits; else NoSolution, InputError...
+    """Compute a request here: guarantee, lower bound, or a value that fits; else NoSolution, ConvergenceError.
 
     Raises:
         InputError: the plan has no such quantity.

@@ -91,7 +91,7 @@ class LedgerEntry:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with bounds of every run alone and all runs, with a lower bound if finite; or ConfigError.
+    """Return a ledger with bounds of each run and of all (if finite a lower one too); ConfigError, ConvergenceError.
 
     Args:
         path: the ledger.

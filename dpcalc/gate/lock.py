@@ -146,7 +146,7 @@ def read_or_new_lock(path: Path) -> Lock:
 
 
 def read_lock(path: Path) -> Lock:
-    """Return the lock file at a path; raise InputError if it is missing, malformed or of another version.
+    """Return the lock file at a path; InputError: missing, a link outwards, malformed or of another version.
 
     Args:
         path: absolute.
@@ -174,7 +174,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Problem]:
-    """Yield DPC403 if a config is not in the lock, or its hash, a source of a value, or epsilon (by 2e-5) differs.
+    """Yield DPC403 for the first of: config not in the lock, other hash, values' sources moved, epsilon off by 2e-5.
 
     Args:
         lock: the reviewed state.

@@ -68,7 +68,7 @@ class Revision:
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return the bytes of a file of this revision, links followed; None if absent, Refusal above `limit` bytes.
+        """Return the bytes of a file of this revision, links followed; None: absent; Refusal: no file, too large.
 
         Args:
             place: path from the repository's top.
@@ -140,7 +140,7 @@ class Revision:
         return name, kind, int(size)
 
     def follow_links(self, place: str) -> str:
-        """Return a path with the symbolic links of this revision followed; Refusal if it leaves the repository.
+        """Return a path with this revision's links followed; Refusal if one leaves the repository or they loop.
 
         Raises:
             Refusal: a link leaves the repository, or more than `_MAX_LINKS` follow one another.
@@ -246,7 +246,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return the output of a git command that can run no hook, filter or fetch; on failure `fails_with` or InputError.
+    """Return the output of a git command, no hook, filter or fetch run; silent failure: `fails_with`; else InputError.
 
     Args:
         root: top directory of the working tree.

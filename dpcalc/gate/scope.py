@@ -54,7 +54,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return the configs to judge: those found now and, after a search or pattern, those found at the base.
+    """Return the configs to judge: found now, or dropped since the base; also those gone, searches weakened.
 
     Args:
         paths: the configs that are found now.

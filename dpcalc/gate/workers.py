@@ -278,7 +278,7 @@ class Workers(Generic[T, R]):
         return worker
 
     def _kill(self, worker: _Worker) -> None:
-        """Kill a process, wait for it and close its pipes."""
+        """Drop a worker: kill its process, wait for it and its listener, close its pipes."""
         self._workers.remove(worker)
         worker.process.kill()
         worker.process.wait()

@@ -207,7 +207,7 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
 
 
 def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of Opacus's call, epochs as whole steps; without delta and target; InputError if not Poisson."""
+    """Return Opacus's call as a run, epochs as whole steps, delta and target not set; InputError: not Poisson, gaps."""
     if given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "

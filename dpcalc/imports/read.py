@@ -102,7 +102,7 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
-    """Return the run of a known call, event, accountant's state or bare history; InputError for anything else."""
+    """Return the run of a known call, event, accountant's state, history; InputError: others, terms beside no call."""
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)

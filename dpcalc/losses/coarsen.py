@@ -75,7 +75,7 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 
 
 def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return the tilted masses of wide cells of 2^doublings points each, moved to the cells' lower ends."""
+    """Return wide cells' tilted masses: at the lower end, inside (moved there), what of it has to go to the upper."""
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)

@@ -147,7 +147,7 @@ def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` >= 1 independent copies of a ratio, by binary doubling.
+    """Return the law of the sum of `count` >= 1 independent copies of a ratio, by doubling; TooLargeError as `sum_of`.
 
     Args:
         law: of one ratio.

@@ -110,7 +110,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n for each n in counts, without cancellation, in the jumps' precision.
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, in the jumps' precision; TooLargeError above 2^22.
 
     Args:
         bulk: one part.

@@ -73,7 +73,7 @@ def read_votes(source: VotesFile) -> Votes:
 
 
 def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
-    """Return the votes of every row, as given or as in row 1; raise InputError unless all sums equal it."""
+    """Return the votes of every row, as given or as in row 1; InputError unless all have it, 1 to _MAX_TEACHERS."""
     # Counted labels sum to the number of rows of the file, so that only counts given as such can be wrong.
     sums = counts.sum(axis=1)
     teachers = int(sums[0]) if source.teachers is None or source.classes is not None else source.teachers
@@ -91,7 +91,7 @@ def _number_of_teachers(source: VotesFile, counts: IntArray) -> int:
 
 
 def _counts_of_labels(source: VotesFile, table: IntArray, classes: int) -> IntArray:
-    """Return teachers by query (row) and label (column) from labels by teacher and query; InputError if out of range.
+    """Return teachers by query (row) and label (column) from labels by teacher, query; InputError: label, rows, size.
 
     Args:
         source: of the table.

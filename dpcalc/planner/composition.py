@@ -112,7 +112,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     ways = (shared,) if plan.group_size > 1 else ways
 
     def _protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
-        """Return the unit or group on some paths with each phase's valid bounds, averaged if single."""
+        """Return the unit or group on some paths with each phase's bounds, averaged over mates if single."""
         bounds = {}
         for (hierarchy, clip), place in first.items():
             path = paths[place]

@@ -294,7 +294,7 @@ class Plan:
 
 
 def _in_short(phase: Phase) -> str:
-    """Return a phase in a few words."""
+    """Return a phase in a few words: steps, mechanism, noise, the scheme of each level."""
     noise = "" if phase.noise_multiplier is None else f" {phase.noise_multiplier:g}"
     draws = ", ".join(f"{level.scheme.name} {level.name}" for level in phase.hierarchy.levels)
     return f"{counted(phase.steps, 'step')}, {phase.mechanism.name}{noise}, {draws}"

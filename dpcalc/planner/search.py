@@ -235,7 +235,7 @@ class EpsilonGoal(Goal):
         return guarantee(plan).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
-        """Return an estimate of epsilon by inversion.
+        """Return an estimate of epsilon by inversion, by the certified accountant where that fails.
 
         Args:
             plan: a training run.

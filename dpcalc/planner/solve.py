@@ -154,7 +154,7 @@ def solve(
 
 
 def _search(base: Composition, quantity: str, goal: Goal, phase: str | None, epochs: Fraction | None) -> Solution:
-    """Return the cheapest value of one quantity, by the plan's accountant alone."""
+    """Return the cheapest value of one quantity, by the plan's accountant alone; at fixed epochs if they are given."""
     if epochs is None:
         return SOLVABLES[quantity](base, goal, phase)
     return _DRAWN[quantity](base, goal, phase, epochs)

@@ -181,7 +181,7 @@ class Poisson:
             return math.inf
 
         def _bound(z: Array, k: Array, known: Known) -> Array:
-            """Return Theorem 6's epsilon at orders z with K(z) = k."""
+            """Return Theorem 6's bounds on epsilon at orders z, k the log moments there; `known` bounds rare runs."""
             orders, moments = known
             log_rare = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
             rare = np.minimum(np.exp(np.minimum(log_rare, 0.0)) + infinite, 1.0)

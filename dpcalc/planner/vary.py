@@ -88,7 +88,7 @@ def with_total_steps(plan: Plan, steps: int) -> Plan:
 
 
 def noise_setter(plan: Plan, chosen: Phase) -> Callable[[float], Plan]:
-    """Return a function from a noise multiplier to the plan with it in one phase; UnsupportedError if it has none.
+    """Return a function: noise multiplier -> plan with it in one phase; it raises UnsupportedError without noise.
 
     Args:
         plan: a training run.
@@ -144,7 +144,7 @@ def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
 
 
 def largest_group(plan: Plan) -> int:
-    """Return the largest number of units for which a bound on them together is proved, at least 1."""
+    """Return the largest number of units for which a bound on them together is proved, at least 1; 1 with parts."""
     if plan.parting:
         return 1
     hierarchies = [phase.hierarchy for phase in plan.phases]

@@ -168,7 +168,7 @@ def _redraw_text(plan: Plan) -> str:
 
 
 def _other_uses_text(plan: Plan) -> str:
-    """Return the assumption on tuning and on other uses of the data."""
+    """Return the assumption on tuning: how the run is repeated, or that it and other runs are not covered."""
     if plan.tuning is None:
         return "tuning and other runs on the same data are not covered"
     return (

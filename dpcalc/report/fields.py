@@ -281,7 +281,7 @@ def origin_fields(loaded: Loaded) -> Fields:
 
 
 def error_json(command: str, error: Exception, *, message: str, exit_code: int) -> str:
-    """Return the JSON output of a command that an error has ended.
+    """Return the JSON of a command that an error has ended: exit code, rule (else DPC104), message, findings.
 
     Args:
         command: name of the command, "" if none was given.

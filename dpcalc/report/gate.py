@@ -262,7 +262,7 @@ def _over_budget_text(problem: Problem, result: Result) -> str:
 
 
 def _near_budget_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC302: the used percentage of the limit, above the share in `problem.numbers`."""
+    """Return the message of DPC302: percent of the limit used, above the share in `problem.numbers`; or the detail."""
     guarantee, limit, (share,) = result.guarantee, result.limit, problem.numbers
     if guarantee is None or limit is None:
         return problem.detail
@@ -318,7 +318,7 @@ def _lock_text(problem: Problem, result: Result) -> str:
 
 
 def _no_verdict_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC901: the interval of epsilon from a loose bound, which contains the limit."""
+    """Return the message of DPC901: a loose bound's epsilon interval around the limit; without numbers the detail."""
     del result
     if not problem.numbers:
         return problem.detail
@@ -329,7 +329,7 @@ def _no_verdict_text(problem: Problem, result: Result) -> str:
 
 
 def _claim_change_text(problem: Problem, result: Result) -> str:
-    """Return the message of DPC405: a changed sampling assumption, and epsilon without and with the change."""
+    """Return the message of DPC405: a changed sampling assumption, epsilon without and with it or that it's unknown."""
     del result
     hint = "make sure that the training code changed with it"
     if not problem.numbers:

@@ -225,7 +225,7 @@ def junit_xml(view: GateView) -> str:
 
 
 def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
-    """Append a file's test case: a failure, or an error if undecided or invalid, with the findings' text."""
+    """Append a file's test case with its text; with a failure if it failed, an error if undecided or invalid."""
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )

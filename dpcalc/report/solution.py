@@ -226,7 +226,7 @@ def _solver_fields(outcome: Fields, plan: Plan | None, loaded: Loaded, written: 
 
 
 def _goal_fields(goal: Goal, reached: float) -> Fields:
-    """Return the measure, the limit and the upper bound that is reached."""
+    """Return the measure, its words, the limit and the upper bound that is reached."""
     return (
         Field("measure", measure(goal)),
         Field("words", goal.name),
