@@ -84,7 +84,7 @@ def _fields(cls: Any) -> _Fields:  # noqa: ANN401  a class with attributes that 
 
 
 def _init(self: Any, *args: Any, **values: Any) -> None:  # noqa: ANN401  the methods of any class
-    """Set the fields; TypeError for arguments that are missing, unknown or given twice."""
+    """Set the fields, defaults included, run `__post_init__`; TypeError for missing, unknown or repeated arguments."""
     fields = self._record_fields or _fields(type(self))
     if args:
         if len(args) > len(fields.positional):

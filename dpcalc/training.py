@@ -387,7 +387,7 @@ def _positive(value: float) -> float:
 
 
 def _between(guess: float, fits: int, fails: int) -> int:
-    """Return a whole number strictly between two, near a guess; halfway by factors where the guess is outside."""
+    """Return a whole number strictly between two: the guess if inside, else about their geometric mean."""
     if fits < guess < fails:
         return min(max(int(guess), fits + 1), fails - 1)
     return max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))

@@ -203,7 +203,7 @@ COMMANDS: dict[str, tuple[str, str, Collection[str]]] = {
 
 
 def application(only: str = "") -> typer.Typer:
-    """Return the Typer application, its commands grouped in sections of the help.
+    """Return the Typer application, its commands (or the one named `only`) grouped in sections of the help.
 
     Args:
         only: name of the one command to load: the modules of the others cost a tenth of the time to start. All commands

@@ -30,7 +30,7 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
     """
 
     def offered(incomplete: str) -> list[str]:
-        """Return the keys, with `ending`, that begin so."""
+        """Return the config's dotted keys, each with `ending`, that begin with the incomplete word."""
         from dpcalc.config.json_schema import json_schema
 
         schema = json_schema()

@@ -41,7 +41,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the numbers of the options that state a target, None if not given; InputError: two, or half of one.
+    """Return the numbers of the target options, None if not given; InputError: two, half of one, out of range.
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
