@@ -1,5 +1,6 @@
 """What all tests share: options and profiles, empty caches, golden files, and commands that are run."""
 
+import json
 import os
 import signal
 import subprocess
@@ -114,6 +115,18 @@ def real(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     shared_results.install(monkeypatch.setattr)
     return in_this_process(capsys)
+
+
+@pytest.fixture
+def printed(real):
+    """Run a command with --json and return what it prints: every number in full."""
+
+    def ran(*arguments):
+        ended = real(*arguments, "--json")
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out)
+
+    return ran
 
 
 @pytest.fixture

@@ -36,18 +36,6 @@ def sample(name):
     return str(SAMPLES / f"{name}.yaml")
 
 
-@pytest.fixture
-def printed(real):
-    """What a command prints, every number in full."""
-
-    def ran(*arguments):
-        ended = real(*arguments, "--json")
-        assert ended.code == 0, ended.err
-        return json.loads(ended.out)
-
-    return ran
-
-
 def test_importing_loads_nothing():
     code = (
         "import sys, dpcalc; assert dpcalc.__version__; assert {'load', 'plan', 'epsilon', 'solve'} <= {*dir(dpcalc)}; "

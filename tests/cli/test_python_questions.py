@@ -29,18 +29,6 @@ CLINIC = {
 }
 
 
-@pytest.fixture
-def printed(real):
-    """What a command prints, every number in full."""
-
-    def ran(*arguments):
-        ended = real(*arguments, "--json")
-        assert ended.code == 0, ended.err
-        return json.loads(ended.out)
-
-    return ran
-
-
 def test_delta_is_what_is_printed(printed):
     shown = printed("delta", PATH, "--epsilon", "1")["guarantee"]
     result = delta(PATH, epsilon=1).to_dict()

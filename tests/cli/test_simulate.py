@@ -46,6 +46,7 @@ def test_what_is_compared(real, file):
     assert answer["checks"][3]["computed_upper"] == pytest.approx(1e-5, rel=1e-3)
 
 
+@pytest.mark.heavy
 def test_levels_phases_and_text(real, file):
     ended = real("simulate", str(file(NESTED)), *SMALL)
     assert ended.code == 0

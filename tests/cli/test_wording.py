@@ -9,6 +9,7 @@ from dpcalc.config.messages import key_suggestion
 from tests.cli.solving import FLAT, facts
 
 
+@pytest.mark.heavy
 def test_a_bound_has_the_same_digits_in_every_command(real, file):
     """Near the budget there are more digits, so that the verdict shows."""
     found = json.loads(real("epsilon", str(file()), "--json").out)["guarantee"]["epsilon"]

@@ -152,6 +152,7 @@ def test_chains_end():
     assert (found.code, f"more than {MAX_CHAIN} references" in found.message) == ("DPC111", True)
 
 
+@pytest.mark.heavy
 def test_many_dead_references_are_told_quickly():
     names = ", ".join(f"k{index}: '${{k{index}x}}'" for index in range(4000))
     start = time.process_time()

@@ -137,7 +137,8 @@ def test_the_cost_does_not_fall_with_the_count():
 
 
 @pytest.mark.parametrize(
-    ("least", "count", "rate", "cap"), [(1, 9, HALF, 2), (1, 60, HALF, 6), (5, 400, Fraction(1, 10), 20)]
+    ("least", "count", "rate", "cap"),
+    [(1, 9, HALF, 2), (1, 60, HALF, 6), pytest.param(5, 400, Fraction(1, 10), 20, marks=pytest.mark.heavy)],
 )
 @pytest.mark.parametrize("adjacency", ["add-remove", "zero-out", "replace-one"])
 def test_a_range_of_counts_is_above_each_of_them(least, count, rate, cap, adjacency):
@@ -147,6 +148,7 @@ def test_a_range_of_counts_is_above_each_of_them(least, count, rate, cap, adjace
     assert (of_range <= (2 if count - least > 16 else 1 + 1e-9) * np.max(each, axis=0)).all()
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("fresh_caches")
 def test_merged_frames_are_above_each_of_them(monkeypatch):
     sizes = list(range(1, 26))

@@ -253,6 +253,7 @@ def test_columns_of_different_norms_cost_what_the_costliest_bin_holds():
     assert guarantee(run).epsilon == pytest.approx(expected, rel=1e-8)  # noise is rounded by 1e-11, on another grid
 
 
+@pytest.mark.heavy
 def test_columns_of_different_norms_cost_a_fresh_choice_their_largest():
     """A unit that chooses anew may meet the loud column of every pass: norms (1, .01), (.01, 1), two bins."""
     run = plan_of(matrix_strategy(np.diag([1.0, 0.01, 0.01, 1.0])), BallsInBins(bins=2), 4)
@@ -400,7 +401,7 @@ def test_a_cap_that_no_group_reaches_is_no_cap():
         assert value == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize("cap", [1, 3])
+@pytest.mark.parametrize("cap", [1, pytest.param(3, marks=pytest.mark.heavy)])
 def test_a_group_of_unknown_size_is_above_each_size(cap):
     """Of twelve units in three groups of at most six any group holds none to six, and that of a unit one to six."""
     rate, bands = Fraction(1, 3), Toeplitz(coefficients=(1.0, 0.5))

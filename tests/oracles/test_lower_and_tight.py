@@ -36,6 +36,7 @@ CLOSE = 1e-6
 DISCRETIZED = 2e-4  # of a composed upper bound, relative: what its lattice adds
 ROUND_OFF = 1e-12
 FLAVOURS = [group, unequal_group, held, cut_short, sparse, emptied]
+SLOWEST = [unequal_group, held, sparse]
 
 
 def comparable_problem(rng, flavour, most_outcomes):
@@ -76,7 +77,10 @@ def check(problem):
     return lower.max() > 0, True
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize(
+    "flavour",
+    [pytest.param(each, marks=[pytest.mark.heavy] if each in SLOWEST else [], id=each.__name__) for each in FLAVOURS],
+)
 def test_claims_hold(flavour):
     rng = np.random.default_rng(29)
     said = [check(comparable_problem(rng, flavour, most_outcomes=60)) for _ in range(6)]

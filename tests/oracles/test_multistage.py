@@ -107,7 +107,7 @@ def check_answers(rng, number):
             assert (reached - ROUND_OFF) <= NEVER * max(allowed[direction, 0], ROUND_OFF), (problem, epsilon)
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", [0, pytest.param(1, marks=pytest.mark.heavy)])
 def test_no_answer_to_the_first_output_exceeds_the_bound_of_a_held_draw(block):
     check_answers(np.random.default_rng([block, 13]), 6)
 

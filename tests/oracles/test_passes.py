@@ -135,6 +135,7 @@ def check_lower(rng, number, most_outcomes):
     assert said >= number / 3
 
 
+@pytest.mark.heavy
 def test_some_data_set_costs_as_much_as_the_lower_end_of_a_shuffle_says():
     check_lower(np.random.default_rng(47), 15, 200)
 

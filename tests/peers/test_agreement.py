@@ -96,6 +96,7 @@ def test_theorem_3_is_the_flat_pair_at_the_product_of_rates():
     assert_pld_agrees(google_pld(flat), (printed * (1 - 1e-4), printed), google_slack(flat))
 
 
+@pytest.mark.heavy
 def test_two_phases_compose():
     warm_up, main = Flat("256/60000", 1.3, 3_516, 1e-5), Flat("1024/60000", 1.0, 586, 1e-5)
     phases = tuple(replace(run.plan.phases[0], name=name) for name, run in (("warm-up", warm_up), ("main", main)))
@@ -142,6 +143,7 @@ PRV = [
 SLOW_PRV = [Flat("1/1000", 1, 100_000, 1e-12), Flat("1/100000", 0.8, 1_000_000, 1e-8)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("run", thinned([*PRV, *SLOW_PRV], 1), ids=str)
 def test_prv_accountant_interval_holds_ours(run):
     low, high = prv(run)

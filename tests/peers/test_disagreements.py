@@ -113,6 +113,7 @@ PRV = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("case", "low"), thinned(PRV, 1))
 def test_prv_accountant_interval_misses_the_exact_gaussian(case, low):
     exact = exact_gaussian(1, case.run.delta)

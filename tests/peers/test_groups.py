@@ -17,6 +17,7 @@ from tests.peers.settings import Flat, plan
 GRID = 1e-4
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("members", "rate", "sigma", "steps"), [(5, "256/60000", 3.0, 4000), (3, "1/20", 10.0, 500)])
 def test_mixtures_of_gaussians_agree(members, rate, sigma, steps):
     q = Fraction(rate)

@@ -210,6 +210,7 @@ def test_whoever_stands_in_doubles_the_distance():
     assert delta_of(run, epsilon=0.1).delta == pytest.approx(-0.5 * math.expm1((inner - 1.0) / 2), rel=1e-3)
 
 
+@pytest.mark.heavy
 def test_with_next_to_no_noise_epsilon_is_a_large_number():
     """A step of losses of 1000, and of 500,000: it is drawn at least once, and at most always."""
     for mechanism, largest in ((Laplace(noise_multiplier=1e-3), 1e3), (DiscreteGaussian(noise_multiplier=1e-3), 5e5)):
@@ -254,6 +255,7 @@ def test_refusals(run, words):
         guarantee(run)
 
 
+@pytest.mark.heavy
 def test_a_comparison_of_mixed_phases():
     phases = (phase(EXAMPLES["gaussian"], flat(FIXED)), phase(EXAMPLES["randomized-response"], flat(FIXED)))
     rows = {row.method: row for row in compare(plan(*phases, adjacency=REPLACE)) if row.bound != "flat Poisson"}

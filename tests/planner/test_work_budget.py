@@ -486,6 +486,7 @@ def test_a_question_composes_the_plan_once(name, monkeypatch):
     assert sorted(part for asked, part in made if asked == plan) == ["steps", "units"]
 
 
+@pytest.mark.heavy
 def test_a_changed_plan_has_the_same_units_only_where_they_are_the_same():
     run = composed(plan_of(PLANS[1]))
     noisier = run.changed(replace(run.plan, phases=tuple(phase.with_noise(9.0) for phase in run.plan.phases)))

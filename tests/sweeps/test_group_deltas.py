@@ -59,6 +59,7 @@ def run(first, count):
     assert answered
 
 
+@pytest.mark.heavy
 def test_deltas_of_groups():
     run(100_000, 6)
 
