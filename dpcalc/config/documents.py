@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -109,6 +108,8 @@ def parse_toml(source: Source) -> dict[str, object]:
     """
     if any(line.count(".") > MAX_DOTS for line in source.lines):
         raise Refusal("DPC111", f"has a line with more than {MAX_DOTS} points", "refer to a smaller file")
+    import tomllib  # noqa: PLC0415  only for those who have some
+
     return tomllib.loads(source.text, parse_float=Number)
 
 

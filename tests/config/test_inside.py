@@ -1,8 +1,12 @@
 """A config inside a training config: the `dpcalc:` section, `--key`; `requires`."""
 
+import re
+import sys
+
 import pytest
 
 from dpcalc.config import load as version
+from dpcalc.config import source
 from dpcalc.config.load import load_text, satisfies
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
@@ -200,3 +204,9 @@ def test_the_same_key_twice(overrides, path, words):
     found = [error for error in caught.value.diagnostics if error.code == "DPC105"]
     assert [error.path for error in found] == [path]
     assert words in found[0].message
+
+
+def test_characters_that_are_printable_need_no_closer_look():
+    printable = "".join(filter(str.isprintable, map(chr, range(sys.maxunicode + 1))))
+    assert len(printable) > 100_000
+    assert not re.search(f"[^{source._ALLOWED}]", printable)
