@@ -71,6 +71,7 @@ HEIGHT = 18  # rows between title and axis: a chart with its legend fits on a sc
 _MIN_WIDTH = 60  # columns that are used even on a narrower terminal
 _MIN_PLOT_WIDTH = 30  # of these, for the lines beside long labels
 _MAX_TICKS = 5
+_FROM_ZERO_X, _FROM_ZERO_Y = 0.2, 0.5  # smallest over largest number up to which a linear axis begins at 0
 
 
 @dataclass(frozen=True)
@@ -90,18 +91,19 @@ class _Scale:
     is_log: bool
 
     @classmethod
-    def covering(cls, axis: Axis, values: Iterable[float], size: int) -> Self:
-        """Return the scale from the smallest to the largest value; a linear one from 0 if that is at most half way.
+    def covering(cls, axis: Axis, values: Iterable[float], size: int, *, from_zero: float) -> Self:
+        """Return the scale from the smallest to the largest value; a linear one from 0 if that is a small step more.
 
         Args:
             axis: the axis.
             values: finite values; those <= 0 are ignored on a logarithmic axis.
             size: number of rows or columns.
+            from_zero: largest ratio of the smallest to the largest value with which a linear scale begins at 0.
         """
         is_log = axis.scale == "log"
         shown = [math.log(value) if is_log else value for value in values if not is_log or value > 0]
         low, high = min(shown, default=0.0), max(shown, default=1.0)
-        if not is_log and 0 <= low < 0.5 * high:
+        if not is_log and 0 <= low < from_zero * high:
             low = 0.0
         # A line of one value has no length: it is put in the middle of an axis around it.
         if high - low <= 1e-9 * max(abs(low), abs(high)):
@@ -141,10 +143,11 @@ def chart_text(chart: Chart, *, width: int) -> str:
     ys += [limit.value for limit in chart.limits if limit.axis == "y"]
     xs = [x for series in chart.series for x in series.xs]
     # The vertical axis first: the width of its labels decides how many columns are left for the lines.
-    down = _Scale.covering(chart.y, ys, HEIGHT)
+    down = _Scale.covering(chart.y, ys, HEIGHT, from_zero=_FROM_ZERO_Y)
     labels = {round(place): _tick_text(value) for value, place in down.ticks()}
     margin = max(map(len, labels.values()), default=0)
-    across = _Scale.covering(chart.x, xs, max(_MIN_PLOT_WIDTH, max(width, _MIN_WIDTH) - margin - 2))
+    columns = max(_MIN_PLOT_WIDTH, max(width, _MIN_WIDTH) - margin - 2)
+    across = _Scale.covering(chart.x, xs, columns, from_zero=_FROM_ZERO_X)
     cells = _canvas(chart, across, down)
     lines = [*_wrapped(chart.title, width), *_wrapped(chart.subtitle, width), visible(chart.y.title or chart.y.name)]
     for row in reversed(range(HEIGHT)):

@@ -278,8 +278,9 @@ def _drawn(base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcom
     table = sweep_lines(axes, outcomes, width=width() if on_terminal() else 0)
     if not on_terminal() or len(axes) > 2 or (len(axes) == 1 and axes[0].numbers is None):
         return table
+    facts = subtitle(base, axes, outcomes)
     if len(axes) == 1:
-        drawn = chart_text(sweep_chart(axes[0], outcomes, subtitle=subtitle(base, axes, outcomes)), width=width())
+        drawn = chart_text(sweep_chart(axes[0], outcomes, subtitle=facts), width=width())
     else:
-        drawn = heat_text((axes[0], axes[1]), outcomes, width=width(), styled=has_styles())
+        drawn = heat_text((axes[0], axes[1]), outcomes, width=width(), styled=has_styles(), subtitle=facts)
     return f"{drawn}\n{table}" if len(outcomes) <= MAX_ROWS else f"{drawn}\n--csv prints all {len(outcomes):,} rows\n"

@@ -189,7 +189,9 @@ _MAX_ROWS = 40  # what fits on a screen
 _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, that a picture has room for
 
 
-def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool) -> str:
+def heat_text(
+    axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
+) -> str:
     """Return a grid over two keys as a table, epsilon rounded up, "*" and red over the budget; thinned to fit `width`.
 
     Args:
@@ -197,6 +199,7 @@ def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, w
         outcomes: one for each point, the horizontal axis changing fastest.
         width: columns of the terminal; rows and columns that do not fit are left out evenly.
         styled: True for colours.
+        subtitle: facts that all points share; "" for none.
 
     Returns:
         Lines of the table below the names of its axes, and above what its marks mean.
@@ -220,7 +223,7 @@ def heat_text(axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, w
         f"epsilon: {axes[0].key} (down), {axes[1].key} (across)",
         ("", *(across[column] for column in columns)),
         tuple(cells),
-        notes,
+        [*notes, visible(subtitle)] if subtitle else notes,
         width=width,
         styled=styled,
     )

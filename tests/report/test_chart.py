@@ -76,6 +76,14 @@ def test_marks_are_where_the_numbers_are():
     assert max(at for _, at in found) == 79
 
 
+def test_an_axis_across_begins_near_its_numbers():
+    for low, first in ((60_000.0, "60,000"), (10_000.0, "0")):
+        line = replace(CHART.series[0], xs=(low, 140_000.0), ys=(1.0, 2.0))
+        rows = chart_text(replace(CHART, series=(line,)), width=80).splitlines()
+        (numbers,) = (row.split() for row in rows if "100,000" in row)
+        assert numbers[0] == first
+
+
 def test_a_curve_that_is_constant_has_a_chart():
     flat = LOGARITHMIC.series[0].__class__(name="a", kind=CHART.series[1].kind, xs=(1.0,), ys=(2.0,))
     chart = CHART.__class__(title="t", x=CHART.x, y=CHART.y, series=(flat,))

@@ -53,6 +53,11 @@ def test_a_table():
     ]
 
 
+def test_a_map_names_its_run():
+    text = heat_text((SIGMA, STEPS), POINTS, width=80, styled=False, subtitle="clinic: unit user; delta 1e-05")
+    assert text.splitlines()[-1] == "clinic: unit user; delta 1e-05"
+
+
 def test_csv_and_json_have_every_number_in_full():
     rows = list(csv.DictReader(io.StringIO(sweep_csv((SIGMA, STEPS), POINTS))))
     assert [row["epsilon"] for row in rows] == ["1.23456", "1.9999", "10.0", "0.1", "inf", ""]
