@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import chain
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.config.source import STDIN, ConfigError, open_regular, visible
@@ -25,7 +26,6 @@ _BLOCK_ROWS = 500_000  # indices in a block, more only if one step has more
 _BLOCK_STEPS = 100_000  # steps in a block
 DELIMITERS = ",;\t"
 _INDEX = re.compile(r"\s*[0-9]{1,18}\s*")
-_IS_PLAIN = np.isin(np.arange(256), [*b"0123456789,\n"])  # by byte
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,24 +286,37 @@ def _csv_block(rows: IntArray, first: int, end: int) -> Block:
     return Block(first=first, end=end, steps=rows[:, 0], paths=rows[:, 1:-1], lines=rows[:, -1])
 
 
-def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
-    """Return rows (step, index by level, line), lines from `start`, -1 for an empty batch, no blanks; or InputError."""
+def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray[Any] | None:
+    """Return a piece of CSV as numbers, shape (rows, width), at least one row; None where a row has to be looked at.
+
+    Args:
+        text: lines of cells with commas between them.
+        width: number of columns.
+        characters: those that a cell may hold beside digits.
+        kind: type of the numbers.
+    """
+    # Most pieces are numbers and delimiters in rows of one length: JSON's parser reads them at once. All others are
+    # read row by row, also to find what is wrong and where.
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     ends = np.flatnonzero(data == ord("\n"))
     if not text.endswith("\n"):
         ends = np.append(ends, data.size)
     commas = np.searchsorted(np.flatnonzero(data == ord(",")), ends)
-    # Most pieces are digits and delimiters in rows of one length: JSON's parser reads them at once. All others are read
-    # row by row, also to find what is wrong and where.
-    if np.all(np.diff(commas, prepend=0) == len(columns) - 1) and _IS_PLAIN[data].all():
-        try:
-            numbers = text.removesuffix("\n").replace("\n", ",")
-            values = np.array(json.loads(f"[{numbers}]"), dtype=np.int64)
-        except (ValueError, OverflowError):  # an empty cell, a leading zero, too many digits
-            values = np.zeros(0, dtype=np.int64)
-        if values.size == len(columns) * ends.size and values.size and values.max() < 10**18:
-            lines = np.arange(start, start + ends.size)
-            return np.column_stack([values.reshape(-1, len(columns)), lines])
+    is_plain = np.isin(np.arange(256), [*b"0123456789,\n", *characters])  # by byte
+    if np.any(np.diff(commas, prepend=0) != width - 1) or not is_plain[data].all():
+        return None
+    try:
+        values: NDArray[Any] = np.array(json.loads(f"[{text.removesuffix(chr(10)).replace(chr(10), ',')}]"), dtype=kind)
+    except (ValueError, OverflowError):  # an empty cell, a leading zero, too many digits
+        return None
+    return values.reshape(-1, width) if values.size and values.size == width * ends.size else None
+
+
+def _csv_rows(name: str, start: int, text: str, columns: tuple[str, ...]) -> IntArray:
+    """Return rows (step, index by level, line), lines from `start`, -1 for an empty batch, no blanks; or InputError."""
+    table = plain_table(text, len(columns), b"", np.int64)
+    if table is not None and table.max() < 10**18:
+        return np.column_stack([table, np.arange(start, start + len(table))])
     rows = [
         _csv_row(name, line, words, columns)
         for line, words in enumerate(text.split("\n"), start=start)

@@ -60,8 +60,7 @@ def audit(  # noqa: PLR0913  one parameter an option
     Contradicted are scores that detect more than any attacker could if the run kept to its config. Fix --guesses or
     --threshold before you see the scores. Exit code 1: the scores contradict the config.
     """
-    from dpcalc.audit.score_file import read_scores
-    from dpcalc.audit.scores import ScoreRules, audit_scores
+    from dpcalc.audit.scores import ScoreRules, audit_scores, read_scores
     from dpcalc.audit.view import score_chart, score_output
     from dpcalc.planner.search import require_pld_method
 

@@ -62,8 +62,7 @@ def check(  # noqa: PLR0913  one parameter an option
     from dpcalc.gate.check import Demands
     from dpcalc.gate.check import check as results_of
     from dpcalc.gate.lock import lock_path, read_lock
-    from dpcalc.gate.policy import Policy, effective_policy
-    from dpcalc.gate.scope import find_scope, with_scope_problems
+    from dpcalc.gate.policy import Policy, effective_policy, find_scope, with_scope_problems
     from dpcalc.gate.verdict import Limit
 
     chosen_reports = reports(report or (), as_json=as_json)
@@ -124,7 +123,7 @@ def diff(  # noqa: PLR0913  one parameter an option
     from dpcalc.config.source import Severity
     from dpcalc.gate.cases import cases, two_files
     from dpcalc.gate.check import diff as results_of
-    from dpcalc.gate.scope import Scope, find_scope, with_scope_problems
+    from dpcalc.gate.policy import Scope, find_scope, with_scope_problems
 
     chosen_reports = reports(report or (), as_json=as_json)
     with costs_in_time(timeout, memory_limit) as costs:

@@ -11,23 +11,37 @@ USER_KEY = "x-"  # keys with this prefix belong to the user and are never read
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Scalar:
+class _Marked:
+    """A value of a config with its place.
+
+    Attributes:
+        mark: place of its beginning.
+        key: place of its key, None inside lists and at the top.
+        path: dotted path as written, "data.levels[0].count"; "" at the top.
+    """
+
+    mark: Mark
+    key: Mark | None
+    path: str
+
+    @property
+    def anchor(self) -> Mark:
+        """Place for messages about the value as a whole."""
+        return self.key or self.mark
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Scalar(_Marked):
     """A single value as text; `scalars.value` interprets it.
 
     Attributes:
         text: as written, with quotes and escapes resolved.
         plain: True if it was written without quotes.
-        mark: place of the value.
-        key: place of its key, None inside lists.
-        path: dotted path as written, "data.levels[0].count".
         origin: place of the value that a reference was replaced with, else None.
     """
 
     text: str
     plain: bool
-    mark: Mark
-    key: Mark | None
-    path: str
     origin: Mark | None = None
 
     @property
@@ -37,49 +51,27 @@ class Scalar:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Items:
+class Items(_Marked):
     """A list.
 
     Attributes:
         items: its values.
-        mark: place of its beginning.
-        key: place of its key, None inside lists.
-        path: dotted path as written.
     """
 
     items: "tuple[Node, ...]"
-    mark: Mark
-    key: Mark | None
-    path: str
-
-    @property
-    def anchor(self) -> Mark:
-        """Place for messages about the list as a whole."""
-        return self.key or self.mark
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Section:
+class Section(_Marked):
     """A mapping.
 
     Attributes:
         entries: values by key, in the order of the file.
         repeated: keys that the file gives more than once; `entries` holds the first value.
-        mark: place of its beginning.
-        key: place of its own key, None inside lists and at the top.
-        path: dotted path as written, "" at the top.
     """
 
     entries: "Mapping[str, Node]"
     repeated: frozenset[str] = frozenset()
-    mark: Mark
-    key: Mark | None
-    path: str
-
-    @property
-    def anchor(self) -> Mark:
-        """Place for messages about the mapping as a whole."""
-        return self.key or self.mark
 
 
 Node = Scalar | Items | Section

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from dpcalc.audit.membership import Guesses, PrivacyCurve
-from dpcalc.audit.score_file import MAX_ROWS, Scores, read_scores
-from dpcalc.audit.scores import ScoreRules, audit_scores
+from dpcalc.audit.scores import MAX_ROWS, ScoreRules, Scores, audit_scores, read_scores
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.planner.composition import composed
@@ -334,7 +333,7 @@ def test_a_huge_file_is_refused_in_time(read):
 
 
 def test_lines_and_rows_are_bounded(read, monkeypatch):
-    monkeypatch.setattr("dpcalc.audit.score_file.MAX_ROWS", 100)
+    monkeypatch.setattr("dpcalc.audit.scores.MAX_ROWS", 100)
     assert len(read("member,score\n" + "1,1\n" * 100).scores) == 100
     with pytest.raises(InputError, match=r"scores\.csv:102: expected at most 100 rows, got more"):
         read("member,score\n" + "1,1\n" * 101)
