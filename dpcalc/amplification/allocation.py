@@ -6,17 +6,16 @@ Source: docs/theory.md, Theorem 7.6 and Theorem 7.7.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import PhaseBound, step_profile
 from dpcalc.amplification.tree import Chain, Release, Repeat, Single
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import Atoms, chain_of, composed
-from dpcalc.losses.likelihood_ratio import large_ratio_pair, pair_of, ratio_law, sum_of_copies
+from dpcalc.losses.likelihood_ratio import mean_pair
 from dpcalc.losses.pair import LossCurve
 from dpcalc.losses.profile import PrivacyProfile
-from dpcalc.losses.ratio_lattice import Estimate, sum_of
+from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.sampling.schemes import AllocatedPass
 from dpcalc.work import cached_with_cost
 
@@ -47,11 +46,7 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
             raise TooLargeError(f"bins: expected at most {_MAX_BINS:.0e} for this bound, got more")
         # A mean of fewer independent ratios is larger in convex order: the cost of fewer bins is an upper bound.
         bins = ((bins[0][0], _MAX_BINS),)
-    if (large := large_ratio_pair(bins, estimate, share=share)) is not None:
-        return large
-    sums = [sum_of_copies(ratio_law(curve, estimate), number, estimate) for curve, number in bins]
-    law = reduce(lambda a, b: sum_of(a, b, estimate), sums)
-    return pair_of(law, sum(number for _, number in bins), estimate, share=share)
+    return mean_pair(bins, estimate, share=share)
 
 
 def pass_losses(

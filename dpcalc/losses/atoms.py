@@ -168,6 +168,22 @@ class Atoms(PrivacyProfile):
         return tails[::-1]
 
 
+class OneWayAtoms(Atoms):
+    """Atoms that bound one direction from below, whose Q masses may exceed 1 by round-off: `swapped` raises TypeError.
+
+    Source: docs/theory.md, Theorem 9.12.
+    """
+
+    @property
+    def swapped(self) -> Atoms:
+        """Raise TypeError: the other direction is no bound.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("swapped: expected a pair that bounds both directions, got a lower bound of one")
+
+
 # Coupling, composition and chains of pairs (docs/theory.md, Theorem 8.1 and Theorem 11.5)
 #
 # A comonotone coupling lays out one measure that all columns share from the largest loss down: large losses of one

@@ -12,17 +12,18 @@ Source: docs/theory.md, Theorem 9.12.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
-from dpcalc.losses.atoms import Atoms, glued
+from dpcalc.losses.atoms import Atoms, OneWayAtoms, glued
 from dpcalc.losses.cells import points_with_losses, turning_points
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.losses.quadrature import reach
-from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, law_of, resolution_for, sum_of, trimmed
+from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, law_of, parted, points_of, resolution_for, sum_of, trimmed
 from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
 from dpcalc.records import dataclass
@@ -48,12 +49,13 @@ _DOUBTFUL_MASS = 1e-9  # difference of masses that may be the quadrature's: of m
 _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
-def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
+def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
     """Return the law under Q of one step's ratio dP/dQ on lattices; TooLargeError: too many points, mostly infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).
         estimate: what the result bounds.
+        count: number of ratios in the mean that the law is for: its losses above 11 are less resolved.
 
     Raises:
         ConvergenceError: if too many quadrature nodes would be needed.
@@ -64,7 +66,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     if not used.any():
         raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
-    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), 0.0, estimate)
+    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
     parts = [_atoms(curve)]
     for segment, pieces in zip(curve.segments, rough, strict=True):
         for y, loss in pieces:
@@ -96,7 +98,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate) -> RatioLaw:
         ratios, q = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q)
     # Next to a ratio of 0 the sum to 1 says nothing about what is left.
     law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
-    law = replace(law, zero=zero, infinite=infinite, error=error)
+    law = replace(law, zero=zero, infinite=infinite, error=error, total=count)
     return trimmed(law, estimate)
 
 
@@ -147,7 +149,7 @@ def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` >= 1 independent copies of a ratio, by doubling; TooLargeError as `sum_of`.
+    """Return the law of the sum of `count` >= 1 independent copies of a ratio, in few sums; TooLargeError as `sum_of`.
 
     Args:
         law: of one ratio.
@@ -155,16 +157,25 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
         estimate: what `law` and the result bound.
 
     Raises:
-        TooLargeError: if a lattice would have too many points.
+        TooLargeError: if a lattice would have too many points on a spacing.
     """
-    # From the lowest binary digit up, so that laws of about the same width are added.
-    result, power = None, law
-    while count:
-        if count % 2:
-            result = power if result is None else sum_of(result, power, estimate)
-        count //= 2
-        power = sum_of(power, power, estimate) if count else power
-    return result or law
+    if count & (count - 1) == 0:
+        for _ in range(count.bit_length() - 1):
+            law = sum_of(law, law, estimate)
+        return law
+    return _multiples(law, count, max(count >> count.bit_length() // 2, 2), estimate)[0]
+
+
+def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tuple[RatioLaw, RatioLaw]:
+    """Return the laws of the sums of `count` and of `fewer` copies, 1 <= fewer < count."""
+    # By count = factor * fewer + rest (Bergeron, Berstel, Brlek and Duboc 1989, "Addition chains using continued
+    # fractions"): 65,535 copies take 19 sums, where doubling and adding takes 30.
+    factor, rest = divmod(count, fewer)
+    if not rest:
+        less = sum_of_copies(law, fewer, estimate)
+        return sum_of_copies(less, factor, estimate), less
+    less, remainder = _multiples(law, fewer, rest, estimate)
+    return sum_of(sum_of_copies(less, factor, estimate), remainder, estimate), less
 
 
 @dataclass(frozen=True)
@@ -282,7 +293,37 @@ def _with_share(losses: Array, share: float) -> Array:
     return losses if share == 1 else np.logaddexp(math.log1p(-share), math.log(share) + losses)
 
 
-def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0) -> Atoms:
+def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
+    """Return the pair of ratio 1 - share + share * mean of ratios; UPPER: both directions, LOWER: (P, Q), else (Q, P).
+
+    Args:
+        bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
+        estimate: what the result bounds.
+        share: in (0, 1].
+
+    Raises:
+        ConvergenceError: if the loss of one step cannot be put on a lattice.
+        TooLargeError: if a lattice would have too many points, or round-off is too large for a lower bound.
+
+    Source: docs/theory.md, Theorem 7.9 and Theorem 9.12.
+    """
+    if (large := large_ratio_pair(bins, estimate, share=share)) is not None:
+        return large
+    count = sum(number for _, number in bins)
+    laws, rare = [], []
+    for curve, number in bins:
+        # Sums of ratios that are rare in the mean need not be resolved: at most one of them comes.
+        law, (ratios, masses) = parted(ratio_law(curve, estimate, count), count * math.exp(_RARE))
+        laws.append(sum_of_copies(law, number, estimate))
+        rare.append((ratios, masses * number))
+    law = reduce(lambda a, b: sum_of(a, b, estimate), laws)
+    large_ratios, large_masses = (np.concatenate(parts) for parts in zip(*rare, strict=True))
+    return pair_of(law, count, estimate, share=share, rare=(large_ratios, large_masses))
+
+
+def pair_of(
+    law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
+) -> Atoms:
     """Return the pair of ratio 1 - share + share * S / count, `law` that of the sum S; LOWER may raise TooLargeError.
 
     Args:
@@ -290,6 +331,7 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
         count: how many ratios were added, >= 1.
         estimate: what `law` bounds.
         share: in (0, 1].
+        rare: (ratios above e^50 count, their Q masses in all terms) that `law` leaves out.
 
     Returns:
         UPPER: a pair that bounds the losses of both directions from above. LOWER: one that bounds delta(D, D') of
@@ -299,6 +341,9 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
         TooLargeError: if round-off is too large for a lower bound.
     """
     ratios, q = law.points()
+    is_rare = rare is not None and rare[0].size > 0
+    if rare is not None and is_rare and estimate is not Estimate.LOWER_REVERSED:
+        ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
     ratios, q = _fewer(ratios, q, estimate)
     ratios = 1 - share + share * (ratios / count)
     losses = np.log(ratios)
@@ -316,12 +361,13 @@ def pair_of(law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0
     raised = math.log1p(2 * law.error + 1e-14)
     log_q, log_p = np.log(q), np.log(q) + losses
     if estimate is Estimate.UPPER:
+        missed = math.exp(-_RARE) if is_rare else 0.0
         above = losses > 0
         return glued(
             (log_p[above] + raised, (losses + margin)[above]),
             (log_q[~above] + raised, (losses - margin)[~above]),
-            infinity_mass=infinite,
-            only_other=zero,
+            infinity_mass=infinite + 2 * missed,
+            only_other=zero + missed,
             max_losses=_MAX_LOSSES,
         )
     # With a small probability nothing is released: that covers masses that are too large by round-off.
@@ -337,8 +383,8 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.
     width = np.gradient(np.log(ratios))
     weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
-    # A quarter of them is spread evenly: composing may raise what is rare.
-    below = np.cumsum(3 * weight / float(weight.sum()) + 1 / weight.size)
+    # A quarter of them is spread evenly over the losses: a small delta, or composing, raises what is rare.
+    below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
     places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
     kept = sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
     if estimate is not Estimate.UPPER:
@@ -355,4 +401,6 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
 
 def _with_losses(losses: Array, log_masses: Array, infinity_mass: float) -> Atoms:
     """Return the pair with these losses, increasing, and P masses; the remaining P mass has loss 0."""
-    return Atoms(losses=tuple(losses.tolist()), log_masses=tuple(log_masses.tolist()), infinity_mass=infinity_mass)
+    return OneWayAtoms(
+        losses=tuple(losses.tolist()), log_masses=tuple(log_masses.tolist()), infinity_mass=infinity_mass
+    )

@@ -28,8 +28,14 @@ _LOG_POINTS = 10  # log2 of the points of a row: spacing is at most 2^-9 of the 
 _OCTAVES = 60  # powers of 2 that ratios range over for which a row holds one more of them
 _MOST_OF_A_ROW = 4  # powers of 2 in a row, at most
 _FEW_POINTS = 3  # powers of 2 in a row from which on it has half as many points: profiles change slowly there
-_BULK = 2.0  # half-widths of the bulk on either side of the mean on which the spacing is narrowest
-_MAX_BULK = 1 << 14  # points from the smallest ratio to the mean: products of rows of more take 30 ms
+# The accuracy of a loss counts relative to its size. So rows of large and of small ratios hold more powers of 2 on 2^8
+# points: ((log2 of a ratio to the mean, powers of 2 beyond it), ...). Intervals stay narrower than 1e-4 of epsilon.
+_LARGE = ((16, 4), (64, 6))
+_SMALL = ((-256, 8), (-64, 6))
+_LOG_FEWEST = 8
+_LOWEST, _HIGHEST = -1020, 1000  # log2 of spacings: those of ratios that are floats
+_BULK = 2.0  # half-widths of the bulk on either side of its middle on which the spacing is narrowest
+_MAX_BULK = 1 << 14  # points from the smallest ratio to the middle of the bulk: products of rows of more take 30 ms
 _TAIL = 1e-26  # mass under Q and P that is cut at either end after a sum: below any delta after 1e9 passes
 _MAX_ENTRIES = 1 << 17  # points of a row; a product of larger ones takes 2 s
 _BLOCK = 512  # numbers that are added up in a row: the bound on their round-off grows with their number
@@ -96,6 +102,8 @@ class RatioLaw:
         infinite: P mass at an infinite ratio, times the number of ratios that were added.
         error: bound on the relative error of every mass from round-off.
         distance: largest distance of a mass from its point, relative to the ratio, also in the laws that were added.
+        count: number of ratios that were added.
+        total: number of ratios in the mean that is wanted.
     """
 
     rows: dict[int, Row]
@@ -103,15 +111,12 @@ class RatioLaw:
     infinite: float = 0.0
     error: float = 0.0
     distance: float = 0.0
+    count: int = 1
+    total: int = 1
 
     def points(self) -> tuple[Array, Array]:
         """Return (different ratios > 0, increasing; their Q masses > 0), equal ratios of several rows added up."""
-        ratios, masses = self.flat()
-        order = np.flatnonzero(masses)
-        order = order[np.argsort(ratios[order], kind="stable")]
-        ratios, masses = ratios[order], masses[order]
-        first = np.flatnonzero(np.append(True, np.diff(ratios) > 0))
-        return ratios[first], np.add.reduceat(masses, first)
+        return points_of(*self.flat())
 
     def flat(self) -> tuple[Array, Array]:
         """Return (ratios, Q masses) of all entries, row by row."""
@@ -119,56 +124,85 @@ class RatioLaw:
         return np.concatenate(ratios), np.concatenate([row.cells[0] for row in self.rows.values()])
 
 
+def points_of(ratios: Array, masses: Array) -> tuple[Array, Array]:
+    """Return (the different ratios of positive mass, increasing; their masses), those of equal ratios added up."""
+    order = np.flatnonzero(masses)
+    order = order[np.argsort(ratios[order], kind="stable")]
+    ratios, masses = ratios[order], masses[order]
+    first = np.flatnonzero(np.append(True, np.diff(ratios) > 0))
+    return ratios[first], np.add.reduceat(masses, first)
+
+
 @dataclass(frozen=True)
 class Resolution:
     """The spacing that is narrow enough at each ratio.
 
     Attributes:
-        mean: of the bulk.
-        bulk_level: log2 of the spacing near the mean.
-        step: levels are multiples of it.
-        log_points: log2 of the points of a row, about.
+        middle: of the bulk.
+        bulk_level: log2 of the spacing near the middle.
+        steps: log2 of the spacings, increasing.
+        reaches: for each the distance from 0, or from the middle, below which it is wide enough, increasing.
     """
 
-    mean: float
+    middle: float
     bulk_level: int
-    step: int
-    log_points: int
+    steps: NDArray[np.int64]
+    reaches: Array
 
     @classmethod
-    def of(cls, mean: float, width: float, low: float, high: float, estimate: Estimate) -> "Resolution":
-        """Return the resolution for a ratio in [low, high] with this mean, and half-width of its bulk.
+    def of(
+        cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
+    ) -> "Resolution":
+        """Return the resolution for a ratio.
 
         Args:
-            mean: of the ratio.
-            width: half-width of its bulk, > 0.
-            low: smallest ratio, > 0.
-            high: largest ratio.
+            bulk: middle and half-width of its bulk, > 0.
+            ends: smallest and largest ratio, > 0.
             estimate: what the laws bound.
+            count: number of ratios that it is the sum of.
+            total: number of ratios in the mean that is wanted.
         """
+        (middle, width), (low, high) = bulk, ends
         octaves = math.log2(high) - math.log2(low) + 1
         step = min(_MOST_OF_A_ROW, 1 + math.floor(octaves / _OCTAVES))
         # Merging costs three products where splitting costs one, and loses half as much.
         log_points = _LOG_POINTS - (step >= _FEW_POINTS) - (step > 1 and estimate is not Estimate.UPPER)
+        tops = [
+            *(math.log2(count) + top for top, _ in _SMALL),
+            *(math.log2(total) + end for end, _ in _LARGE),
+            math.inf,
+        ]
+        sizes = [*(size for _, size in _SMALL), step, *(size for _, size in _LARGE)]
+        points = [*(_LOG_FEWEST for _ in _SMALL), log_points, *(_LOG_FEWEST for _ in _LARGE)]
+        steps, reaches = _tiered(list(zip(tops, sizes, points, strict=True)))
         bulk_level = math.frexp(_BULK * width)[1] - log_points
-        finest_level = math.ceil(math.log2(max(mean - low, _TINY) / _MAX_BULK))
-        return cls(mean, max(bulk_level // step * step, -(-finest_level // step) * step), step, log_points)
+        finest_level = math.ceil(math.log2(max(middle - low, _TINY) / _MAX_BULK))
+        return cls(middle, int(steps[np.searchsorted(steps, max(bulk_level, finest_level))]), steps, reaches)
 
     def levels(self, ratios: Array) -> NDArray[np.int_]:
         """Return log2 of the spacing at each ratio."""
-        around = np.maximum(self.bulk_level, self._level_at(np.abs(ratios - self.mean)))
+        around = np.maximum(self.bulk_level, self._level_at(np.abs(ratios - self.middle)))
         return np.minimum(self._level_at(ratios), around)
+
+    def levels_between(self, low: int, high: int) -> list[int]:
+        """Return log2 of the spacings in [low, high], increasing."""
+        return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
+
+    def relative_spacing(self, low: int, high: int) -> float:
+        """Return the largest spacing in [2^low, 2^high] relative to the smallest ratio that needs no smaller one."""
+        first, last = np.maximum(np.searchsorted(self.steps, [low, high + 1]), 1)
+        return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
 
     def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
         """Return where a spacing of 2^level is at least what is wanted: self.levels(ratios) <= level, in less time.
 
         Args:
             ratios: >= 0.
-            level: log2 of the spacing, a multiple of the step.
+            level: log2 of the spacing.
         """
-        reach = math.ldexp(1.0, level + self.log_points)
+        reach = self._reach(level)
         is_near = ratios < reach
-        return is_near | (np.abs(ratios - self.mean) < reach) if level >= self.bulk_level else is_near
+        return is_near | (np.abs(ratios - self.middle) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
         """Return low, high and the lattice points in [low, high] with some next to them, in any order; low > 0.
@@ -179,9 +213,9 @@ class Resolution:
         """
         parts = [np.array([low, high])]
         first = min(int(self.levels(np.array(low))), self.bulk_level)
-        for level in range(first, int(self._level_at(np.array(max(high, self.mean)))) + 1, self.step):
-            reach = math.ldexp(1.0, level + self.log_points)
-            top = min(high, reach + self.mean if level >= self.bulk_level else reach)
+        for level in self.levels_between(first, int(self._level_at(np.array(max(high, self.middle))))):
+            reach = self._reach(level)
+            top = min(high, reach + self.middle if level >= self.bulk_level else reach)
             if top >= low:
                 indices = np.arange(math.floor(math.ldexp(low, -level)), math.ceil(math.ldexp(top, -level)) + 2.0)
                 points = np.ldexp(indices, level)
@@ -189,30 +223,47 @@ class Resolution:
         return np.concatenate(parts)
 
     def _level_at(self, distances: Array) -> NDArray[np.int_]:
-        """Return for each distance from 0 or the mean the least level with distance < 2^(level + log_points)."""
-        levels = np.frexp(np.maximum(distances, _TINY))[1] - self.log_points
-        return np.asarray(-(-levels // self.step) * self.step, dtype=np.int_)
+        """Return for each distance from 0 or the middle the least spacing that is wide enough, log2 of it."""
+        return self.steps[np.searchsorted(self.reaches, distances, side="right")]
+
+    def _reach(self, level: int) -> float:
+        """Return the distance from 0 or the middle below which a spacing of 2^level is wide enough."""
+        return float(self.reaches[max(int(np.searchsorted(self.steps, level, side="right")) - 1, 0)])
 
 
-def resolution_for(ratios: Array, masses: Array, zero: float, estimate: Estimate) -> Resolution:
+def _tiered(tiers: list[tuple[float, int, int]]) -> tuple[NDArray[np.int64], Array]:
+    """Return (log2 of spacings, reach of each), increasing; a tier: (log2 of its end, log2 of a factor, of points)."""
+    steps, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    for top, size, points in tiers:
+        new = np.arange(_LOWEST // size * size, _HIGHEST, size)
+        new = new[new - size + points < top]
+        if steps.size:
+            new = new[(new > steps[-1]) & (new + points > ends[-1])]
+        steps, ends = np.append(steps, new), np.append(ends, new + points)
+    return steps, np.ldexp(1.0, ends)
+
+
+def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Resolution:
     """Return the resolution that is fine enough for a ratio.
 
     Args:
         ratios: values > 0, increasing, shape (n,).
         masses: their Q masses, > 0, shape (n,).
-        zero: Q mass at ratio 0.
         estimate: what its law bounds.
+        total: number of such ratios in the mean that is wanted.
     """
-    return Resolution.of(*_mean_and_width(ratios, masses, zero), float(ratios[0]), float(ratios[-1]), estimate)
+    ends = float(ratios[0]), float(ratios[-1])
+    return Resolution.of(_bulk(ratios, masses, 0.0), ends, estimate, count=1, total=total)
 
 
-def _mean_and_width(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
-    """Return (mean, half-width of the 16 % to 84 % range of a ratio, else its deviation), both > 0; `zero` counts."""
+def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
+    """Return (middle, half-width) > 0 of the 16 % to 84 % range of a ratio, else mean and deviation; `zero` counts."""
+    # Of rare, large ratios the mean lies far above the bulk: points near it would be wasted.
     below = np.cumsum(masses) + zero
-    mean = float((ratios * masses).sum()) / float(below[-1])
     low, high = (float(ratios[min(int(np.searchsorted(below, x * below[-1])), below.size - 1)]) for x in (0.16, 0.84))
-    if low < high:  # rare ratios that are very large do not count
-        return mean, (high - low) / 2
+    if low < high:
+        return (low + high) / 2, (high - low) / 2
+    mean = float((ratios * masses).sum()) / float(below[-1])
     deviation = math.sqrt(float(((ratios - mean) ** 2 * masses).sum()) / float(below[-1]))
     return mean, max(deviation, 1e-9 * mean)
 
@@ -254,14 +305,15 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
         TooLargeError: if it would have too many points.
     """
     sizes = [(ratios, masses, law.zero) for law in (a, b) for ratios, masses in [law.points()]]
-    (mean_a, width_a), (mean_b, width_b) = (_mean_and_width(*size) for size in sizes)
+    (middle_a, width_a), (middle_b, width_b) = (_bulk(*size) for size in sizes)
     (low_a, high_a), (low_b, high_b) = ((float(ratios[0]), float(ratios[-1])) for ratios, _, _ in sizes)
     low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
-    resolution = Resolution.of(mean_a + mean_b, math.hypot(width_a, width_b), low, high_a + high_b, estimate)
+    bulk, count, total = (middle_a + middle_b, math.hypot(width_a, width_b)), a.count + b.count, max(a.total, b.total)
+    resolution = Resolution.of(bulk, (low, high_a + high_b), estimate, count=count, total=total)
     rows: dict[int, Row] = {}
     narrower_a = narrower_b = carried = None
     first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(high_a + high_b)))
-    levels = {*a.rows, *b.rows, *range(-(-first // resolution.step) * resolution.step, last + 1, resolution.step)}
+    levels = {*a.rows, *b.rows, *resolution.levels_between(first, last)}
     terms = 0
     for level, next_level in pairwise([*sorted(levels), max(levels) + 1]):
         on_a, on_b = a.rows.get(level), b.rows.get(level)
@@ -271,11 +323,11 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
         parts = [_product(x, y) for x, y in products]
         parts += [Row(x.start, x.cells * zero) for x, zero in ((on_a, b.zero), (on_b, a.zero)) if x and zero > _NO_ZERO]
         terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
-        total = _added(carried, *parts)
+        row = _added(carried, *parts)
         if level == max(levels):
-            kept, carried = total, None
+            kept, carried = row, None
         else:
-            kept, carried = _parted(total, level, resolution)
+            kept, carried = _parted(row, level, resolution)
         if kept:
             rows[level] = kept
         octaves = next_level - level
@@ -291,7 +343,9 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
         zero=zero,
         infinite=a.infinite + b.infinite,
         error=error,
-        distance=max(a.distance, b.distance, 2.0 ** (resolution.step - resolution.log_points)),
+        distance=max(a.distance, b.distance, resolution.relative_spacing(min(first, last), last)),
+        count=count,
+        total=total,
     )
     return trimmed(law, estimate)
 
@@ -383,6 +437,25 @@ def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: 
     share = float((ratios * masses).sum()) / math.ldexp(rows[top].end - 1, top)
     rows[top].cells[0, -1] += zero * share
     return zero * (1 - share)
+
+
+def parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
+    """Return (the law without ratios above the limit, (those ratios, their Q masses)); all in the law if none is below.
+
+    Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
+    """
+    ratios, masses = law.flat()
+    is_large = ratios > limit
+    if not is_large.any() or not (masses[~is_large] > _LEAST_MASS).any():
+        return law, (ratios[:0], masses[:0])
+    rows, at = {}, 0
+    for level, row in law.rows.items():
+        end = at + row.cells.shape[1]
+        kept = _where(row, ~is_large[at:end])
+        if kept:
+            rows[level] = kept
+        at = end
+    return replace(law, rows=rows), (ratios[is_large], masses[is_large])
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:

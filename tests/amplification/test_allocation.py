@@ -16,6 +16,7 @@ from dpcalc.amplification.allocation import allocated_pass
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
+from dpcalc.work import allowance
 
 
 def gaussian(sigma):
@@ -280,8 +281,18 @@ def test_a_unit_that_takes_part_with_a_probability(share):
     assert ends[1] - ends[0] < 1e-3 * ends[1]
 
 
-PROBLEMS = [(0.3, 2, 1, 1e-8), (0.5, 30, 5, 1e-6), (1.0, 100, 1, 1e-5), (20.0, 10, 1000, 1e-12), (3.0, 1000, 50, 1e-3)]
+PROBLEMS = [
+    (0.08, 166, 1, 1e-11),
+    (0.3, 2, 1, 1e-8),
+    (0.5, 30, 5, 1e-6),
+    (1.0, 100, 1, 1e-5),
+    (20.0, 10, 1000, 1e-12),
+    (3.0, 1000, 50, 1e-3),
+]
 MORE_PROBLEMS = [
+    (0.045, 11_354, 1, 1e-6),
+    (0.13, 65_535, 1, 1e-5),
+    (0.17, 98_303, 1, 1e-12),
     (0.3, 100_000, 1000, 1e-12),
     (1.0, 10_000, 1000, 1e-12),
     (0.7, 65_535, 3, 1e-10),
@@ -305,6 +316,13 @@ def test_the_interval_is_narrow(sigma, bins, passes, delta):
 @pytest.mark.parametrize(("sigma", "bins", "passes", "delta"), MORE_PROBLEMS)
 def test_the_interval_is_narrow_for_long_passes(sigma, bins, passes, delta):
     check_width(sigma, bins, passes, delta)
+
+
+@pytest.mark.parametrize("estimate", [Estimate.UPPER, Estimate.LOWER])
+def test_a_number_of_bins_that_is_all_ones_takes_little_work(estimate):
+    """By doubling and adding, with all ratios on the lattice, these took 6.4e8 and 9.6e8 units: 2 s of the command."""
+    with allowance(2.5e8):
+        allocated_pass(((gaussian(0.3 / math.sqrt(5)), 65_535),), estimate)
 
 
 JUMPS = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])  # of the noise in the unit's step, in deviations

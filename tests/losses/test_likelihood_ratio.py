@@ -14,7 +14,7 @@ from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification.allocation import allocated_pass
 from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.likelihood_ratio import large_ratio_pair, pair_of, ratio_law, sum_of_copies
+from dpcalc.losses.likelihood_ratio import large_ratio_pair, mean_pair, pair_of, ratio_law, sum_of_copies
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 
@@ -119,7 +119,7 @@ def two_steps(sigmas, epsilon, share):
 
 def check_large_ratios(sigmas, share, epsilons):
     steps = [(MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=sigma), 1) for sigma in sigmas]
-    upper, lower, back = (large_ratio_pair(steps, estimate, share=share) for estimate in Estimate)
+    upper, lower, back = (mean_pair(steps, estimate, share=share) for estimate in Estimate)
     mp.mp.dps = 30
     for epsilon in epsilons:
         exact, reverse = (float(value) for value in two_steps(sigmas, epsilon, share))
@@ -137,10 +137,19 @@ def test_large_ratios_against_quadrature(sigmas, share, epsilons):
     check_large_ratios(sigmas, share, epsilons)
 
 
+def test_some_large_ratios_against_quadrature():
+    """Of these losses some are above 50 and left out of the sums, some are below."""
+    check_large_ratios((0.08, 0.08), 0.3, (52,))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigmas", "share", "epsilons"),
     [
+        ((0.08, 0.08), 0.3, (49, 52, 120)),
+        ((0.1, 0.09), 1.0, (5, 45, 60, 100)),
+        ((0.12, 0.1), 0.01, (30, 49, 50, 51, 70)),
+        ((0.05, 0.06), 1.0, (10, 50, 150, 200, 290)),
         ((0.03, 0.03), 1.0, (300, 550, 650, 700)),
         ((0.02, 0.02), 1.0, (1240, 1400)),
         ((0.03, 0.028), 1.0, (550, 700)),
@@ -149,6 +158,13 @@ def test_large_ratios_against_quadrature(sigmas, share, epsilons):
 )
 def test_more_large_ratios_against_quadrature(sigmas, share, epsilons):
     check_large_ratios(sigmas, share, epsilons)
+
+
+@pytest.mark.parametrize("estimate", [Estimate.LOWER, Estimate.LOWER_REVERSED])
+def test_a_lower_bound_is_not_read_the_other_way(estimate):
+    step = MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=1.0)
+    with pytest.raises(TypeError, match="expected a pair that bounds both directions"):
+        _ = mean_pair([(step, 2)], estimate).swapped
 
 
 def test_large_ratios_are_told_from_others():
