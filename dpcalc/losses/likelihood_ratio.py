@@ -170,12 +170,12 @@ def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tup
     """Return the laws of the sums of `count` and of `fewer` copies, 1 <= fewer < count."""
     # By count = factor * fewer + rest (Bergeron, Berstel, Brlek and Duboc 1989, "Addition chains using continued
     # fractions"): 65,535 copies take 19 sums, where doubling and adding takes 30.
-    factor, rest = divmod(count, fewer)
-    if not rest:
+    factor, remainder = divmod(count, fewer)
+    if not remainder:
         less = sum_of_copies(law, fewer, estimate)
         return sum_of_copies(less, factor, estimate), less
-    less, remainder = _multiples(law, fewer, rest, estimate)
-    return sum_of(sum_of_copies(less, factor, estimate), remainder, estimate), less
+    less, least = _multiples(law, fewer, remainder, estimate)
+    return sum_of(sum_of_copies(less, factor, estimate), least, estimate), less
 
 
 @dataclass(frozen=True)

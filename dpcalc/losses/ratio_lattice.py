@@ -125,7 +125,12 @@ class RatioLaw:
 
 
 def points_of(ratios: Array, masses: Array) -> tuple[Array, Array]:
-    """Return (the different ratios of positive mass, increasing; their masses), those of equal ratios added up."""
+    """Return (the different ratios of positive mass, increasing; their masses), those of equal ratios added up.
+
+    Args:
+        ratios: in any order, shape (n,).
+        masses: >= 0, shape (n,).
+    """
     order = np.flatnonzero(masses)
     order = order[np.argsort(ratios[order], kind="stable")]
     ratios, masses = ratios[order], masses[order]
@@ -185,11 +190,21 @@ class Resolution:
         return np.minimum(self._level_at(ratios), around)
 
     def levels_between(self, low: int, high: int) -> list[int]:
-        """Return log2 of the spacings in [low, high], increasing."""
+        """Return log2 of the spacings in [low, high], increasing.
+
+        Args:
+            low: log2 of the smallest.
+            high: log2 of the largest.
+        """
         return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
 
     def relative_spacing(self, low: int, high: int) -> float:
-        """Return the largest spacing in [2^low, 2^high] relative to the smallest ratio that needs no smaller one."""
+        """Return the largest spacing in [2^low, 2^high] relative to the smallest ratio that needs no smaller one.
+
+        Args:
+            low: log2 of the smallest spacing.
+            high: log2 of the largest, which is one of these spacings.
+        """
         first, last = np.maximum(np.searchsorted(self.steps, [low, high + 1]), 1)
         return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
 
@@ -443,6 +458,10 @@ def parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
     """Return (the law without ratios above the limit, (those ratios, their Q masses)); all in the law if none is below.
 
     Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
+
+    Args:
+        law: any law.
+        limit: a ratio.
     """
     ratios, masses = law.flat()
     is_large = ratios > limit
