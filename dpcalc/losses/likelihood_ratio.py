@@ -23,7 +23,16 @@ from dpcalc.losses.atoms import Atoms, OneWayAtoms, glued
 from dpcalc.losses.cells import points_with_losses, turning_points
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.losses.quadrature import reach
-from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, law_of, parted, points_of, resolution_for, sum_of, trimmed
+from dpcalc.losses.ratio_lattice import (
+    Estimate,
+    RatioLaw,
+    law_of,
+    points_of,
+    resolution_for,
+    rows_where,
+    sum_of,
+    trimmed,
+)
 from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
 from dpcalc.records import dataclass
@@ -172,10 +181,10 @@ def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tup
     # fractions"): 65,535 copies take 19 sums, where doubling and adding takes 30.
     factor, remainder = divmod(count, fewer)
     if not remainder:
-        less = sum_of_copies(law, fewer, estimate)
-        return sum_of_copies(less, factor, estimate), less
-    less, least = _multiples(law, fewer, remainder, estimate)
-    return sum_of(sum_of_copies(less, factor, estimate), least, estimate), less
+        smaller = sum_of_copies(law, fewer, estimate)
+        return sum_of_copies(smaller, factor, estimate), smaller
+    smaller, smallest = _multiples(law, fewer, remainder, estimate)
+    return sum_of(sum_of_copies(smaller, factor, estimate), smallest, estimate), smaller
 
 
 @dataclass(frozen=True)
@@ -313,12 +322,24 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
     laws, rare = [], []
     for curve, number in bins:
         # Sums of ratios that are rare in the mean need not be resolved: at most one of them comes.
-        law, (ratios, masses) = parted(ratio_law(curve, estimate, count), count * math.exp(_RARE))
+        law, (ratios, masses) = _parted(ratio_law(curve, estimate, count), count * math.exp(_RARE))
         laws.append(sum_of_copies(law, number, estimate))
         rare.append((ratios, masses * number))
     law = reduce(lambda a, b: sum_of(a, b, estimate), laws)
     large_ratios, large_masses = (np.concatenate(parts) for parts in zip(*rare, strict=True))
     return pair_of(law, count, estimate, share=share, rare=(large_ratios, large_masses))
+
+
+def _parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
+    """Return (the law without ratios above the limit, (those ratios, their Q masses)); all in the law if none is below.
+
+    Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
+    """
+    ratios, masses = law.flat()
+    is_large = ratios > limit
+    if not is_large.any() or not (masses[~is_large] > 0).any():
+        return law, (ratios[:0], masses[:0])
+    return replace(law, rows=rows_where(law, ~is_large)), (ratios[is_large], masses[is_large])
 
 
 def pair_of(

@@ -172,11 +172,8 @@ class Resolution:
         step = min(_MOST_OF_A_ROW, 1 + math.floor(octaves / _OCTAVES))
         # Merging costs three products where splitting costs one, and loses half as much.
         log_points = _LOG_POINTS - (step >= _FEW_POINTS) - (step > 1 and estimate is not Estimate.UPPER)
-        tops = [
-            *(math.log2(count) + top for top, _ in _SMALL),
-            *(math.log2(total) + end for end, _ in _LARGE),
-            math.inf,
-        ]
+        own, mean = math.log2(count), math.log2(total)
+        tops = [*(own + top for top, _ in _SMALL), *(mean + end for end, _ in _LARGE), math.inf]
         sizes = [*(size for _, size in _SMALL), step, *(size for _, size in _LARGE)]
         points = [*(_LOG_FEWEST for _ in _SMALL), log_points, *(_LOG_FEWEST for _ in _LARGE)]
         steps, reaches = _tiered(list(zip(tops, sizes, points, strict=True)))
@@ -454,29 +451,6 @@ def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: 
     return zero * (1 - share)
 
 
-def parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
-    """Return (the law without ratios above the limit, (those ratios, their Q masses)); all in the law if none is below.
-
-    Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
-
-    Args:
-        law: any law.
-        limit: a ratio.
-    """
-    ratios, masses = law.flat()
-    is_large = ratios > limit
-    if not is_large.any() or not (masses[~is_large] > _LEAST_MASS).any():
-        return law, (ratios[:0], masses[:0])
-    rows, at = {}, 0
-    for level, row in law.rows.items():
-        end = at + row.cells.shape[1]
-        kept = _where(row, ~is_large[at:end])
-        if kept:
-            rows[level] = kept
-        at = end
-    return replace(law, rows=rows), (ratios[is_large], masses[is_large])
-
-
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     """Return the law without ends of mass under 1e-26, moved to 0, infinity or inwards so that it bounds what it did.
 
@@ -489,7 +463,7 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
     order = np.argsort(ratios, kind="stable")
     first = order[int(np.searchsorted(np.cumsum(weight[order]), _TAIL))]
     last = order[-1 - int(np.searchsorted(np.cumsum(weight[order[::-1]]), _TAIL))]
-    zero, infinite, rows, at = law.zero, law.infinite, {}, 0
+    zero, infinite = law.zero, law.infinite
     low, high = ratios < ratios[first], ratios > ratios[last]
     growth = np.ones(masses.size)
     match estimate:
@@ -504,13 +478,23 @@ def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
             growth[last] += masses[high].sum() / masses[last]
         case Estimate.LOWER_REVERSED:
             growth[first] += masses[low].sum() / masses[first]
-    is_used = ~(low | high)
-    distance = law.distance
-    for level, row in law.rows.items():
-        span = slice(at, at + row.cells.shape[1])
-        kept = _where(replace(row, cells=row.cells * growth[span]), is_used[span])
-        if kept:
-            rows[level] = kept
-            distance = max(distance, kept.distance(level))
-        at = span.stop
+    rows = rows_where(law, ~(low | high), growth)
+    distance = max([law.distance, *(row.distance(level) for level, row in rows.items())])
     return replace(law, rows=rows, zero=zero, infinite=infinite, distance=distance)
+
+
+def rows_where(law: RatioLaw, is_used: NDArray[np.bool_], growth: Array | float = 1.0) -> dict[int, Row]:
+    """Return the rows of a law with its used entries above 1e-280 alone, their masses times `growth`.
+
+    Args:
+        law: any law.
+        is_used: of each entry, in the order of `flat`.
+        growth: factor on each mass.
+    """
+    ends = np.cumsum([row.cells.shape[1] for row in law.rows.values()])[:-1]
+    parts = zip(np.split(is_used, ends), np.split(np.broadcast_to(growth, is_used.shape), ends), strict=True)
+    kept = (
+        (level, _where(replace(row, cells=row.cells * factor), used))
+        for (level, row), (used, factor) in zip(law.rows.items(), parts, strict=True)
+    )
+    return {level: row for level, row in kept if row}
