@@ -31,7 +31,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Guarantee:
-    """Return the certified upper bound on epsilon of a plan, or of its first steps.
+    """Return a plan's certified upper bound on epsilon, a lower one beside it, or that of its first steps; InputError.
 
     Args:
         plan: of `load` or `plan`; or a path or mapping for `load`.
@@ -132,7 +132,7 @@ def solve(  # noqa: PLR0913  one for each thing that can vary
 def delta(
     plan: Source, *, epsilon: float, unit: str | None = None, group_size: int | None = None, **unknown: Never
 ) -> DeltaResult:
-    """Return certified bounds on delta of a plan at an epsilon.
+    """Return certified bounds (upper; lower or None) on a plan's delta at an epsilon; InputError, ConvergenceError.
 
     Args:
         plan: as for `epsilon`; its own delta is ignored.
@@ -168,7 +168,7 @@ def risk(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> "Risk":
-    """Return bounds on the success of membership inference against a plan, as `dpcalc risk` prints them.
+    """Return bounds on membership inference against a plan, like `dpcalc risk`; InputError: out of range, or not pld.
 
     Args:
         plan: as for `epsilon`.

@@ -90,7 +90,7 @@ def _in_own_folder() -> Iterator[None]:
 
 
 def chart_picture(chart: Chart, ending: str) -> bytes:
-    """Return a chart as the content of a picture file; equal charts give equal bytes.
+    """Return a chart as a picture file's content, equal charts as equal bytes; InputError: ending, no matplotlib.
 
     Args:
         chart: the chart; infinite and missing numbers are left out.

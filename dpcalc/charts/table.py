@@ -111,7 +111,7 @@ def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
 
 
 def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
-    """Return rows as aligned lines for a terminal, with separators; where they are too wide with another header.
+    """Return rows as aligned lines for a terminal; if too wide with header `short`, then as "NAME CELL, NAME CELL".
 
     Args:
         rows: the header, and the rows below it.

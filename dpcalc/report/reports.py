@@ -181,7 +181,7 @@ def gitlab_json(view: GateView) -> str:
 
 
 def _gitlab_entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict[str, object]:
-    """Return one finding; an error that left a file without a verdict is critical."""
+    """Return one finding for GitLab; an error that left a file without a verdict is critical."""
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
     is_critical = finding.severity is Severity.ERROR and file.result.verdict is Verdict.UNDECIDED

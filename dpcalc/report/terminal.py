@@ -21,7 +21,7 @@ _TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
 def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = False) -> str:
-    """Return a result as its table, or as a headline and labelled rows.
+    """Return a result as its table, else a headline and labelled rows (more if verbose), wrapped to the width.
 
     Args:
         output: the result.
@@ -43,7 +43,7 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
 
 
 def _table_parts(table: Table, width: int) -> list[RenderableType]:
-    """Return a table with its notes below; blocks of labelled cells where it would break a word, or be a narrow one."""
+    """Return a table with its notes below; blocks of labelled cells where its columns do not fit the width."""
     titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
     rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
@@ -89,7 +89,7 @@ def grid_text(  # noqa: PLR0913  the parts of a table, and the terminal
 
 
 def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Return the width of each column, no word broken; None where a cell would need more than three lines."""
+    """Return the width of each column; None if whole words do not fit, or a cell needs more than three lines."""
     columns = list(zip(*rows, strict=True))
     widths = [max(len(word) for text in texts for word in (text.split() or [""])) for texts in columns]
     room = width - _GAP * len(widths)
