@@ -31,7 +31,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Guarantee:
-    """Return a plan's certified upper bound on epsilon, a lower one beside it, or that of its first steps; InputError.
+    """Return certified bounds on epsilon of a plan, upper and lower (if finite); of its first steps upper; InputError.
 
     Args:
         plan: of `load` or `plan`; or a path or mapping for `load`.

@@ -234,7 +234,7 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Make a file state another plan; return "path:line: key: value" per number; InputError if it cannot be done.
+    """Make a file state another plan; return "path:line: key: value" per number; InputError: options, references.
 
     Args:
         rewrite: the file and the plan.

@@ -139,7 +139,7 @@ def _with_batch_sizes(sampling: Node) -> Node:
 
 
 def _with_batch_size(draw: Node) -> Node:
-    """Return a draw with `batch_size` renamed; unchanged without it, a known scheme, or beside another amount."""
+    """Return a draw with `batch_size` as `size` or `expected`; unchanged without it or a scheme, or beside those."""
     scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
     if not isinstance(draw, Section) or not isinstance(scheme, Scalar) or size is None:
         return draw

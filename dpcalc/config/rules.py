@@ -41,7 +41,7 @@ def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
 
 
 def _task_unit_error(unit: Scalar, names: tuple[str, ...]) -> Diagnostic:
-    """Return the error for protecting a constructed task, which is no unit of the data."""
+    """Return the error (DPC206) for protecting a constructed task, which is no unit of the data."""
     message = f"`{unit.path}` is `{TASK}`, but tasks are constructed anew in every step: a record sits in many of them"
     levels = " or ".join(f"`{name}`" for name in names)
     return error("DPC206", unit.anchor, message, f"hiding one task hides nobody; protect {levels}")

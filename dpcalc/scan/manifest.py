@@ -130,7 +130,7 @@ def _no_value_error(path: str, line: int, column: str, value: object = "") -> In
 
 
 def _lines(path: str, stream: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a file with their ends, without byte order mark; InputError over 16 MiB or if not UTF-8."""
+    """Yield the lines of a file with their ends, without byte order mark; InputError: line of 16 MiB, not UTF-8."""
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
         if len(line) == MAX_LINE:
             raise InputError(f"{path}:{number}: expected at most {MAX_LINE} characters in a line, got more")

@@ -245,7 +245,7 @@ class _Phase:
 
 
 def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source: RandomSource) -> Iterator[Check]:
-    """Yield one phase's checks of drawn rounds: inclusion of protected units, share of each level, batch size.
+    """Yield a phase's checks of drawn rounds: inclusion, share of each level, batch size; InputError, UnsupportedError.
 
     Args:
         plan: a training run.

@@ -315,7 +315,7 @@ _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
 def loss_checks(composition: Composition, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
-    """Return a check of delta at the certified epsilon by Monte Carlo, one for each direction with steps.
+    """Return a check of delta at the certified epsilon by Monte Carlo for each direction with steps; UnsupportedError.
 
     Args:
         composition: of a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
