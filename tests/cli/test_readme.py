@@ -47,13 +47,23 @@ def everywhere(language):
 
 @pytest.mark.parametrize("session", everywhere("console"))
 def test_commands_print_what_is_shown(session, real, tmp_path):
+    played(session, real, tmp_path, code=0)
+
+
+@pytest.mark.parametrize("session", [one for one in everywhere("text") if one.values[0].startswith("$ dpcalc ")])
+def test_commands_whose_answer_is_no_print_what_is_shown(session, real, tmp_path):
+    played(session, real, tmp_path, code=1)
+
+
+def played(session, real, tmp_path, *, code):
+    """Run the commands of a block and compare what they print; a line `...` stands for any lines."""
     shutil.copytree(ROOT / "sample_configs", tmp_path / "sample_configs")
     steps = re.findall(r"^\$ dpcalc (.*)\n((?:(?!\$ ).*\n)*)", session, flags=re.MULTILINE)
     assert session == "".join(f"$ dpcalc {words}\n{shown}" for words, shown in steps)
     for words, shown in steps:
         ended = real(*shlex.split(words))
         pattern = "(?s:.*)".join(map(re.escape, re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)))
-        assert ended.code == 0, ended.err
+        assert ended.code == code, ended.err
         assert re.fullmatch(pattern, ended.out), ended.out
 
 
