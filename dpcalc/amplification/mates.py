@@ -318,6 +318,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
         merged = _merged(chances, profiles / allowed, lengths, kinds)
         if len(merged) == 1 or sum(_OF_A_PART + len(bounds[at].missed) for at in merged) <= max_centers:
             break
+        # A wider tolerance merges more parts. It costs tightness only: each merged part is nowhere below its members.
         allowed *= 1.5
     return Average(
         parts=tuple(
@@ -411,6 +412,8 @@ def _half_line_deltas(
             result: Array = np.log(np.exp(np.minimum(epsilons + (y - shifts / 2) * shifts, 700.0)) + missed)
         return result
 
+    # The excess rises with y, so that the best event is a half-line. Without missed batches it ends at `high`; they
+    # only move the end down. Beyond 40 deviations a normal variable has no mass that a float holds.
     high: Array = shifts / 2 - epsilons / shifts
     low = np.minimum(high, -40.0)
     for _ in range(_HALVINGS):

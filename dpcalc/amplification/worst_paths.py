@@ -150,6 +150,8 @@ def _merge_neighbours(table: PathTable) -> PathTable:
         for at, level in enumerate(hierarchy.levels[: table.unit])
         if isinstance(level.scheme, CappedPoisson)
     }
+    # Draws that take their whole frame are never merged with others: in a larger frame a stand-in exists. Of the rest,
+    # neighbours in this order are alike, so that a row that stands for several is hardly costlier than the costliest.
     order = np.lexsort((*own.T, *capped.values(), *full))
     ends = np.arange(len(order)) * MAX_PATHS // len(order)
     changes = np.diff(ends, prepend=-1) > 0
@@ -161,6 +163,7 @@ def _merge_neighbours(table: PathTable) -> PathTable:
         piecewise: IntArray = np.maximum.reduceat(values[order], starts)
         return piecewise
 
+    # In each column the value that costs most: few units in a frame, many contributions, siblings and mates.
     return replace(
         table,
         rows=-highest(-table.rows),

@@ -211,6 +211,7 @@ class LevelCounts:
         draw_of_entry = np.repeat(np.arange(begins.size), sizes)
         numbers = times[begins] if self.level.is_every else self._next_numbers(parents[begins])
         repeated = self._count_units(units, numbers[draw_of_entry], times)
+        # Units 2k and 2k + 1 are neighbours: loaders that draw blocks, or shuffle in a buffer, hold both too often.
         position = units - self.level.first_units(parents)
         is_pair = (position[:-1] % 2 == 0) & (np.diff(units) == 1) & (np.diff(draw_of_entry) == 0)
         self._parts.append(

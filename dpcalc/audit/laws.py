@@ -297,6 +297,7 @@ def _random_allocation_tests(logged: LoggedLevel, scheme: RandomAllocation) -> I
     yield counted(Kind.OVERLAP, "units that the previous draw has too", [successive])
     together = Count(observed=int(draws.pairs.sum()), expected=pairs * chance * times, trials=pairs * times)
     yield counted(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
+    # Of `times` places among all steps a window of some length holds a hypergeometric number.
     lengths = np.diff([*range(0, steps, level.window), steps])
     windows = [
         Count(

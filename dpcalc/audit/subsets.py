@@ -199,6 +199,7 @@ def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) 
     level, draws = logged.level, logged.draws
     if level.shown is None or not level.has_sizes:
         return
+    # Given the sizes of two draws, their overlap is hypergeometric; it can be no larger than the smaller of them.
     smaller = np.minimum(draws.sizes, draws.previous)
     frames = draws.frames.astype(float)
     expected = draws.sizes * (draws.previous / frames)
@@ -384,6 +385,7 @@ def multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
     if not level.has_sizes:
         return
     frames, kinds, _ = all_draws(logged)
+    # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
     expected, trials = float((binom.sf(1, size, 1 / frames) * frames * kinds).sum()), float((frames * kinds).sum())
     yield counted(
         Kind.REPEATS,

@@ -112,6 +112,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
     """
     if isinstance(curve, RdpCurve):
         return curve
+    # A public draw is known before the loss: what it chooses from is capped one by one.
     if isinstance(curve, RevealedSubsample):
         counts = tuple((capped(step, limit, cap, min_mass=min_mass), count) for step, count in curve.counts)
         return replace(curve, counts=counts)

@@ -189,6 +189,8 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
             - target
         )
 
+    # Epsilon falls as noise grows: both ends move outwards, doubling, until the target lies between them. With e^50
+    # times the noise no vote counts, with e^-50 there is none.
     low, high = -1.0, 1.0
     while excess(low) <= 0:
         low *= 2
@@ -198,6 +200,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
         high *= 2
         if high > 50:
             raise InputError(f"target: expected an epsilon that noise can reach, got {target!r}")
+    # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
     root = bracket_root(lambda x: -excess(x), low, high, tolerance=_FINEST)
     return with_scaled_noise(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
 

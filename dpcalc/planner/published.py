@@ -65,12 +65,14 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
     if run.adjacency is not Adjacency.ADD_REMOVE or composition.has_correlated_noise or not composition.is_plain:
         return None
     runs = [_releasing(run, unit) for unit in composition.units]
+    # The formula is a bound exactly where (K) says the same in both directions of every unit.
     valid = all(
         bound_mixtures(bound, bound.distances) == flat_pair(bound.inclusion, bound.shift, at=bound.shift)
         and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
         for phases in runs
         for _, bound in phases
     )
+    # Units of equal losses make one row of steps: each composition is computed once.
     steps = []
     for phases in runs:
         flat = [

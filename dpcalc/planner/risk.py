@@ -359,6 +359,8 @@ def risk(
         *_missed(at_rates, false_positive_rates),
         strict=True,
     )
+    # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
+    # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
     growth = max((_max_log_odds_growth(side, delta) for side in sides), default=math.inf)
     is_rough = is_rough or gdp.is_rough or any(side.is_rough for side in (*at_rates, *sides, *at_baselines))
     return Risk(

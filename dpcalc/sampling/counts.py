@@ -338,6 +338,8 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
                 result[key] = result.get(key, Fraction(0)) + chance * weight
         return result
     spend(number * (4 * TURN + longest * longest / 1000) + fraction_units(4 * len(used), longest))
+    # Sums of integers over one power of two need no common factors. What rounding down leaves over goes to one key, so
+    # that the sum stays exact.
     unit = 1 << _MAX_BITS
     whole: dict[Key, int] = {}
     total = Fraction(0)

@@ -238,6 +238,8 @@ class PathTable:
         for number, hierarchy in enumerate(self.hierarchies):
             levels = hierarchy.levels[: self.unit]
             bounded = [self.is_merged or (level.min_count < level.count and not place) for level in levels]
+            # Where sizes are not known, or several paths are merged, the frame is as small as its draw allows: rates
+            # are largest.
             own_counts = tuple(
                 fewest_in_frame(level.scheme, whole_batches(level.scheme, count) if is_bounded else count)
                 for level, count, is_bounded in zip(levels, counts, bounded, strict=True)

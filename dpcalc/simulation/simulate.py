@@ -260,6 +260,7 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
             reason = _TOO_MUCH
     checks: list[Check] = []
     for index, phase in enumerate(plan.phases):
+        # Half of the progress bar is for the batches, shared by the phases, half for the losses.
         part = source.part(0, 2).part(index, len(plan.phases))
         if phase.hierarchy.spans_steps:
             scheme = phase.hierarchy.level(1).scheme.name
