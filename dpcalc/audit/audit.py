@@ -132,7 +132,7 @@ class _PhaseAudit:
             )
 
     def logged(self) -> list[LoggedLevel]:
-        """Return the levels with all their draws."""
+        """Return each level, outermost first, with its counts, all draws and words for a place in the log."""
         return [
             LoggedLevel(
                 level=counts.level,

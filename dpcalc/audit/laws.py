@@ -77,7 +77,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def _repeats_test(logged: LoggedLevel) -> Statistic:
-    """Return the test that no unit stands twice in one step."""
+    """Return the certain test (log p-value 0 or -inf) that no unit stands twice in one step."""
     first = logged.counts.first_repeat
     sentence = (
         "" if first is None else f"{logged.place(first.step, first.unit)} stands {first.entries} times in its batch"
@@ -92,7 +92,7 @@ def _repeats_test(logged: LoggedLevel) -> Statistic:
 
 
 def _held_test(logged: LoggedLevel) -> Statistic:
-    """Return the test that all steps of a redraw period have the same units."""
+    """Return the certain test (log p-value 0 or -inf) that all steps of a redraw period have the same units."""
     first, level = logged.counts.unheld, logged.level
     sentence = (
         "" if first is None else f"{logged.place(*first)} is not in all {level.period} steps of its redraw period"

@@ -201,7 +201,7 @@ def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[f
 
 
 def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guarantee:
-    """Return the Guarantee for an upper bound on epsilon."""
+    """Return the plan's Guarantee with an upper bound on epsilon by the one-step bound (K)."""
     return Guarantee(
         epsilon=epsilon,
         delta=plan.delta,

@@ -238,7 +238,7 @@ def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:
-    """Return the Guarantee for one teacher's data."""
+    """Return the Guarantee for one teacher's data, replace-one, epsilon an upper bound."""
     return Guarantee(
         epsilon=epsilon,
         delta=delta,

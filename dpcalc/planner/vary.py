@@ -144,7 +144,7 @@ def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
 
 
 def largest_group(plan: Plan) -> int:
-    """Return the largest number of units for which a bound on them together is proved, at least 1; 1 with parts."""
+    """Return the most units for which a bound on them together is proved, at least 1; 1 if a scheme may part them."""
     if plan.parting:
         return 1
     hierarchies = [phase.hierarchy for phase in plan.phases]
