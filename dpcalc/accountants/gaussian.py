@@ -262,7 +262,7 @@ def gaussian_tangent(mu: float, epsilon: float) -> tuple[float, float]:
 
 
 def central_limit_mu(steps: Iterable[tuple[Fraction, float, int]]) -> float:
-    """Return sqrt(sum T q^2 (e^(1/sigma^2) - 1)), the mu many subsampled Gaussian steps approach; inf on overflow.
+    """Return sqrt(sum T q^2 (e^(1/sigma^2) - 1)) (q = 1: T / sigma^2), the limit of many steps; inf on overflow.
 
     Args:
         steps: (rate, noise multiplier, how often) of Poisson-sampled Gaussian steps of sensitivity 1.

@@ -215,7 +215,7 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
 
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
-    """Return the test that draws of one unit lie whole passes apart; `sentence` is about the first that does not."""
+    """Return the certain test that draws of one unit lie whole passes apart; `sentence`: of the first that does not."""
     first = logged.counts.first_moved
     return certain(
         Kind.HELD,
