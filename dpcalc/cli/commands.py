@@ -228,7 +228,7 @@ def application(only: str = "") -> typer.Typer:
 
 
 def _add(commands: typer.Typer, name: str) -> None:
-    """Import the module of a command in COMMANDS and add it to the application, with the options that it shares."""
+    """Import the module of a command in COMMANDS; add the command with its shared options, or its group."""
     panel, module_name, shared = COMMANDS[name]
     module = import_module(f"dpcalc.cli.{module_name}")
     if hasattr(module, "application"):

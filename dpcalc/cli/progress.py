@@ -114,7 +114,7 @@ def _draw(done: threading.Event) -> None:
 
 
 def _bar() -> Progress:
-    """Return the bar; file names are shown without markup."""
+    """Return rich's progress bar on standard error, erased at its end; file names are shown without markup."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

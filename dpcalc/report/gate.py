@@ -209,7 +209,7 @@ def _fits_text(fits: Fits) -> str:
 
 
 def comparison_lines(result: Result) -> tuple[str, ...]:
-    """Return lines on epsilon before and after, and on each change since the base; () if nothing changed.
+    """Return lines on epsilon before and now and each change since the base, or why none is known; () if unchanged.
 
     Where the base has no such config, the lines say why (DPC406).
     """

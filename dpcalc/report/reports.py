@@ -295,7 +295,7 @@ def _sarif_rule(code: str) -> dict[str, object]:
 
 
 def _sarif_result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[str]) -> dict[str, object]:
-    """Return a finding as SARIF: rule, level, message and hint, place ("stdin" without a file)."""
+    """Return a finding as SARIF: rule, its index in `codes`, level, message and hint, place, fingerprint."""
     location, line, column = file.place(finding)
     uri = quote(location or "stdin", errors="surrogatepass")
     hint = f"\n{finding.hint}" if finding.hint else ""

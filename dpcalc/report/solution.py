@@ -326,7 +326,7 @@ _FEW = 5e-4  # misses of a true positive rate that is rounded to 1.00
 
 
 def risk_output(risk: Risk, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc risk`: advantage, true positive rates, posteriors, all rounded up.
+    """Return the result of `dpcalc risk`: advantage, detections, posteriors, belief, mu, inference, rounded up.
 
     Args:
         risk: bounds on the success of membership inference.
