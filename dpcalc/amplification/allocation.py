@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.schedule import PhaseBound, step_profile
-from dpcalc.amplification.tree import Chain, Release, Repeat, Single
+from dpcalc.amplification.schedule import Chain, PhaseBound, Release, Repeat, Single, step_profile
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import Atoms, chain_of, composed
 from dpcalc.losses.likelihood_ratio import mean_pair

@@ -30,8 +30,16 @@ from dpcalc.amplification.divergences import chained_divergences, step_divergenc
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.amplification.phase import bound_with_redraws, native_bound
-from dpcalc.amplification.schedule import PhaseBound, is_shortened, repeat_under_draws, shortened_pass_error
-from dpcalc.amplification.tree import Chain, Release, Repeat, Single
+from dpcalc.amplification.schedule import (
+    Chain,
+    PhaseBound,
+    Release,
+    Repeat,
+    Single,
+    is_shortened,
+    repeat_under_draws,
+    shortened_pass_error,
+)
 from dpcalc.arrays import Array
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency

@@ -1,8 +1,21 @@
-"""A chart as data: axes, lines and limits."""
+"""A chart as data: axes, lines and limits; and as a table, CSV and JSON."""
 
+import csv
+import dataclasses
+import io
+import itertools
+import textwrap
+from collections.abc import Sequence
+
+from dpcalc.config.load import Loaded
+from dpcalc.config.source import visible
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind, Result, html_table, shown_number
+from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass
+from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
+from dpcalc.report.guarantees import epsilon_text, unit_fields
+from dpcalc.report.rounding import rounded_up
 
 LINEAR, LOG = "linear", "log"
 
@@ -110,3 +123,205 @@ class Chart(Result):
         from dpcalc.charts.plot import chart_picture  # noqa: PLC0415  matplotlib is optional
 
         return chart_picture(self, file_format)
+
+
+# Cells of CSV files that are safe in spreadsheet programs.
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def cell(text: str) -> str:
+    """Return a text as a CSV cell: control characters escaped, an apostrophe before what begins like a formula.
+
+    Args:
+        text: words of a user or a config, or a number.
+
+    Returns:
+        The text with control characters escaped, after an apostrophe if it begins like a formula and is no number.
+    """
+    # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
+    # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
+    shown = visible(text)
+    return f"'{shown}" if text.startswith(_FORMULA) and not _is_number(text) else shown
+
+
+def _is_number(text: str) -> bool:
+    """Return True for a printable text that is a number, "nan" and "inf" included."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isprintable()
+
+
+# Charts as tables, CSV and JSON
+
+
+NO_ANSWER = "-"
+LOWER = "lower"  # the method of lower bounds, whose name says their kind
+KINDS = {
+    Kind.UPPER: "upper bound",
+    Kind.LOWER: "lower bound",
+    Kind.ESTIMATE: "estimate",
+    Kind.APPROXIMATION: "approximation",
+    Kind.AS_PUBLISHED: "as published",
+}
+
+
+def column_label(series: Series) -> str:
+    """Return "NAME, ABOUT" of a line, with " (KIND)" unless it is an upper bound, a reference or ends in its kind."""
+    name = visible(", ".join(filter(None, (series.name, series.about))))
+    is_named = series.name.endswith((str(series.kind), KINDS[series.kind]))
+    is_plain = series.kind is Kind.UPPER or series.is_reference or is_named
+    return name if is_plain else f"{name} ({series.kind})"
+
+
+def legend(series: Series) -> str:
+    """Return "NAME: method, kind of number, unit and delta", nothing twice; for a reference line its name alone."""
+    if series.is_reference:
+        return visible(series.name)
+    # The name may end in the method or the kind already: nothing is said twice.
+    named = {series.name, series.name.rpartition(", ")[2], LOWER}
+    method = "" if series.method in named else series.method
+    name = series.name
+    if series.kind is Kind.LOWER:
+        name = name.removesuffix(KINDS[Kind.LOWER]).removesuffix(LOWER).rstrip(", ")
+    kind = "" if KINDS[series.kind] in name else KINDS[series.kind]
+    details = ", ".join(filter(None, (method, kind, series.about)))
+    return visible(": ".join(filter(None, (name, details))))
+
+
+def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
+    """Return a header and a row for each x of any line, rounded to the safe side; "-" where a line has no answer."""
+    rows = [(chart.x.name, *(column_label(series) for series in chart.series))]
+    for x, ys in _values_by_x(chart):
+        rows.append((x_text(x), *map(_rounded_cell, ys, chart.series)))
+    return tuple(rows)
+
+
+def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
+    """Return (x, the y of each line, None where it has none) for each x of any line, in ascending order."""
+    # Lines may have different x, as published bounds at whole orders do: every x of any of them has a row.
+    columns = [dict(zip(series.xs, series.ys, strict=True)) for series in chart.series]
+    return [(x, [ys.get(x) for ys in columns]) for x in sorted({x for ys in columns for x in ys})]
+
+
+def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
+    """Return a table in aligned columns and a line for each limit, for pipes or, with a width, below a chart.
+
+    Args:
+        chart: the chart.
+        marks: of its lines in the chart, which name the columns where their names are too wide.
+        width: columns of the terminal, 0 for a pipe.
+    """
+    rows = chart_rows(chart)
+    short = (chart.x.name, *(mark for mark, _ in zip(itertools.cycle(marks), chart.series, strict=False)))
+    lines = fitted(rows, short=short, width=width) if width else aligned(rows)
+    limits = (f"{visible(limit.name)}: {limit.value!r}" for limit in chart.limits)
+    return "".join(f"{line}\n" for line in (*lines, *limits))
+
+
+def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -> list[str]:
+    """Return rows as aligned lines for a terminal; if too wide with header `short`, then as "NAME CELL, NAME CELL".
+
+    Args:
+        rows: the header, and the rows below it.
+        short: the other header.
+        width: columns of the terminal.
+
+    Returns:
+        Lines of at most `width` columns: where the other header is too wide too, each row as "NAME CELL, NAME CELL".
+    """
+    header, *body = rows
+    texts = [[with_thousands_separators(cell) for cell in row] for row in body]
+    for names in (header, short):
+        lines = aligned([names, *texts])
+        if max(map(len, lines)) <= width:
+            return lines
+    pairs = (", ".join(f"{name} {cell}" for name, cell in zip(short, row, strict=True)) for row in texts)
+    return [
+        line for text in pairs for line in textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    ]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines whose columns are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def chart_csv(chart: Chart) -> str:
+    """Return CSV, numbers in full: a row for each x of any line, a column for each line, "" where it has no answer."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([cell(chart.x.name), *(cell(_csv_header(series)) for series in chart.series)])
+    for x, ys in _values_by_x(chart):
+        writer.writerow([_full_text(x), *("" if y is None else repr(y) for y in ys)])
+    return text.getvalue()
+
+
+def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
+    """Return the result of `curve` for JSON: configs, axes, lines with all their points, limits, diagnostics.
+
+    Args:
+        kind: the curve, a key of `CURVES`.
+        chart: its chart.
+        configs: the configs of its lines.
+    """
+    return Output(
+        command="curve",
+        fields=(
+            json_only("curve", kind),
+            json_only("configs", [_config_fields(loaded) for loaded in configs]),
+            json_only("x", {"name": chart.x.name, "scale": chart.x.scale}),
+            json_only("y", {"name": chart.y.name, "scale": chart.y.scale}),
+            json_only("series", [_series_fields(series) for series in chart.series]),
+            json_only("limits", [dataclasses.asdict(limit) for limit in chart.limits]),
+            json_only("diagnostics", diagnostic_fields(each for loaded in configs for each in loaded.diagnostics)),
+        ),
+    )
+
+
+def _config_fields(loaded: Loaded) -> Fields:
+    """Return path, name and hash of a config with the unit, adjacency, group and delta of its numbers."""
+    plan = loaded.plan
+    return (
+        Field("path", loaded.path),
+        Field("name", plan.name),
+        Field("config_hash", loaded.config_hash),
+        *unit_fields(plan),
+        Field("delta", plan.delta),
+    )
+
+
+def _series_fields(series: Series) -> Fields:
+    """Return name, kind, method and points of a line, each with x, y and `answer`, False where y is None."""
+    pairs = zip(series.xs, series.ys, strict=True)
+    return (
+        Field("name", series.name),
+        Field("kind", str(series.kind)),
+        Field("method", series.method or None),
+        Field("points", [(Field("x", x), Field("y", y), Field("answer", y is not None)) for x, y in pairs]),
+    )
+
+
+def x_text(x: float) -> str:
+    """Return an x for people: a whole number exactly, any other with six digits."""
+    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.6g}"
+
+
+def _rounded_cell(y: float | None, series: Series) -> str:
+    """Return a number rounded as its kind asks, a reference line's up; "0" for 0, "-" for None."""
+    if y is None:
+        return NO_ANSWER
+    return "0" if y == 0 else rounded_up(y) if series.is_reference else epsilon_text(y, series.kind)
+
+
+def _csv_header(series: Series) -> str:
+    """Return the name of a column with the kind of its numbers."""
+    return f"{visible(', '.join(filter(None, (series.name, series.about))))} ({series.kind})"
+
+
+def _full_text(x: float) -> str:
+    """Return an x unrounded, a whole number without a decimal point."""
+    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(x)

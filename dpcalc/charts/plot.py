@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcalc.charts.chart import LINEAR, LOG
-from dpcalc.charts.table import legend
+from dpcalc.charts.chart import LINEAR, LOG, legend
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind

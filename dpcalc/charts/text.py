@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Self
 
-from dpcalc.charts.chart import Axis, Chart, Series
-from dpcalc.charts.table import legend, x_text
+from dpcalc.charts.chart import Axis, Chart, Series, legend, x_text
 from dpcalc.config.source import visible
 from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass

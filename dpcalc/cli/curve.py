@@ -90,9 +90,9 @@ def curve(  # noqa: PLR0913  one parameter an option
 
     Prints a chart and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled otherwise.
     """
+    from dpcalc.charts.chart import chart_csv, chart_lines, chart_output
     from dpcalc.charts.series import curve_chart
     from dpcalc.charts.shapes import CurveRequest
-    from dpcalc.charts.table import chart_csv, chart_lines, chart_output
     from dpcalc.charts.text import MARKS, chart_text
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.points import parse_numbers

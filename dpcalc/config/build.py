@@ -190,7 +190,7 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
         if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
             continue
         from dpcalc.amplification.any_mechanism import ProtectedUnits, black_box_refusal  # noqa: PLC0415  likewise
-        from dpcalc.amplification.tree import ensemble_refusal  # noqa: PLC0415  likewise
+        from dpcalc.amplification.schedule import ensemble_refusal  # noqa: PLC0415  likewise
         from dpcalc.mechanisms.pate import PateMechanism  # noqa: PLC0415  it loads numpy
 
         if isinstance(phase.mechanism, PateMechanism):

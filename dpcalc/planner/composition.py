@@ -24,8 +24,15 @@ from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
 from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import PhaseBound, phase_release
-from dpcalc.amplification.tree import Chain, Release, ensemble_refusal, query_release, step_counts
+from dpcalc.amplification.schedule import (
+    Chain,
+    PhaseBound,
+    Release,
+    ensemble_refusal,
+    phase_release,
+    query_release,
+    step_counts,
+)
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency

@@ -21,7 +21,7 @@ from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
 from dpcalc.amplification.counts import unamplified
-from dpcalc.amplification.tree import Chain, Release, step_counts
+from dpcalc.amplification.schedule import Chain, Release, step_counts
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series
+from dpcalc.charts.chart import KINDS, LINEAR, LOG, Axis, Chart, Limit, Series, aligned, cell, fitted
 from dpcalc.charts.plot import figure_bytes, plain_text, set_titles, tick_text
-from dpcalc.charts.table import KINDS, aligned, cell, fitted
 from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.guarantee import Kind

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpcalc.amplification.tree import Chain, Repeat, Single, step_counts
+from dpcalc.amplification.schedule import Chain, Repeat, Single, step_counts
 from dpcalc.errors import InputError
 from dpcalc.losses.pair import MixturePair
 

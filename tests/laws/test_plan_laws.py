@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification.tree import Chain, Repeat, Single, step_counts
+from dpcalc.amplification.schedule import Chain, Repeat, Single, step_counts
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian

@@ -8,8 +8,7 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.schedule import phase_release
-from dpcalc.amplification.tree import step_counts
+from dpcalc.amplification.schedule import phase_release, step_counts
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import protected_units

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpcalc.amplification.groups import groups
-from dpcalc.amplification.schedule import phase_release
-from dpcalc.amplification.tree import step_counts
+from dpcalc.amplification.schedule import phase_release, step_counts
 from dpcalc.planner.composition import protected_units
 from tests.oracles.multistage import capped, data_sets, delta_at, group, held, random_problem, shuffled, truth_of
 from tests.oracles.test_multistage import NEVER, excess, telling

@@ -17,8 +17,7 @@ from dpcalc.amplification.counts import Member
 from dpcalc.amplification.data_sets import data_set_pair
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.phase import phase_bounds
-from dpcalc.amplification.schedule import PhaseBound, glued_profile, phase_release, step_profile
-from dpcalc.amplification.tree import step_counts
+from dpcalc.amplification.schedule import PhaseBound, glued_profile, phase_release, step_counts, step_profile
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import RevealedSubsample

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from dpcalc.charts.table import cell
+from dpcalc.charts.chart import cell
 from dpcalc.sweep.points import Outcome, parse_axis
 from dpcalc.sweep.view import sweep_csv
 
