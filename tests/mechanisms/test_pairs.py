@@ -218,6 +218,7 @@ def gaussian(shift, sigma):
     return pair_of_chords(profile.delta, np.linspace(-far, far, 4001), profile.delta(far))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("stand_in", thinned([True, False], 1))
 def test_a_gaussian_as_a_black_box_has_its_own_bound(stand_in, adjacency):

@@ -51,7 +51,7 @@ def whole():
     return guarantee(RUN).epsilon, delta_of(RUN, epsilon=0.5).delta, compare(RUN)
 
 
-@pytest.mark.parametrize("error", thinned(FAILURES, 4), ids=repr)
+@pytest.mark.parametrize("error", thinned(FAILURES, 2), ids=repr)
 def test_a_lower_bound_that_fails_leaves_the_upper_bound(monkeypatch, whole, error):
     upper, delta, _ = whole
     broken(monkeypatch, error)
