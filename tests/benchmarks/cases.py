@@ -8,15 +8,25 @@ step. Where those do not reach, the error is taken from the middle of our certif
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
+
+SAMPLES = Path(__file__).parents[2] / "sample_configs"
 
 
 @dataclass(frozen=True)
 class Phase:
-    """`steps` Poisson batches of single examples, add-remove; the rate is exact text."""
+    """`steps` Poisson batches of single examples, add-remove; the rate is exact text.
+
+    Attributes:
+        cap: units in the largest batch, 0 for no limit.
+        count: examples, for a cap.
+    """
 
     rate: str
     sigma: float
     steps: int
+    cap: int = 0
+    count: int = 0
 
     @property
     def q(self):
@@ -25,6 +35,7 @@ class Phase:
     def yaml(self, count):
         expected = Fraction(self.rate) * count
         sampling = "scheme: all" if self.q == 1 else f"scheme: poisson, expected: {expected}"
+        sampling += f", max_batch_size: {self.cap}" if self.cap else ""
         return f"{{{sampling}}}", f"{{noise_multiplier: {self.sigma!r}}}", f"{{steps: {self.steps}}}"
 
 
@@ -58,7 +69,7 @@ class Case:
     def config(self):
         if self.text:
             return self.text
-        count = 1_000 * math.lcm(*(Fraction(phase.rate).denominator for phase in self.phases))
+        count = self.phases[0].count or 1_000 * math.lcm(*(Fraction(each.rate).denominator for each in self.phases))
         lines = ["version: 1", f"data: {{examples: {count}}}", "mechanism: {max_grad_norm: 1.0}", "phases:"]
         for number, phase in enumerate(self.phases):
             sampling, mechanism, training = phase.yaml(count)
@@ -119,6 +130,51 @@ training: {steps: 5_000}
 privacy: {unit: patient, adjacency: add-remove, delta: 1e-6}
 """
 THREE = Case(name="3 levels, clipped per patient", phases=(), delta=1e-6, text=THREE_LEVELS, peers=False)
+CAPPED = Case(
+    name="Poisson batches cut to a maximum",
+    phases=(Phase("1/100", 1.0, 1_000, cap=450, count=40_000),),
+    delta=1e-5,
+)
+NESTED = """\
+version: 1
+data: {levels: [{name: task, count: 200}, {name: example, count: 20}]}
+sampling: {task: {scheme: poisson, rate: 1/50}, example: {scheme: poisson, rate: 1/4}}
+mechanism: {noise_multiplier: 6.0, max_grad_norm: 1.0, clip: example}
+training: {steps: 20_000}
+privacy: {unit: example, adjacency: add-remove, delta: 1e-5}
+"""
+ALLOCATION = """\
+version: 1
+data: {examples: 10_000}
+sampling: {scheme: random-allocation, times: 2}
+mechanism: {noise_multiplier: 1.0, max_grad_norm: 1.0}
+training: {steps: 100}
+privacy: {adjacency: add-remove, delta: 1e-5}
+"""
+BANDED = """\
+version: 1
+data: {examples: 50_000}
+sampling: {scheme: cyclic-poisson, groups: 8, expected: 500}
+mechanism: {type: matrix-factorization, strategy: {banded: {bands: 8}}, noise_multiplier: 1.0, max_grad_norm: 1.0}
+training: {epochs: 20}
+privacy: {adjacency: add-remove, delta: 1e-5}
+"""
+
+
+def _sample(name):
+    return (SAMPLES / name).read_text(encoding="utf-8")
+
+
+OURS_ONLY = [
+    Case(name=name, phases=(), delta=1e-5, text=text, peers=False)
+    for name, text in {
+        "balls in bins": _sample("mnist_bins.yaml"),
+        "random allocation": ALLOCATION,
+        "nested draws, averaged": NESTED,
+        "banded noise, cyclic Poisson": BANDED,
+        "one tree over 1,600 rounds": _sample("stack_overflow_ftrl.yaml"),
+    }.items()
+]
 SWEEP = [
     replace(_flat("1/1000", 1, steps, 1e-6, exact), peers=False)
     for steps, exact in (
@@ -147,5 +203,5 @@ SEARCHES = [
     _search("1/5", 1_000, 1e-6, 3, 9.834795471),
     _search("1", 100, 1e-5, 2, 19.93812446),
 ]
-CASES = [*GOLDEN, *EDGES, MANY_PHASES, THREE, *SWEEP, *SEARCHES]
+CASES = [*GOLDEN, *EDGES, MANY_PHASES, THREE, CAPPED, *OURS_ONLY, *SWEEP, *SEARCHES]
 BY_NAME = {case.name: case for case in CASES}

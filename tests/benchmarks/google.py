@@ -6,6 +6,8 @@ from dp_accounting.rdp import RdpAccountant
 
 
 def _event(phase, sigma):
+    if phase.cap:
+        return dp_accounting.TruncatedSubsampledGaussianDpEvent(phase.count, phase.q, phase.cap, sigma)
     base = dp_accounting.GaussianDpEvent(sigma)
     return base if phase.q == 1 else dp_accounting.PoissonSampledDpEvent(phase.q, base)
 

@@ -11,6 +11,9 @@ not the grid, is in the way), or after four time-outs' worth of trials.
 
 prv_accountant: `eps_error` equal to the goal or 1e-4 relative, whichever is larger (its interval is twice that wide,
 which favours it), else ten times that, which still counts, else a hundred times; whichever first ends within the caps.
+
+A search takes minutes. The setting of an earlier run is taken if it still meets the goal; what failed is not asked
+again.
 """
 
 import math
@@ -76,3 +79,21 @@ def matched_eps_error(case, exact, goal, caps):
         if not run.failure:
             return Match(setting=setting, reached=factor < 100, run=run)
     return Match(setting=setting, reached=False, run=run)
+
+
+def recorded_match(case, tool, exact, goal, *, caps, recorded):
+    """The setting of an earlier run of the benchmark, or None if there is none that meets the goal.
+
+    Args:
+        goal: absolute error.
+        recorded: {(case, tool): (setting, status)}.
+    """
+    setting, status = recorded.get((case.name, tool.name), (None, ""))
+    if setting is None:
+        return None
+    if status and not status.endswith("the exact value"):
+        return Match(setting=setting, reached=False, run=Run(failure=status))
+    run = asked(tool, case, setting, caps)
+    if tool == PLD and _error(run, exact) > 1.01 * max(goal, ABSOLUTE):
+        return None
+    return Match(setting=setting, reached=True, run=run)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from tests.benchmarks.matching import DEFAULT_GRID, RELATIVE, matched_eps_error, matched_grid
+from tests.benchmarks.matching import DEFAULT_GRID, RELATIVE, matched_eps_error, matched_grid, recorded_match
 from tests.benchmarks.running import (
     CALIBRATE,
     COMMAND,
@@ -51,8 +51,12 @@ class Row:
         return not self.failure and not any((run.cold or 0.0) > SLOW for run in self.runs)
 
 
-def measured(case, rounds, caps):
-    """Rows of one case and the value errors are taken from."""
+def measured(case, rounds, caps, recorded):
+    """Rows of one case and the value errors are taken from.
+
+    Args:
+        recorded: {(case, tool): (setting, status)} of an earlier run, whose settings are taken.
+    """
     first = asked(SOLVE if case.target else INTERVAL, case, None, caps)
     exact = case.exact or (None if first.failure else (first.lower + first.upper) / 2)
     if case.target:
@@ -60,7 +64,7 @@ def measured(case, rounds, caps):
     else:
         rows = [Row(case, tool) for tool in (INTERVAL, UPPER_END, INVERSION, ONE_INVERSION, COMMAND)]
         if case.peers and exact is not None:
-            rows += _peers(case, exact, _goal(first, case, exact, caps), caps)
+            rows += _peers(case, exact, _goal(first, case, exact, caps), caps, recorded)
     for _ in range(rounds):
         for row in rows:
             if row.pending:
@@ -78,11 +82,14 @@ def _goal(first, case, exact, caps):
     return (caps.accuracy or RELATIVE) * exact
 
 
-def _peers(case, exact, goal, caps):
+def _peers(case, exact, goal, caps, recorded):
     """Peers' rows; a search for a setting that ended in a failure or a slow run counts as a round."""
-    rows = [Row(case, PLD_DEFAULT, setting=DEFAULT_GRID), Row(case, RDP)]
-    matches = {PLD: matched_grid(case, exact, goal, caps), PRV: matched_eps_error(case, exact, goal, caps)}
-    for tool, match in matches.items():
+    rows = [Row(case, PLD_DEFAULT, setting=DEFAULT_GRID)]
+    if any(phase.cap for phase in case.phases):
+        return rows  # dp_accounting takes a larger loss there, and the others know no such batches
+    rows.append(Row(case, RDP))
+    for tool, search in ((PLD, matched_grid), (PRV, matched_eps_error)):
+        match = recorded_match(case, tool, exact, goal, caps=caps, recorded=recorded) or search(case, exact, goal, caps)
         row = Row(case, tool, setting=match.setting, reached=match.reached)
         if match.run.failure or match.run.cold > SLOW:
             row.runs.append(match.run)

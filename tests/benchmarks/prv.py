@@ -11,6 +11,8 @@ def _mechanism(phase):
 
 def interval(case, eps_error):
     """Both ends, one direction (it knows no other), with the delta error its documentation recommends."""
+    if any(phase.cap for phase in case.phases):
+        raise NotImplementedError("batches cut to a maximum")
     steps = [phase.steps for phase in case.phases]
 
     def ask():

@@ -12,6 +12,8 @@ from typer.main import get_command
 
 from dpcalc.cli.commands import application
 from dpcalc.config.load import load, load_text
+from tests.benchmarks import pages
+from tests.benchmarks.requirements import README_ROWS
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
@@ -166,6 +168,13 @@ def test_measured_ratios_are_those_of_the_recorded_run():
     told, recorded = (set(re.findall(pattern, text)) for text in (PAGES["docs/benchmarks.md"], RECORDED))
     assert len(told) >= 6
     assert told <= recorded
+
+
+def test_what_a_benchmark_renews_is_there():
+    assert len(pages.GOALS.search(PAGES["docs/benchmarks.md"])[0].splitlines()) > 10
+    assert len(pages.MACHINE.findall(PAGES["docs/benchmarks.md"])) == 1
+    assert len(pages.FALLS_SHORT.findall(PAGES["README.md"])) == 1
+    assert {row["compared with"] for row in table("README.md", "compared with")} == {*README_ROWS}
 
 
 def test_goals_means_and_worst_cases_of_the_readme_are_those_of_the_recorded_run():

@@ -1,0 +1,44 @@
+"""What README.md and docs/benchmarks.md say of the last run, written anew from its check-list."""
+
+import re
+from pathlib import Path
+
+from tests.benchmarks.cold_start import SAMPLES
+
+ROOT = SAMPLES.parent
+GOALS = re.compile(r"(?<=\| goal \| measured \| \|\n\|---\|---\|---\|\n)(\|.*\n)*")
+FALLS_SHORT = re.compile(r"(?m)^(Falls short: |All goals hold).*\n")
+MACHINE = re.compile(r"(?m)^Measured \d{4}-.*\n")
+
+
+def rewrite(goals, ratios, machine):
+    """Write the goals into both pages.
+
+    Args:
+        goals: every line of the check-list.
+        ratios: {first cell of a row of README.md: (goal or None, geometric mean, least)}.
+        machine: date, versions and machine.
+    """
+    page = Path(ROOT, "docs", "benchmarks.md")
+    text = page.read_text(encoding="utf-8")
+    text = GOALS.sub(lambda _: "".join(f"{line}\n" for line in rows(goals)), text, count=1)
+    page.write_text(MACHINE.sub(f"Measured {machine}.\n", text, count=1), encoding="utf-8")
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    for name, (wanted, mean, least) in ratios.items():
+        verdict = "holds" if wanted and mean >= wanted else "falls short"
+        goal = f"at least {wanted} times: {verdict}" if wanted else "none"
+        row = f"| {name} | {goal} | {mean:.3g} | {least:.3g} |"
+        text = re.sub(rf"(?m)^\| {re.escape(name)} \|.*$", lambda _, row=row: row, text)
+    readme.write_text(FALLS_SHORT.sub(lambda _: f"{shortly(goals)}\n", text, count=1), encoding="utf-8")
+
+
+def rows(goals):
+    """The rows of the table of goals."""
+    return [f"| {goal.what} | {goal.measured} | {'holds' if goal.holds else 'falls short'} |" for goal in goals]
+
+
+def shortly(goals):
+    """One line on the goals that do not hold."""
+    missed = [f"{goal.what}: {goal.measured}" for goal in goals if not goal.holds]
+    return f"Falls short: {'; '.join(missed)}." if missed else "All goals hold."
