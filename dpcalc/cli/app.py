@@ -14,6 +14,7 @@ from dpcalc.errors import LOG_COMMAND, NO_VERDICT_HINT, InputError, OutputError,
 
 FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
 PROGRAM = "dpcalc"
+COMPLETING = "_DPCALC_COMPLETE"  # the environment variable by which a shell asks for completions
 
 
 class Stopped(BaseException):
@@ -158,9 +159,9 @@ def _result(arguments: Sequence[str]) -> CommandResult:
     except typer.Abort:
         raise KeyboardInterrupt from None
     except SystemExit as stop:  # Typer leaves so when the reader of its help is gone, and after shell completion
-        if stop.code:
+        if stop.code and COMPLETING not in os.environ:
             raise BrokenPipeError from None
-        return CommandResult(text="")
+        return CommandResult(text="", code=int(bool(stop.code)))  # fish completes file names after a 1
     if isinstance(outcome, CommandResult):
         return outcome
     # Help and Ctrl-C end here. Typer's own code 1 is an aborted prompt; it must not look like the verdict "no".

@@ -2,7 +2,10 @@
 
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +18,7 @@ from dpcalc.sampling.schemes import SCHEMES
 
 PANEL = "Override the config, or replace it"
 ADJACENCIES = tuple(map(str, Adjacency))
+EVERY_UNIT = "all"  # what `--unit` takes instead of a level
 
 
 def one_of(words: Iterable[str]) -> Callable[[str], list[str]]:
@@ -36,6 +40,38 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
         schema = json_schema()
         keys = _keys(schema, schema["$defs"], "")
         return [f"{key}{ending}" for key in keys if f"{key}{ending}".startswith(incomplete)]
+
+    return offered
+
+
+def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], list[str]]:
+    """Return a shell completion that offers the names of levels or phases of the config on the command line, or found.
+
+    Args:
+        section: "levels" or "phases".
+        more: other words that are offered.
+    """
+
+    def offered(context: typer.Context, incomplete: str) -> list[str]:
+        """Return the names and words that begin so; the words alone where no config can be read.
+
+        Args:
+            context: of the command, parsed up to the value that is completed.
+            incomplete: the beginning of the value.
+        """
+        names: list[str] = []
+        with suppress(Exception):  # a shell that completes has no place for a message
+            from dpcalc.config.discovery import find_configs
+            from dpcalc.config.load import load
+
+            # The parser stops at the option that has no value yet: the words before it are left over.
+            paths = [context.params.get("config"), *(context.params.get("configs") or ()), *context.args]
+            path = next((path for path in paths if path and not path.startswith("-")), None)
+            discovery = find_configs(Path.cwd(), os.environ) if path is None else None
+            phases = load(str(discovery.only if discovery else path)).plan.phases
+            levels = phases[0].hierarchy.levels
+            names = [level.name for level in levels] if section == "levels" else [phase.name for phase in phases]
+        return [name for name in (*names, *more) if name.startswith(incomplete)]
 
     return offered
 
@@ -95,7 +131,7 @@ Unset = Annotated[
     ),
 ]
 OVERRIDES: dict[str, tuple[str, str, Sequence[str]]] = {
-    "--unit": ("LEVEL", "The level whose units are protected; all for each level in turn.", ()),
+    "--unit": ("LEVEL", "The level whose units are protected; all for each level in turn.", (EVERY_UNIT,)),
     "--group-size": ("N", "Units that are protected together.", ()),
     "--delta": ("D", "The delta of the guarantee.", ()),
     "--adjacency": ("NAME", f"{listed(ADJACENCIES)}.", ADJACENCIES),
@@ -147,7 +183,8 @@ def _shared() -> Iterator[inspect.Parameter]:
         "unset": (Unset, None),
     }
     for option, (metavar, text, words) in OVERRIDES.items():
-        declared = typer.Option(option, metavar=metavar, help=text, rich_help_panel=PANEL, autocompletion=one_of(words))
+        offered = names_of_config("levels", *words) if option == "--unit" else one_of(words)
+        declared = typer.Option(option, metavar=metavar, help=text, rich_help_panel=PANEL, autocompletion=offered)
         annotated[parameter_name(option)] = (Annotated[str | None, declared], None)
     annotated["timeout"] = (Timeout, None)
     for name, (annotation, default) in annotated.items():

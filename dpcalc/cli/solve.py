@@ -116,7 +116,12 @@ QUANTITIES = {
     "group": Quantity(),
 }
 
-PhaseName = Annotated[str | None, typer.Option("--phase", metavar="NAME", help="The only phase to change.")]
+PhaseName = Annotated[
+    str | None,
+    typer.Option(
+        "--phase", metavar="NAME", help="The only phase to change.", autocompletion=options.names_of_config("phases")
+    ),
+]
 Write = Annotated[bool, typer.Option("--write", help="Write the value into the config file, keeping its comments.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print one number only, rounded to the safe side.")]
 

@@ -33,7 +33,7 @@ EXAMPLES = {
     "--delta": "1e-5",
 }
 _REQUEST = "dpcalc.request"
-EVERY = "all"  # what `--unit` takes instead of a level
+EVERY = options.EVERY_UNIT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -137,18 +137,53 @@ def test_no_bar_is_drawn_into_help():
     assert run.stdout.startswith(b"Usage: dpcalc")
 
 
-def completed(*words):
-    """What a shell offers for the last word of a command line."""
-    steering = {
-        "_DPCALC_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(("dpcalc", *words)),
-        "COMP_CWORD": str(len(words)),
-    }
+def asked_by(shell, words, **more):
+    """What a shell is answered that asks for the last word of a command line, and the exit code."""
+    line = " ".join(("dpcalc", *words))
+    steering = {"COMP_WORDS": line, "COMP_CWORD": str(len(words)), "_TYPER_COMPLETE_ARGS": line} | more
     program = "from dpcalc.__main__ import main; import sys; sys.argv[0] = 'dpcalc'; main()"
     ended = subprocess.run(
-        [sys.executable, "-c", program], env=environment(**steering), capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        env=environment(_DPCALC_COMPLETE=f"complete_{shell}", **steering),
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    return ended.stdout.split()
+    assert ended.stderr == ""
+    return ended.stdout, ended.returncode
+
+
+def completed(*words):
+    """What bash offers for the last word of a command line."""
+    return asked_by("bash", words)[0].split()
+
+
+@pytest.mark.heavy
+def test_zsh_and_fish_complete_words_and_leave_paths_to_the_shell():
+    values, path = ("epsilon", "--method", "rd"), ("epsilon", "sample_c")
+    assert asked_by("bash", path) == ("\n", 0)  # the script says `-o default`: bash completes file names itself
+    words, code = asked_by("zsh", values)
+    assert (words.split("((")[-1].split("))")[0].split(), code) == (['"rdp"', '"rdp-classic"'], 0)
+    assert asked_by("zsh", path)[0].strip() == "_files"
+    assert asked_by("fish", values, _TYPER_COMPLETE_FISH_ACTION="get-args")[0].split() == ["rdp", "rdp-classic"]
+    assert asked_by("fish", values, _TYPER_COMPLETE_FISH_ACTION="is-args")[1] == 0
+    assert asked_by("fish", path, _TYPER_COMPLETE_FISH_ACTION="is-args")[1] == 1  # fish completes file names
+
+
+CHOICES = re.compile(r"\b([a-z-]+(?:, [a-z-]+)+ or [a-z-]+|[a-z]+(?:\|[a-z]+)+)\b")
+
+
+@pytest.mark.parametrize("words", [words for words in COMMANDS if words], ids=" ".join)
+def test_every_value_that_help_lists_is_completed(words):
+    command = command_of(words)
+    for param in command.params if not hasattr(command, "commands") else ():
+        listed = CHOICES.search(f"{param.metavar} {param.help}")
+        if listed is None or getattr(param, "is_flag", False):
+            continue
+        values = re.split(r", | or |\|", listed[1])
+        context = command.make_context("x", [], resilient_parsing=True)
+        offered = {item.value for item in param.shell_complete(context, "")}
+        assert {value for value in values if value != "all"} <= offered, (words, param.name, values)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +201,17 @@ def completed(*words):
             (("check", "--set", "data.levels[0].c"), ["data.levels[0].count="]),
             (("epsilon", "--unset", "budget"), ["budget.epsilon", "budget.max_increase_pct"]),
             (("sweep", "--over", "phases[0].training.e"), ["phases[0].training.epochs="]),
+            (("epsilon", "sample_configs/clinic_maml.yaml", "--unit", ""), ["task", "example", "all"]),
+            (("compare", "sample_configs/clinic_maml.yaml", "--unit", "t"), ["task"]),
+            (("epsilon", "missing.yaml", "--unit", ""), ["all"]),
+            (("solve-sigma", "sample_configs/two_phase.yaml", "--phase", "w"), ["warm-up"]),
+            (("statement", "--format", "m"), ["markdown"]),
+            (("sweep", "--executor", "d"), ["dask"]),
+            (("curve", "tr"), ["tradeoff"]),
+            (("import", "--adjacency", "a"), ["add-remove"]),
             (("cur",), ["curve"]),
         ],
-        4,
+        5,
     ),
 )
 def test_the_shell_completes(words, expected):
