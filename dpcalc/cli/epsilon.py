@@ -303,6 +303,11 @@ def statement(
     loaded = loaded_plan(context)
     view = statement_view(stated(loaded.plan), loaded, published=published)
     text = statement_format(written)(view, width() if on_terminal() else PLAIN_WIDTH)
+    if on_terminal() and written == "text":
+        from dpcalc.planner.words import with_thousands_separators
+
+        guarantee, place, origin = text.partition("\nWhere it comes from\n")
+        text = f"{with_thousands_separators(guarantee)}{place}{origin}"
     notes = registry_notes(view) if written == "registry" else ()
     return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))
 
