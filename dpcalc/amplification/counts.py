@@ -416,22 +416,12 @@ def hidden_group_bound(
 
     Source: docs/theory.md, Theorem 6.4.
     """
-    joint = _units_and_members_drawn(path, placement, each)
-    inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
+    inclusion, missed, drawn = hidden_draws(path, placement, each)
     if not inclusion:
         return None
-    missed = (
-        sum((chance for (g, h), chance in joint.items() if not g and not h), start=Fraction(0)),
-        sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0)),
-    )
-    drawn: dict[tuple[int, int], Fraction] = {}
-    for (g, h), chance in joint.items():
-        key = (g if g <= _MAX_UNITS_APART else len(placement), h)
-        if h:
-            drawn[key] = drawn.get(key, Fraction(0)) + chance
     parts = []
-    for (g, h), chance in sorted(drawn.items()):
-        distances = _missed_distances(path, placement, member, (g, h))
+    for (g, h), chance in drawn:
+        distances = missed_distances(path, placement, member, (g, h))
         bound = StepBound(
             inclusion=inclusion,
             shift=min(h * member.shift, 2 * path.contributions[0] * g),
@@ -441,6 +431,30 @@ def hidden_group_bound(
         )
         parts.append((chance / inclusion, bound))
     return Average(parts=tuple(parts))
+
+
+def hidden_draws(
+    path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
+) -> tuple[Fraction, tuple[Fraction, Fraction], list[tuple[tuple[int, int], Fraction]]]:
+    """Return (Pr[h >= 1], (Pr[g = 0], Pr[g >= 1, h = 0]), [((g, h), probability) for h >= 1]); g above 2 as b.
+
+    Args:
+        path: as of `hidden_group_bound`.
+        placement: likewise.
+        each: likewise.
+    """
+    joint = _units_and_members_drawn(path, placement, each)
+    inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
+    missed = (
+        sum((chance for (g, h), chance in joint.items() if not g and not h), start=Fraction(0)),
+        sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0)),
+    )
+    drawn: dict[tuple[int, int], Fraction] = {}
+    for (g, h), chance in joint.items():
+        key = (g if g <= _MAX_UNITS_APART else len(placement), h)
+        if h:
+            drawn[key] = drawn.get(key, Fraction(0)) + chance
+    return inclusion, missed, sorted(drawn.items())
 
 
 def _units_and_members_drawn(
@@ -461,10 +475,17 @@ def _units_and_members_drawn(
     return joint
 
 
-def _missed_distances(
+def missed_distances(
     path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return (distance of batches without the g outermost units, of batches with them but no member), in clip norms."""
+    """Return (distance of batches without the g outermost units, of batches with them but no member), in clip norms.
+
+    Args:
+        path: as of `hidden_group_bound`.
+        placement: likewise.
+        member: likewise.
+        drawn: (g, h).
+    """
     (g, h), occupied, contributions = drawn, len(placement), path.contributions[0]
     if isinstance(path.schemes[0], Fixed):
         each = contributions + path.siblings[0]

@@ -19,6 +19,7 @@ from dpcalc.amplification.groups import Group
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import (
+    averaged_group_bound,
     averaged_unit_bound,
     member_contribution_distribution,
     single_unit_bound,
@@ -115,37 +116,40 @@ def _allocated_bounds(
 
 def averaged_choices(
     choices: tuple[PhaseBound, ...],
-    hierarchy: Hierarchy,
+    draw: tuple[Hierarchy, int],
     paths: tuple[Path, Path | None],
-    *,
-    clip: int,
+    group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return one unit's bounds with (K) averaged over random mates, or sharper by `joint_step_bound`, where known.
+    """Return the bounds with (K) averaged over random mates, or sharper by `joint_step_bound`, where known.
 
     Unchanged of constructed episodes, of steps that units choose, and under any draw but fixed, Poisson and `all` ones;
-    and where no number of mates or contributions is random and no joint distances are known.
+    where no number of mates or contributions is random and no joint distances are known; and of groups that are clipped
+    from above, have no placement, or whose draws above the members have different periods.
 
     Args:
-        choices: from `phase_bounds`, for a single unit.
-        hierarchy: levels and schemes.
+        choices: from `phase_bounds`.
+        draw: levels and schemes, and the clipping level, 0 to depth.
         paths: the path to the unit, from `worst_paths`; and one that is nowhere below those of many units, which then
-            share one average.
-        clip: clipping level, 0 to depth.
+            share one average. For a group the former is above all units.
+        group: the protected units and their placement.
         adjacency: relation between D and D'.
 
     Returns:
-        If (K) is the only choice, every step draws anew and nothing is shared: its average in its place, which is
-        nowhere above it, and the bound from joint distances after it. Else all choices, and after them the averages of
-        the unit and of its ancestors, of which any may be the smallest.
+        Of one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average in its place,
+        which is nowhere above it, and the bound from joint distances after it. Else all choices, and after them the
+        averages of the unit and of its ancestors, or of the group, of which any may be the smallest.
 
-    Source: docs/theory.md, Theorem 6.9 and Theorem 6.10.
+    Source: docs/theory.md, Theorem 6.9, Theorem 6.10 and Theorem 6.11.
     """
-    path, shared = paths
+    (hierarchy, clip), (path, shared) = draw, paths
     if hierarchy.episodes is not None or hierarchy.allocation is not None:
         return choices
     if not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
         return choices
+    if group.size > 1:
+        average = _averaged_group_bound(hierarchy, path, clip, adjacency, group)
+        return choices if average is None else (*choices, replace(choices[0], bound=average))
 
     def averaged(level: int, relation: Adjacency) -> PhaseBound:
         return bound_with_redraws(
@@ -215,16 +219,33 @@ def _hidden_draws_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
     """Return the bound of a group under several parents with hidden draws above; None if unknown or too costly."""
-    simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
-    periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
-    if not isinstance(group.placement, tuple) or not simple or not clip or len(periods) > 1:
-        return None
-    if not _knows_contents(hierarchy, path, 1):
+    if not isinstance(group.placement, tuple) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     member = _member_effect(path, clip, adjacency, is_counted=each is not None)
     try:
         return hidden_group_bound(path, group.placement, member, each=each)
+    except WorkExceededError:
+        return None
+
+
+def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
+    """Return True if all draws to the unit are fixed, Poisson or `all`, of one period, and of known outermost units."""
+    simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
+    periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
+    return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
+
+
+def _averaged_group_bound(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> Bound | None:
+    """Return the bound of a group with hidden draws, averaged over what is drawn beside its members; None: unknown."""
+    if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
+        return None
+    each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
+    member = _member_effect(path, clip, adjacency, is_counted=each is not None)
+    try:
+        return averaged_group_bound(hierarchy, path, group.placement, member, clip=clip)
     except WorkExceededError:
         return None
 

@@ -3,30 +3,41 @@
 A unit of which nothing is drawn is the same in D and D', so the inclusion probability falls to that of a non-empty
 unit, and (K) is averaged over its contributions. A removed unit under a fixed draw keeps a stand-in out even if it is
 empty; there the bound is averaged over the contributions of both. Below a clipping level, what matters is whether the
-unit, and any other record in its clipping unit, is drawn.
+unit, and any other record in its clipping unit, is drawn. Groups are averaged over what is drawn beside the members.
 
-Source: docs/theory.md, Theorem 6.6 and Theorem 6.9.
+Source: docs/theory.md, Theorem 6.6, Theorem 6.9 and Theorem 6.11.
 """
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.counts import Average, Bound, CountPair, Member
+from dpcalc.amplification.contexts import Placement
+from dpcalc.amplification.counts import (
+    Average,
+    Bound,
+    CountPair,
+    Member,
+    hidden_draws,
+    hidden_group_bound,
+    missed_distances,
+)
 from dpcalc.amplification.mates import MatesAverage, UnitCase, few_counts, largest_surroundings, surroundings
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability
+from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, max_nonempty_probability
 from dpcalc.sampling.counts import (
     CountDistribution,
     coarsen_upwards_to,
+    convolve_upper,
     nonzero_probability,
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme, WithReplacement
-from dpcalc.sampling.sums import coarsen_at_quantiles
+from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 from dpcalc.work import cached_with_cost
 
 _MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
@@ -100,6 +111,103 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
         return largest if around.is_certain else MatesAverage(parts=around.parts(cases), largest=largest)
     except WorkExceededError:
         return largest
+
+
+def averaged_group_bound(
+    hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
+) -> MatesAverage | None:
+    """Return `hidden_group_bound`, averaged over what is drawn beside the members; None if that is certain.
+
+    Args:
+        hierarchy: levels and schemes; the clipping level is the protected one or below.
+        path: fixed, poisson and all draws of one redraw period, two levels or more.
+        placement: for each outermost unit that holds members, their placement in it.
+        member: the effect of one member, or of one of its contributions if these are random.
+        clip: clipping level.
+
+    Raises:
+        WorkExceededError: the distributions need too much work.
+
+    Source: docs/theory.md, Theorem 6.11.
+    """
+    each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=member.adjacency)
+    largest = hidden_group_bound(path, placement, member, each=each)
+    others = _others_distribution(hierarchy, len(path.counts), clip, placement)
+    stand_in: CountDistribution = {0: Fraction(1)}
+    if isinstance(path.schemes[0], Fixed):
+        full = {path.siblings[0]: Fraction(1)}
+        law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=path.siblings[0])
+        stand_in = few_counts(law) if law else full
+    if largest is None or (len(others) == 1 and len(stand_in) == 1):
+        return None
+    inclusion, missed, drawn = hidden_draws(path, placement, each)
+    unlike = member.stand_in or 0 if member.adjacency is Adjacency.ADD_REMOVE else 0
+    swapped = member.own if member.adjacency is Adjacency.REPLACE_ONE else unlike
+    parts = []
+    for (g, h), chance in drawn:
+        _, largest_redrawn = missed_distances(path, placement, member, (g, h))
+        arriving, redrawn = _sum_of_few(stand_in, g), _redrawn_distribution(others, stand_in, g, len(placement))
+        if len(placement) == 1 and len(path.counts) == 2:  # members are exchanged for others of their unit
+            redrawn = {largest_redrawn: Fraction(1)}
+        for number, share in _sum_of_few(others, g).items():
+            ends = [min(h * own + number, g * path.contributions[0]) for own in (member.own, swapped)]
+            terms = [
+                *((missed[0] * p, *(end + more for end in ends)) for more, p in arriving.items()),
+                *((missed[1] * p, *(min(end + more, largest_redrawn) for end in ends)) for more, p in redrawn.items()),
+            ]
+            chances, distances, distances_swapped = zip(*terms, strict=True)
+            bound = StepBound(
+                inclusion=inclusion,
+                shift=min(h * member.shift, 2 * path.contributions[0] * g),
+                missed=chances,
+                distances=distances,
+                distances_swapped=distances_swapped,
+            )
+            parts.append((chance / inclusion * share, bound))
+    return MatesAverage(parts=tuple(parts), largest=largest)
+
+
+def _others_distribution(
+    hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
+) -> CountDistribution:
+    """Return an upper bound on the contributions of others than members under an outermost unit that holds some."""
+    # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
+    # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
+    frames, occupied = list(placement), [1] * unit
+    for number in range(1, unit - 1):
+        inner = [frame for frame in frames if isinstance(frame, tuple)]
+        occupied[number] = max(map(len, inner))
+        frames = [each for frame in inner for each in frame]
+    law: CountDistribution = {0: Fraction(1)}
+    for number in range(unit, 1, -1):
+        level = hierarchy.level(number)
+        full = math.prod(each.max_drawn for each in hierarchy.levels[number:clip])
+        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=full)
+        without = number == unit and isinstance(level.scheme, Poisson)
+        drawn = drawn_sum(level, level.count, each or {full: Fraction(1)}, is_drawn_with_unit=without)
+        law = _sum_of_few(law, occupied[number - 1]) if number < unit else law
+        law = convolve_upper(few_counts(drawn), law)
+    return few_counts(law)
+
+
+def _redrawn_distribution(
+    others: CountDistribution, stand_in: CountDistribution, g: int, occupied: int
+) -> CountDistribution:
+    """Return an upper bound on what batches without a member hold of the group's units, and of units in their place."""
+    # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
+    above: CountDistribution = {}
+    tail = Fraction(0)
+    for count in sorted({*others, *stand_in}, reverse=True):
+        larger = max(sum((p for k, p in law.items() if k >= count), start=Fraction(0)) for law in (others, stand_in))
+        if larger > tail:
+            above[count], tail = larger - tail, larger
+    law = convolve_upper(_sum_of_few(above, occupied), _sum_of_few(stand_in, max(0, occupied - g)))
+    return coarsen_at_quantiles(law, _FEW_PAIRED)
+
+
+def _sum_of_few(law: CountDistribution, number: int) -> CountDistribution:
+    """Return an upper bound (stochastic order) on the sum of `number` >= 0 independent counts, at few counts."""
+    return few_counts(independent_sum(law, number, rate=Fraction(1))) if number != 1 else law
 
 
 def _random_contributions(

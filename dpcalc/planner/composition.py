@@ -59,12 +59,10 @@ class ProtectedUnit:
     """A unit, or a group of units, that may be the costliest to protect; the same one in every phase.
 
     Attributes:
-        place: where it is, "task 2, session 1" (the first of its like), what its frames hold, or how a group lies; ""
-            where there is nothing to tell apart.
+        place: where it is, "task 2, session 1" (the first of its like), or how a group lies; "" where all are alike.
         paths: the way to it, one for each phase.
         group: how many units it is, and where they are.
-        choices: for each phase the valid bounds, the protected level's own first; phases with the same draws share
-            them.
+        choices: for each phase the valid bounds, the protected level's own first; the same for equal draws.
         is_rough: whether bounds on probabilities are in the place of exact ones, which need too much work.
     """
 
@@ -124,10 +122,10 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
         for (hierarchy, clip), place in first.items():
             path = paths[place]
             bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
-            if plan.adds_noise and group.size == 1:
-                ends = path, shared[place] if shared else None
-                averages = averaged_choices(bounds[place], hierarchy, ends, clip=clip, adjacency=plan.adjacency)
-                bounds[place] = tuple(each.one_of(1 if shared else len(ways)) for each in averages)
+            if plan.adds_noise and len(placed) <= _MAX_AVERAGED:
+                above = shared[place] if shared else None
+                averaged = averaged_choices(bounds[place], draws[place], (path, above), group, plan.adjacency)
+                bounds[place] = tuple(bound.one_of(sharing) for bound in averaged)
         return ProtectedUnit(
             place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
             paths=paths,
@@ -135,8 +133,9 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
             choices=tuple(bounds[place] for place in places),
         )
 
-    hierarchies = [hierarchy for hierarchy, _ in in_step]
-    placed = groups(plan.group_size, hierarchies, unit=plan.unit, adjacency=plan.adjacency)
+    placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
+    # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
+    sharing = 2 * len(placed) if plan.group_size > 1 else 1 if shared else len(ways)
     return tuple(_protected(paths, group) for paths in ways for group in placed)
 
 
@@ -188,8 +187,7 @@ class Composition:
 
         Args:
             plan: a training run.
-            relative: the composition of a plan that may have the same draws, protected unit and data; its units, and
-                bounds that were chosen for the same noise, steps and delta, are then this plan's, too.
+            relative: the composition of a plan; units and chosen bounds are taken from it where the plans agree.
         """
         self.stated = plan
         self.plan = plan.independent()
@@ -275,10 +273,7 @@ class Composition:
 
     @cached_property
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
-        """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly.
-
-        Every choice is valid. Where the choice needs too much work, the protected level's own bound is taken.
-        """
+        """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
         with own_allowance(_CHOICE_WORK) as meter:
             return tuple(
                 tuple(

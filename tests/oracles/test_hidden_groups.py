@@ -1,22 +1,34 @@
 """Each bound of a group below drawn units by itself against enumerated data sets, whichever of them is chosen."""
 
+import itertools
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.schedule import phase_release, step_counts
+from dpcalc.amplification.mates import MatesAverage
+from dpcalc.amplification.schedule import phase_release, step_counts, step_profile
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import Fixed
-from tests.oracles.multistage import data_sets, group, random_problem, truth_of, unequal_group
+from dpcalc.sampling.schemes import Fixed, Poisson
+from tests.oracles.brute_force import RELATIONS
+from tests.oracles.multistage import (
+    Problem,
+    data_sets,
+    group,
+    random_draw,
+    random_problem,
+    truth_of,
+    unequal_group,
+)
 from tests.oracles.test_multistage import NEVER, ROUND_OFF, telling
 
 
@@ -67,3 +79,76 @@ def test_hiding_the_draws_above_is_worth_it():
     one = Plan(phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
     single, pair = (guarantee(replace(one, group_size=size), method="rdp").epsilon for size in (1, 2))
     assert single < pair < 3 * single
+
+
+def nested_group(rng):
+    """Two or three members in two or three levels, clipped at or below them, where draws beside them are random."""
+    depth = int(rng.choice([2, 2, 3]))
+    unit = int(rng.integers(2, depth + 1))
+    counts = [int(rng.integers(2, 5 if depth == 2 else 4)) for _ in range(depth)]
+    places = list(itertools.product(*map(range, counts[:unit])))
+    chosen = rng.choice(len(places), int(rng.integers(2, 4)), replace=False)
+    members = tuple(sorted(places[index] for index in chosen))
+    kinds = ("fixed", "poisson", "poisson", "all")
+    tree = tuple(random_draw(rng, count, count - 1, kinds=kinds) for count in counts)
+    clip = int(rng.integers(unit, depth + 1))
+    return Problem(tree, members, clip, str(rng.choice(RELATIONS)), float(np.exp(rng.uniform(-0.3, 1.8))))
+
+
+def nested(members):
+    """The placement of members: how many in each frame."""
+    if len(members[0]) == 1:
+        return len(members)
+    frames = [[inner for first, *inner in members if first == unit] for unit in {member[0] for member in members}]
+    return tuple(map(nested, frames))
+
+
+def in_order(placement):
+    return tuple(sorted(map(in_order, placement), key=str)) if isinstance(placement, tuple) else placement
+
+
+def group_ratio(rng):
+    """(largest truth / averaged bound, smallest averaged / largest bound) of a random group; None if not averaged."""
+    problem = random_problem(rng, nested_group, most_outcomes=300)
+    (one,) = (
+        one
+        for one in protected_units(problem.plan)
+        if in_order(one.group.placement) == in_order(nested(problem.members))
+    )
+    average = next((each.bound for each in one.choices[0] if isinstance(each.bound, MatesAverage)), None)
+    if average is None:
+        return None
+    growth = np.expm1(np.array([0.2, 0.6, 1.5, 3.0]) / problem.sigma)
+    epsilons = np.array([0.0, *np.log1p(float(average.parts[0][1].inclusion) * growth), -0.02])
+    ours, largest = (
+        np.array([[side.delta(float(epsilon)) for epsilon in epsilons] for side in (profile, profile.swapped)])
+        for profile in (step_profile(bound, noise_multiplier=problem.sigma) for bound in (average, average.largest))
+    )
+    truths = [
+        truth_of(problem.run, values, problem.sigma, epsilons)
+        for values in data_sets(problem.run, rng, extreme=6, random=1, in_plane=0)
+    ]
+    gain = np.maximum(ours, 1e-9) / np.maximum(largest, 1e-9)
+    return float(((np.max(truths, axis=0) - ROUND_OFF) / np.maximum(ours, ROUND_OFF)).max()), float(gain.min())
+
+
+@pytest.mark.parametrize("number", [12, pytest.param(500, marks=pytest.mark.slow)])
+def test_no_data_set_exceeds_the_average_of_a_group(number):
+    results = [group_ratio(np.random.default_rng([seed, 17])) for seed in range(number)]
+    ratios = [result for result in results if result is not None]
+    assert max(ratio for ratio, _ in ratios) <= NEVER
+    assert max(ratio for ratio, _ in ratios) > 0.99
+    assert min(gain for _, gain in ratios) < 0.5
+
+
+@pytest.mark.heavy
+def test_averages_of_groups_are_worth_it():
+    """Two records, expected 4 of 200 tasks and 5 of 20 records: 8.22 with the largest numbers beside them."""
+    levels = (
+        Level(name="task", count=200, scheme=Poisson(probability=Fraction(1, 50))),
+        Level(name="record", count=20, scheme=Poisson(probability=Fraction(1, 4))),
+    )
+    noise = Gaussian(noise_multiplier=6.0)
+    phase = Phase(name="run", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=2, steps=20_000)
+    plan = Plan(phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE, delta=1e-5, group_size=2)
+    assert 1.17 < guarantee(plan).epsilon < 3.2

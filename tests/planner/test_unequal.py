@@ -125,10 +125,10 @@ def test_the_unit_is_the_same_in_every_phase():
         choices = [
             averaged_choices(
                 phase_bounds(phase.hierarchy, path, clip=3, adjacency=plan.adjacency, group=Group()),
-                phase.hierarchy,
+                (phase.hierarchy, 3),
                 (path, None),
-                clip=3,
-                adjacency=plan.adjacency,
+                Group(),
+                plan.adjacency,
             )
             for phase, path in draws
         ]
