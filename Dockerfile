@@ -1,9 +1,10 @@
-# A container that holds dpcalc and nothing of the checkout but its package:
+# A container that holds dpcalc and nothing of the checkout but its package and man page:
 #   docker build --tag dpcalc . && docker run --rm --volume "$PWD:/work:ro" dpcalc epsilon config.yaml
 FROM python:3.13-slim AS build
 COPY .github/action-requirements.txt /tmp/requirements.txt
 RUN python -m venv /opt/dpcalc && /opt/dpcalc/bin/pip install --no-cache-dir --require-hashes --only-binary :all: --requirement /tmp/requirements.txt
 COPY pyproject.toml README.md LICENSE /src/
+COPY docs/dpcalc.1 /src/docs/dpcalc.1
 COPY dpcalc /src/dpcalc
 RUN /opt/dpcalc/bin/pip install --no-cache-dir --no-deps --no-build-isolation /src
 

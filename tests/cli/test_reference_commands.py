@@ -89,9 +89,60 @@ def test_the_page_of_keys_is_up_to_date(dpcalc, same_as_file):
 def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     page = ["# Commands", "Every command and its options, as `dpcalc epsilon --help` and so on print them."]
+    page += [
+        "`dpcalc --install-completion` lets bash, zsh and fish complete commands, options, their values, config keys, and "
+        "the levels and phases of the config; start a new shell after it (`--show-completion` prints the script). `man "
+        "dpcalc` shows this page in a terminal: a wheel installs it below `share/man`, which `man` searches if the `bin` "
+        "beside it is on the PATH."
+    ]
     for words in _commands(typer.main.get_command(application())):
         page += [f"## {' '.join(words)}", f"```text\n{dpcalc(*words, '--help').out.strip()}\n```"]
     same_as_file("\n\n".join(page) + "\n", ROOT / "docs" / "commands.md")
+
+
+def test_the_man_page_is_up_to_date(dpcalc, same_as_file, monkeypatch):
+    """`man dpcalc`: the help of every command, which the wheel installs below share/man."""
+    monkeypatch.setenv("COLUMNS", "72")
+
+    def shown(text):
+        escaped = text.replace("\\", "\\e").replace("-", "\\-")
+        return re.sub(r"(?m)^(?=[.'])", r"\\&", escaped)
+
+    top = dpcalc("--help").out.strip()
+    page = ['.TH DPCALC 1 "" dpcalc "User Commands"', ".SH NAME", shown("dpcalc - privacy budget of training runs")]
+    page += [".SH SYNOPSIS", ".B dpcalc", shown("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION", ".nf"]
+    page += [shown(top.partition("\n\n")[2]), ".fi", ".SH COMMANDS"]
+    for words in _commands(typer.main.get_command(application())):
+        page += [f".SS {shown(' '.join(words))}", ".nf", shown(dpcalc(*words, "--help").out.strip()), ".fi"]
+    page += [".SH EXIT STATUS"]
+    for code, meaning in MEANINGS.items():
+        page += [".TP", f".B {code}", shown(meaning)]
+    page += [".SH ENVIRONMENT"]
+    for name, meaning in VARIABLES.items():
+        page += [".TP", f".B {name}", shown(meaning)]
+    same_as_file("\n".join(page) + "\n", ROOT / "docs" / "dpcalc.1")
+
+
+MEANINGS = {
+    "0": "yes, or computed",
+    "1": "no: over the budget, risen, contradicted, or no value meets the target",
+    "2": "the input must be fixed",
+    "3": "no verdict: no convergence, out of time or memory, or the answer could not be written",
+    "130": "interrupted",
+    "141": "the reader of the output is gone",
+}
+VARIABLES = {
+    "DPCALC_CONFIG": "the config of commands that are given none",
+    "NO_COLOR": "if set, no colours",
+    "COLUMNS": "width of the terminal",
+    "DPCALC_TRACEBACK": "if set, errors show where they happened",
+}
+
+
+def test_the_variables_of_the_man_page_are_those_that_are_read():
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "dpcalc").rglob("*.py"))
+    read = set(re.findall(r"\bDPCALC_[A-Z]+\b", text))
+    assert read == {name for name in VARIABLES if name.startswith("DPCALC")}
 
 
 def _commands(group, words=()):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dpcalc._version import __version__
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.report.evaluation import comparison_output, evaluation_output
 from dpcalc.report.fields import Field, document
@@ -38,7 +39,7 @@ def test_epsilon_has_the_fields_of_the_contract():
     document = parsed(evaluation_output(EVALUATION, loaded()).json_text())
     assert document == {
         "schema": "dpcalc.result/1",
-        "version": "0.1.0",
+        "version": __version__,
         "command": "epsilon",
         "config": {"path": "a.yaml", "name": "clinic-maml"},
         "guarantee": {

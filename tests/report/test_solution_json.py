@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dpcalc._version import __version__
 from dpcalc.config.normal import fingerprint
 from dpcalc.report.solution import delta_output, no_solution_output, solution_output
 from tests.report.samples import PLAN
@@ -35,7 +36,7 @@ def test_a_solution_has_the_fields_of_the_contract():
     written = ("a.yaml:4: noise_multiplier: 3.47913",)
     assert parsed(solution_output("solve-sigma", NOISE, LOADED, written=written).json_text()) == {
         "schema": "dpcalc.result/1",
-        "version": "0.1.0",
+        "version": __version__,
         "command": "solve-sigma",
         "config": {"path": "a.yaml", "name": "clinic-maml"},
         "solution": {
@@ -98,7 +99,7 @@ def test_no_solution_has_the_same_fields(answer, epsilon):
 def test_delta_has_the_fields_of_the_contract():
     assert parsed(delta_output(DELTA, LOADED).json_text()) == {
         "schema": "dpcalc.result/1",
-        "version": "0.1.0",
+        "version": __version__,
         "command": "delta",
         "config": {"path": "a.yaml", "name": "clinic-maml"},
         "guarantee": {
