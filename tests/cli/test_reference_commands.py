@@ -89,12 +89,11 @@ def test_the_page_of_keys_is_up_to_date(dpcalc, same_as_file):
 def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     page = ["# Commands", "Every command and its options, as `dpcalc epsilon --help` and so on print them."]
-    page += [
-        "`dpcalc --install-completion` lets bash, zsh and fish complete commands, options, their values, config keys, and "
-        "the levels and phases of the config; start a new shell after it (`--show-completion` prints the script). `man "
-        "dpcalc` shows this page in a terminal: a wheel installs it below `share/man`, which `man` searches if the `bin` "
-        "beside it is on the PATH."
-    ]
+    page.append(
+        "`dpcalc --install-completion` lets bash, zsh and fish complete commands, options, their values, config keys, "
+        "levels and phases; start a new shell after it (`--show-completion` prints the script). `man dpcalc` shows "
+        "this page too: a wheel installs it below `share/man`, where `man` looks if the `bin` beside it is on PATH."
+    )
     for words in _commands(typer.main.get_command(application())):
         page += [f"## {' '.join(words)}", f"```text\n{dpcalc(*words, '--help').out.strip()}\n```"]
     same_as_file("\n\n".join(page) + "\n", ROOT / "docs" / "commands.md")

@@ -81,7 +81,14 @@ def test_the_container_installs_what_is_locked():
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert "--require-hashes --only-binary :all:" in text
     copied = {word for line in re.findall(r"^COPY (?!--from)(.*)", text, re.MULTILINE) for word in line.split()[:-1]}
-    assert copied == {".github/action-requirements.txt", "pyproject.toml", "README.md", "LICENSE", "dpcalc"}
+    assert copied == {
+        ".github/action-requirements.txt",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "docs/dpcalc.1",
+        "dpcalc",
+    }
 
 
 def test_the_lock_pins_every_version_with_hashes(locked):
