@@ -467,7 +467,10 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return an upper bound on a group's loss of a pass: curves of one kind composed, then chained `size` times."""
+    """Return an upper bound on the loss of `size` units in a pass; `curves`: of one's batches, AssertionError if mixed.
+
+    The batches of one unit are composed; several units are a chain of data sets, each one unit from the next.
+    """
     pairs = [curve for curve in curves if isinstance(curve, Atoms)]
     divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
     if pairs and divergences:

@@ -230,14 +230,21 @@ def _ratio_law(distance: Array, points: Array) -> tuple[Array, Array]:
     """Return (values, masses) of a distribution above that of X_q in convex order, each of shape (cells, points)."""
     # X_q = exp(distance y - distance^2 / 2) under y ~ N(0); the mass between two points is split between them so that
     # the mean stays; mass outside the points is left out.
-    from scipy.special import ndtr  # noqa: PLC0415  as above
-
     d = distance[:, None]
-    mass = np.diff(ndtr(points))
+    mass = _normal_masses(points)
     values = np.exp(d * points - d * d / 2)
-    upper = (np.diff(ndtr(points - d), axis=1) - values[:, :-1] * mass) / np.diff(values, axis=1)
+    upper = (_normal_masses(points - d) - values[:, :-1] * mass) / np.diff(values, axis=1)
     upper = np.clip(upper, 0.0, mass)
     masses = np.zeros(values.shape)
     masses[:, 1:] += upper
     masses[:, :-1] += mass - upper
     return values, masses
+
+
+def _normal_masses(points: Array) -> Array:
+    """Return the masses that N(0, 1) has between neighbouring points, which ascend along the last axis."""
+    from scipy.special import ndtr  # noqa: PLC0415  as above
+
+    # Beyond 8.3 deviations Phi is 1: there the masses are differences of upper tails.
+    masses: Array = np.where(points[..., :-1] > 0, -np.diff(ndtr(-points)), np.diff(ndtr(points)))
+    return masses

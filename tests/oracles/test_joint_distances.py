@@ -1,9 +1,11 @@
 """A removed unit in the place of one of its mates: enumerated data sets, and the supremum by other means."""
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -301,3 +303,17 @@ def test_missed_batches_out_of_sight_and_within_the_noise(levels, sigma):
             distances = [(k, bound.reach + bound.mates * (1 - 2 * k)) for k in (0.25, 0.5, 0.75, 1.0)]
             cost = max(on_a_line(bound, sigma, epsilon, k, q) for k, q in distances if 0 <= q < 50 * sigma)
             assert search.largest(epsilon) >= cost * float(bound.inclusion) * (1 - 1e-9)
+
+
+def test_masses_in_both_tails():
+    """Against erfc of 40 digits, out to 14 deviations; and the mean of the likelihood ratio stays."""
+    points, distances = np.linspace(-14.5, 14.0, 36), np.array([0.01, 2.0, 8.0])
+    values, masses = joint_distances._ratio_law(distances, points)
+    with mpmath.workdps(40):
+        tails = [mpmath.erfc(mpmath.mpf(x) / mpmath.sqrt(2)) / 2 for x in points]
+        exact = [float(a - b) for a, b in itertools.pairwise(tails)]
+    assert joint_distances._normal_masses(points) == pytest.approx(exact, rel=1e-9)
+    for row in range(3):
+        assert masses[row, -1] > 0
+        assert masses[row].sum() == pytest.approx(1, abs=1e-12)
+        assert (values[row] * masses[row]).sum() == pytest.approx(1, abs=1e-8)
