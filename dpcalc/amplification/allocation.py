@@ -26,7 +26,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the loss of a pass with one of the bins chosen uniformly; over 1e8 bins UPPER only, for 1e8 of them.
+    """Return a pass's loss, its bin chosen uniformly; above 1e8 bins UPPER, for 1e8; TooLargeError, ConvergenceError.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -72,7 +72,7 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return an allocated phase as releases (D||D', D'||D), upper bounds, over all links; revealed: one a visit.
+    """Return an allocated phase's releases (D||D', D'||D), upper, over all links; revealed: one a visit; LookupError.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -121,6 +121,7 @@ def allocated_gaussian_releases(
     single = step_profile(bound, noise_multiplier=noise_multiplier)
 
     def loss(repeats: int) -> PrivacyProfile:
+        """Return an upper bound on the loss of so many steps in which the unit takes part."""
         if repeats == 1:
             return single
         if isinstance(bound, StepBound) and bound.inclusion == 1:
@@ -157,7 +158,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return a bound on a pass's loss over removals ("-") and additions ("+"); TypeError if several and no Atoms."""
+    """Return a bound on a pass's loss over removals ("-"), additions ("+"); itself for one "-"; TypeError: no Atoms."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):

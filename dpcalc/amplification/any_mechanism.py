@@ -318,7 +318,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return `number` equal steps (in passes, if any) as release trees (D||D', D'||D); held draws are public.
+    """Return steps, in passes if any, as releases (D||D', D'||D), held draws public; UnsupportedError: no loss known.
 
     Draws that are held for several steps, the protected level's own included, are revealed.
 
@@ -353,7 +353,7 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step loss (D||D'); out of work with fewer parts, at last without amplification."""
+    """Return an upper bound on a step loss (D||D'); out of work with fewer parts, then without amplification."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -372,7 +372,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Return an upper bound with one part for each set of probabilities, its lengths the largest; the bound if none."""
+    """Return an upper bound: (K)s of equal probabilities as one of the largest lengths; the bound if no Average."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     if not isinstance(largest, Average):
         return largest

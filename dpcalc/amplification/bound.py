@@ -146,7 +146,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
 
 def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
-    """Return (shift s, distance d_p from D, d'_p from D') in clip norms, for a unit at or above the clipping level."""
+    """Return (s, d_p, d'_p) of (K) in clip norms: own contributions (replaced: s twice), a stand-in's if fixed."""
     # Under a fixed draw another unit (a stand-in, `sibling`) is drawn in the place of a missed or removed one; under
     # the other schemes its place stays empty.
     own, sibling = path.contributions[-1], path.siblings[-1]
@@ -162,7 +162,7 @@ def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
 
 
 def _ancestor_distance(path: Path, number: int, clip: int) -> int:
-    """Return the distance d_j, in clip norms, of batches that miss the ancestor at level `number`; 2 below `clip`."""
+    """Return d_j in clip norms of batches that miss ancestor `number`: contributions, stand-in's; 2 below `clip`."""
     if number > clip:
         return 2
     fixed = isinstance(path.schemes[number - 1], Fixed)

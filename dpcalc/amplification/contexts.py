@@ -204,7 +204,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, probability); all units for other schemes; with replacement, upper."""
+    """Yield (units drawn of each kind, probability); kinds drawn with replacement: `size` each; other schemes: all."""
     # With replacement and several kinds, only the upper bound that every draw hits each kind.
     ranges = [range(number + 1) for number in occupied]
     match scheme:

@@ -28,7 +28,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (hierarchy, Gaussian, steps) that cost at least a phase (`attained`: at most); or KeyedInputError.
+    """Return (hierarchy, Gaussian, steps) that cost at least a phase (`attained`: at most); InputError if unproved.
 
     Args:
         mechanism: of the phase.
@@ -79,7 +79,7 @@ def independent_steps(
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return (bins among which a unit's choice stays hidden, steps of a run with them) for a banded strategy.
+    """Return (scheme with floor(bins / bands) bins, among which a choice stays hidden; steps of a run with them).
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -173,7 +173,7 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
 def _banded_faults(
     mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield why nothing is proved under schemes that keep the columns of one unit apart."""
+    """Yield errors under cyclic or bin draws: limits stated, trees, fresh choices, too few groups or bins."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:

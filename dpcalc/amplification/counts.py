@@ -128,7 +128,7 @@ Bound = StepBound | CountPair | Average
 
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
-    """Return the bound of a step that surely draws the unit; for an `Average` its part with the largest shift.
+    """Return the bound of a step that surely draws the unit, the largest H; of an `Average` the largest part's.
 
     Args:
         bound: any one-step bound; of an `Average` the part with the largest `max_shift` counts.
@@ -276,7 +276,7 @@ RevealedCounts = list[tuple[Fraction, CountDistribution]]
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return [(probability, distribution of members H drawn)] by public draw above; upper bound, summing to <= 1.
+    """Return [(probability, law of members H drawn)] by public draw above, sum <= 1; upper bound, rough if out of work.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -317,7 +317,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return [(probability, law of H)] by sums over all draws, or a union bound unplaced; WorkExceededError passes."""
+    """Return [(probability, law of H)] by sums over all draws, a union bound if unplaced; WorkExceededError passes."""
     if hierarchy.episodes is not None:
         laws = _episode_counts(hierarchy.episodes, path, clip, group)
     elif group.size > 1 and group.placement is None and any(isinstance(x, WithReplacement) for x in path.schemes):
@@ -347,7 +347,7 @@ def _cap_if_batch_is_clipped(law: CountDistribution, clip: int) -> CountDistribu
 
 
 def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return [(probability, distribution of H)] for episodes; for records, the tasks that hold the class are public."""
+    """Return [(probability, law of H)] for episodes; for clipped records, how many tasks hold the class is public."""
     if len(path.counts) == 1:
         in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
         if clip == 1:
@@ -436,7 +436,7 @@ def hidden_group_bound(
 def hidden_draws(
     path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
 ) -> tuple[Fraction, tuple[Fraction, Fraction], list[tuple[tuple[int, int], Fraction]]]:
-    """Return (Pr[h >= 1], (Pr[g = 0], Pr[g >= 1, h = 0]), [((g, h), probability) for h >= 1]); g above 2 as b.
+    """Return (Pr[h], (Pr[no g], Pr[g, no h]), [((g, h), probability)]) of g units, h >= 1 members drawn; g > 2: all.
 
     Args:
         path: as of `hidden_group_bound`.

@@ -91,7 +91,7 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the sum of `draws` draws of one sibling: certain, or random; {0: 1} if random and draws > 1."""
+    """Return the sum of `draws` draws of one sibling: certain or random; {0: 1} if random and draws > 1 or over 32."""
     # {0: 1} also if it is that of more than `_MAX_INDEPENDENT` vectors each of which may be empty.
     vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])

@@ -159,7 +159,7 @@ class _Search:
         self.pairs = np.triu_indices(_MATE_CELLS, 1)
 
     def largest(self, epsilon: float) -> float:
-        """Return an upper bound on delta at an epsilon > 0."""
+        """Return an upper bound on delta at an epsilon > 0, the cells of the largest values cut; NaN if one is."""
         unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, self.reach + self.mates))
         rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
         cells = _Cells(
@@ -175,7 +175,7 @@ class _Search:
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def _values(self, cells: _Cells, gap: float) -> Array:
-        """Return an upper bound for each cell, over the inclusion probability; `gap` is e^epsilon - 1 > 0."""
+        """Return an upper bound on delta / inclusion in each cell, the best of a few charges; `gap`: e^epsilon - 1."""
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
         far = np.where(distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]

@@ -139,7 +139,7 @@ class Surroundings:
 
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
-    """Return what a step can miss above the unit, and its mates, no number too small; or WorkExceededError.
+    """Return the ancestors a step can miss, their stand-ins and the unit's mates, all rounded up; or WorkExceededError.
 
     Args:
         hierarchy: levels and schemes.
@@ -167,7 +167,7 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return what a step can miss above the unit, and its mates, with every number at its largest.
+    """Return the ancestors a step can miss, their stand-ins and the unit's mates, each number at its largest.
 
     Args:
         path: the path to the unit.
@@ -384,7 +384,7 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
 def _half_line_deltas(
     bounds: Sequence[StepBound], distances: Sequence[tuple[int, ...]], deviation: float, epsilons: Array
 ) -> Array:
-    """Return the closed form of (K) (docs/theory.md, Theorem 4.5) without certified rounding.
+    """Return each bound's delta at each epsilon by the closed form of (K), not certified; shape (bounds, epsilons).
 
     Args:
         bounds: their inclusion, shift and missed probabilities.

@@ -42,7 +42,7 @@ from dpcalc.sampling.schemes import All, BallsInBins, CheckIn, Fixed, Poisson, S
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return valid bounds, of which any may be taken; InputError if passes are shortened and no ancestor's is valid.
+    """Return bounds, each valid; InputError: shortened pass, no ancestor's; UnsupportedError: unit above allocation.
 
     Args:
         hierarchy: levels and schemes.
@@ -79,7 +79,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return an allocated phase's bounds: hidden if the unit chooses, revealed; the last, of groups, for Gaussian only.
+    """Return an allocated phase's bounds: hidden choice, revealed, of a group (Gaussian); UnsupportedError: unit above.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -121,7 +121,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds with (K) averaged over random mates, or sharper by `joint_step_bound`, where known.
+    """Return the bounds: a unit's lone fresh (K) becomes its average (and joint one), else averages are added, if any.
 
     Unchanged of constructed episodes, of steps that units choose, and under any draw but fixed, Poisson and `all` ones;
     where no number of mates or contributions is random and no joint distances are known; and of groups that are clipped
@@ -151,7 +151,8 @@ def averaged_choices(
         average = _averaged_group_bound(hierarchy, path, clip, adjacency, group)
         return choices if average is None else (*choices, replace(choices[0], bound=average))
 
-    def averaged(level: int, relation: Adjacency) -> PhaseBound:
+    def _averaged(level: int, relation: Adjacency) -> PhaseBound:
+        """Return the bound of the path down to a level under a relation, averaged over its mates."""
         return bound_with_redraws(
             hierarchy,
             _path_down_to(shared or path, level),
@@ -159,12 +160,12 @@ def averaged_choices(
             lambda drawn: averaged_unit_bound(hierarchy, drawn, clip=clip, adjacency=relation),
         )
 
-    own = averaged(len(path.counts), adjacency)
+    own = _averaged(len(path.counts), adjacency)
     if choices[0].plain is not None and shared is None:
         joint = own.plain and joint_step_bound(own.plain, path, clip=clip, adjacency=adjacency)
         return (own, replace(own, bound=joint)) if joint and own.plain is own.bound else (own,)
     above = [
-        averaged(level, Adjacency.REPLACE_ONE)
+        _averaged(level, Adjacency.REPLACE_ONE)
         for level in range(2, len(path.counts))
         if len(choices) > 1 and (level >= clip or _knows_contents(hierarchy, shared or path, level))
     ]
@@ -239,7 +240,7 @@ def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
 def _averaged_group_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return the bound of a group with hidden draws, averaged over what is drawn beside its members; None: unknown."""
+    """Return the bound of a group with hidden draws, averaged over other units' draws; None: unknown, certain, long."""
     if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)

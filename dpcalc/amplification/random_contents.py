@@ -84,7 +84,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return `single_unit_bound`, averaged over random mates too (`MatesAverage`) if affordable and no CountPair.
+    """Return `single_unit_bound`, averaged over mates too (`MatesAverage`) if random, affordable, no CountPair.
 
     Args:
         hierarchy: levels and schemes.
@@ -116,7 +116,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
 def averaged_group_bound(
     hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
 ) -> MatesAverage | None:
-    """Return `hidden_group_bound`, averaged over what is drawn beside the members; None if that is certain.
+    """Return `hidden_group_bound`, averaged over what is drawn beside the members; None: certain, or no member drawn.
 
     Args:
         hierarchy: levels and schemes; the clipping level is the protected one or below.

@@ -39,7 +39,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(probability, {count: 1})], upper in stochastic order, at some 48 counts; else H is 0.
+    """Return [(probability, {H: 1})] at some 48 counts H > 0 of all members' contributions, upper bound; else H is 0.
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -111,7 +111,7 @@ def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
 
 
 def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type: ignore[type-arg]  # real or complex
-    """Return log E e^{x H} of one unit, elementwise for real or complex x (any branch); inf where it overflows."""
+    """Return log E e^{x H}, H the copies of a unit in a batch, elementwise, x real or complex; inf on overflow."""
     for scheme, count in reversed(draws):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             growth = np.expm1(x)

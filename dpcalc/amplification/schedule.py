@@ -182,7 +182,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return the profile of a step bound for D||D' (upper; `swapped`: D'||D); WorkExceededError passes.
+    """Return an upper profile of a step bound under Gaussian noise, D||D' (`swapped`: D'||D); WorkExceededError passes.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -249,7 +249,7 @@ class PhaseBound:
         return bound if is_fresh and isinstance(bound, StepBound) else None
 
     def one_of(self, units: int) -> "PhaseBound":
-        """Return the bound of one of several units; an average over mates then has fewer parts, to compose them all."""
+        """Return the bound of one of several units: of an average over mates with fewer parts, else unchanged."""
         if not isinstance(self.bound, MatesAverage):
             return self
         return replace(self, bound=replace(self.bound, units=units))
@@ -393,7 +393,7 @@ def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Ad
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the steps in which a protected unit takes part at most once: product over shuffles, 1 without.
+    """Return the steps in which a unit takes part at most once: the shuffles' product, of a spread group the first's.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.

@@ -117,7 +117,7 @@ def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
-    """Return {row: rows that it equals or exceeds in every column, itself too} for those that no other exceeds."""
+    """Return {row: rows that it equals or exceeds in every column} for up to limit + 1 rows that no other exceeds."""
     # Stops at limit + 1 of them. Each row is below one of them, the first that is found.
     # The row with the largest sum of scaled features is above no other row of its rank, so it is maximal among those
     # left; then all rows that it dominates are dropped. That takes (number of maximal rows) passes, not rows squared.

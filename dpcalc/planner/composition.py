@@ -106,7 +106,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
 
 def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the protected units with each phase's valid bounds, of single units under additive noise averaged too."""
+    """Return the protected units with each phase's valid bounds; for noise on sums, of few placements, averages too."""
     draws = _draws(plan)
     first: dict[tuple[Hierarchy, int], int] = {}  # many phases have the same draws
     places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
@@ -117,7 +117,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
     ways = (shared,) if plan.group_size > 1 else ways
 
     def _protected(paths: tuple[Path, ...], group: Group) -> ProtectedUnit:
-        """Return the unit or group on some paths with each phase's bounds, averaged over mates if single."""
+        """Return the unit or group on some paths with each phase's bounds; averages too if the plan adds noise."""
         bounds = {}
         for (hierarchy, clip), place in first.items():
             path = paths[place]
