@@ -436,7 +436,7 @@ def hidden_group_bound(
 def hidden_draws(
     path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
 ) -> tuple[Fraction, tuple[Fraction, Fraction], list[tuple[tuple[int, int], Fraction]]]:
-    """Return (Pr[h], (Pr[no g], Pr[g, no h]), [((g, h), probability)]) of g units, h >= 1 members drawn; g > 2: all.
+    """Return (Pr[h >= 1], (Pr[g = 0], Pr[g >= 1, h = 0]), [((g, h), chance)]): g units, h members drawn; g > 2: all.
 
     Args:
         path: as of `hidden_group_bound`.

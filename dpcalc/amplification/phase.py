@@ -240,7 +240,7 @@ def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
 def _averaged_group_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return the bound of a group with hidden draws, averaged over other units' draws; None: unknown, certain, long."""
+    """Return the bound of a group with hidden draws, averaged over others' draws; None: unknown, certain or costly."""
     if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)

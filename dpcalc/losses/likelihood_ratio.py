@@ -176,7 +176,7 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
 
 
 def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tuple[RatioLaw, RatioLaw]:
-    """Return the laws of the sums of `count` and of `fewer` copies, 1 <= fewer < count."""
+    """Return the laws of the sums of `count` and of `fewer` copies, 1 <= fewer < count; TooLargeError as `sum_of`."""
     # By count = factor * fewer + rest (Bergeron, Berstel, Brlek and Duboc 1989, "Addition chains using continued
     # fractions"): 65,535 copies take 19 sums, where doubling and adding takes 30.
     factor, remainder = divmod(count, fewer)
@@ -345,7 +345,7 @@ def _parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Atoms:
-    """Return the pair of ratio 1 - share + share * S / count, `law` that of the sum S; LOWER may raise TooLargeError.
+    """Return the pair of ratio 1 - share + share * S / count, S of `law` or `rare`; LOWER may raise TooLargeError.
 
     Args:
         law: of the sum.
@@ -421,7 +421,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
 
 
 def _with_losses(losses: Array, log_masses: Array, infinity_mass: float) -> Atoms:
-    """Return the pair with these losses, increasing, and P masses; the remaining P mass has loss 0."""
+    """Return the one-way pair with these losses, increasing, and P masses; the remaining P mass has loss 0."""
     return OneWayAtoms(
         losses=tuple(losses.tolist()), log_masses=tuple(log_masses.tolist()), infinity_mass=infinity_mass
     )

@@ -158,7 +158,7 @@ class Resolution:
     def of(
         cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
     ) -> "Resolution":
-        """Return the resolution for a ratio.
+        """Return the resolution of a sum of `count` ratios of this bulk and ends, for a mean of `total` of them.
 
         Args:
             bulk: middle and half-width of its bulk, > 0.
@@ -256,7 +256,7 @@ def _tiered(tiers: list[tuple[float, int, int]]) -> tuple[NDArray[np.int64], Arr
 
 
 def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Resolution:
-    """Return the resolution that is fine enough for a ratio.
+    """Return the resolution for one ratio in a sum of `total` of them, from its bulk (16 to 84 %) and its ends.
 
     Args:
         ratios: values > 0, increasing, shape (n,).
