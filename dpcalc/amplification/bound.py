@@ -162,7 +162,7 @@ def _unit_distances(path: Path, adjacency: Adjacency) -> tuple[int, int, int]:
 
 
 def _ancestor_distance(path: Path, number: int, clip: int) -> int:
-    """Return d_j in clip norms of batches that miss ancestor `number`: contributions, stand-in's; 2 below `clip`."""
+    """Return d_j in clip norms, ancestor `number` missed: contributions, plus a fixed stand-in's; 2 below `clip`."""
     if number > clip:
         return 2
     fixed = isinstance(path.schemes[number - 1], Fixed)

@@ -206,7 +206,7 @@ def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:
 
 
 def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
-    """Return why the length that a config states contradicts its limits of participation or its strategy; or None.
+    """Return why a config's steps contradict max_participations or the rows of a matrix; None if not, or no such noise.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
 

@@ -403,7 +403,7 @@ _MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more 
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return the bound of a group with hidden draws above; None if none is drawn; WorkExceededError passes.
+    """Return a group's (K) averaged over outermost units and members drawn, draws hidden; None if none is drawn.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -460,7 +460,7 @@ def hidden_draws(
 def _units_and_members_drawn(
     path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
 ) -> dict[tuple[int, int], Fraction]:
-    """Return {(outermost units of the group drawn, members or contributions drawn): probability}."""
+    """Return {(outermost units of the group drawn, members or contributions drawn): probability}, upper in members."""
     joint: dict[tuple[int, int], Fraction] = {}
     kinds = Counter(placement)
     below: list[CountDistribution] = []

@@ -19,7 +19,7 @@ MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return why no bound covers a group of this size ("expected X, got Y"); "" if one does, and for size 1.
+    """Return why no bound covers a group (at_most, cut, episodes' records, many with replacement); "" if one does.
 
     Args:
         size: number of members, >= 1.

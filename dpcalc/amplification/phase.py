@@ -42,7 +42,7 @@ from dpcalc.sampling.schemes import All, BallsInBins, CheckIn, Fixed, Poisson, S
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return bounds, each valid; InputError: shortened pass, no ancestor's; UnsupportedError: unit above allocation.
+    """Return valid bounds: the level's, hidden draws', check-in, ancestors'; InputError: shortened; UnsupportedError.
 
     Args:
         hierarchy: levels and schemes.
@@ -231,7 +231,7 @@ def _hidden_draws_bound(
 
 
 def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
-    """Return True if all draws to the unit are fixed, Poisson or `all`, of one period, and of known outermost units."""
+    """Return True if draws to the unit are fixed, Poisson or `all`, of one period; clip not 0, outer units known."""
     simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
     return simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)

@@ -89,7 +89,7 @@ def _features(table: PathTable) -> IntArray:
 
 
 def _phase_features(table: PathTable, phase: int) -> Iterator[IntArray]:
-    """Yield columns of a phase, one entry a path, with which cost grows; `_IRRELEVANT` where without influence."""
+    """Yield columns that raise cost, one entry a path: own, -counts, distances, stand-ins; or `_IRRELEVANT`."""
     contributions, siblings = table.contributions[phase], table.siblings[phase]
     own = contributions[:, -1]
     yield own
