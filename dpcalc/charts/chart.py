@@ -109,7 +109,8 @@ class Chart(Result):
             (f"{x:.6g}", *("" if (y := line.get(x)) is None else shown_number(kind, y) for kind, line in ys))
             for x in xs
         ]
-        return image + html_table((self.x.name, *(f"{line.name} ({line.kind})" for line in self.series)), rows)
+        names = (line.name if line.name == line.kind else f"{line.name} ({line.kind})" for line in self.series)
+        return image + html_table((self.x.name, *names), rows)
 
     def picture(self, file_format: str = "svg") -> bytes:
         """Return the chart as the content of a picture file; InputError for other formats, or without matplotlib.
