@@ -172,6 +172,19 @@ def on_a_line(bound, sigma, epsilon, share, distance):
     return hockey_stick(p, q, sigma, [epsilon])[0]
 
 
+@pytest.mark.parametrize(
+    ("levels", "sigma"), [((200, 4, 20, 5), 6.0), ((10, 2, 7, 2), 8.0), ((40, Fraction(1, 10), 9, 3), 2.0)]
+)
+def test_data_on_a_line_are_below_the_bound(levels, sigma):
+    _, bound = joint_of(two_levels(*levels), unit=2, clip=2)
+    search = joint_distances._Search(bound, sigma)
+    for epsilon in (0.001, 0.03, 0.3):
+        shares = [(k / bound.mates, bound.reach + bound.mates - 2 * k) for k in range(bound.mates + 1)]
+        exact = max(on_a_line(bound, sigma, epsilon, *share) for share in shares if share[1] >= 0)
+        assert search.on_a_line(epsilon) == pytest.approx(exact * float(bound.inclusion), rel=0.01, abs=1e-12)
+        assert search.on_a_line(epsilon) <= search.largest(epsilon) * 1.01
+
+
 def in_the_plane(bound, sigma, epsilon, data):
     """The same of a unit and mates at angles from the missed batch, on a grid of the plane."""
     unit, mates, distance = data
