@@ -12,7 +12,7 @@ from dpcalc.audit.diagnosis import diagnosis
 from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LevelCounts, LoggedLevel, add_entries
 from dpcalc.audit.laws import statistics_of
 from dpcalc.audit.log import Block, LogForm, read_blocks
-from dpcalc.audit.tails import OF_NUMBERS, Statistic
+from dpcalc.audit.p_values import OF_NUMBERS, Statistic
 from dpcalc.config.source import STDIN
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization

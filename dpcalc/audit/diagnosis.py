@@ -7,8 +7,8 @@ import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.audit.draws import LoggedLevel
+from dpcalc.audit.p_values import Kind, Statistic
 from dpcalc.audit.subsets import all_draws, window_counts
-from dpcalc.audit.tails import Kind, Statistic
 from dpcalc.sampling.schemes import (
     BallsInBins,
     CappedPoisson,

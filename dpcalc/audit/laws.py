@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import binom, hypergeom
 
 from dpcalc.audit.draws import OCCURRENCES, LoggedLevel
+from dpcalc.audit.p_values import Count, Kind, Statistic, certain, counted
 from dpcalc.audit.subsets import (
     JOINT_TAILS,
     SizeLaw,
@@ -21,7 +22,6 @@ from dpcalc.audit.subsets import (
     subset_tests,
     wrong_size_test,
 )
-from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted
 from dpcalc.errors import UnsupportedError
 from dpcalc.sampling.schemes import (
     All,

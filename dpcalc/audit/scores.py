@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.log import DELIMITERS, opened, plain_table, short, text_pieces, unquoted
-from dpcalc.audit.membership import Alarms, Guesses, PrivacyCurve
-from dpcalc.audit.tails import FALSE_ALARM, Count, log_tail
+from dpcalc.audit.p_values import FALSE_ALARM, Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee
 from dpcalc.planner.composition import Composition, composed, is_noiseless

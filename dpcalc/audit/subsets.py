@@ -13,7 +13,7 @@ from scipy.stats import binom, hypergeom
 
 from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.draws import CERTAIN, OCCURRENCES, DeclaredLevel, Draws, LoggedLevel
-from dpcalc.audit.tails import Count, Kind, Statistic, certain, counted, log_tail
+from dpcalc.audit.p_values import Count, Kind, Statistic, certain, counted, log_tail
 from dpcalc.records import dataclass
 
 _TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)

@@ -3,9 +3,8 @@
 import math
 
 from dpcalc.audit.audit import Audit, AuditedTest
-from dpcalc.audit.membership import Guesses
+from dpcalc.audit.p_values import FALSE_ALARM, Guesses
 from dpcalc.audit.scores import ScoreAudit, ScoreTest
-from dpcalc.audit.tails import FALSE_ALARM
 from dpcalc.charts.chart import LOG, Axis, Chart, Series
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible

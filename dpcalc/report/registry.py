@@ -65,11 +65,6 @@ def _before(text: Callable[[StatementView], str], question: str) -> Callable[[St
     return lambda view: f"{text(view)}. {question}: {UNANSWERED}"
 
 
-def _is_asked(value: Value) -> bool:
-    """Return True if a person is to give the value, or the end of it."""
-    return value == [UNANSWERED] or (isinstance(value, str) and value.endswith(UNANSWERED))
-
-
 def _number(name: str) -> Callable[[StatementView], float | None]:
     """Return the function from a view to a number of its guarantee, rounded up; None if infinite or absent."""
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
-from dpcalc.audit.membership import Alarms, Guesses, PrivacyCurve
+from dpcalc.audit.p_values import Alarms, Guesses, PrivacyCurve
 from dpcalc.config.load import load_text
 from dpcalc.planner.risk import both_profiles
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpcalc.audit.membership import Guesses, PrivacyCurve
+from dpcalc.audit.p_values import Guesses, PrivacyCurve
 from dpcalc.audit.scores import MAX_ROWS, ScoreRules, Scores, audit_scores, read_scores
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError

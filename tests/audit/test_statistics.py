@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 from dpcalc.audit.draws import DeclaredLevel, LevelCounts, LoggedLevel, add_entries
 from dpcalc.audit.laws import statistics_of
+from dpcalc.audit.p_values import Count, Kind, log_tail
 from dpcalc.audit.subsets import SizeLaw, window_counts
-from dpcalc.audit.tails import Count, Kind, log_tail
 from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
 
 
