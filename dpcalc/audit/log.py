@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.config.source import STDIN, ConfigError, open_regular, visible
-from dpcalc.errors import InputError, system_message
+from dpcalc.errors import InputError, counted, system_message
 from dpcalc.records import dataclass
 
 _CHUNK = 4 * 1024 * 1024  # bytes read at once
@@ -148,7 +148,7 @@ def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
 def _count_error(place: str, form: LogForm, got: str) -> InputError:
     """Return the error for a log of another number of steps than the config has."""
     return InputError(
-        f"{place}: expected {form.steps} steps, as the config says, got {got}; "
+        f"{place}: expected {counted(form.steps, 'step')}, as the config says, got {got}; "
         "for a shorter run, state its length: --steps N"
     )
 
@@ -247,7 +247,7 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
     columns = [unquoted(cell) for cell in header.split(delimiter)]
     expected = ("step", *form.names)
     if columns != [*expected] and (len(form.names) > 1 or columns != ["step", "index"]):
-        raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {short(header)}")
+        raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {short(header) or 'nothing'}")
     first = 0
     waiting = np.zeros((0, len(expected) + 1), dtype=np.int64)  # rows of the last step, which may go on; lines last
     marked = -1  # the last step that has a row

@@ -40,7 +40,7 @@ class Function(Protocol):
 
 def serve() -> None:
     """Answer the parent's tasks on standard input until it closes the pipe or dies, which ends this process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers and blocks it first
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
     requests = io.BufferedReader(io.FileIO(0))
@@ -269,7 +269,12 @@ class Workers(Generic[T, R]):
 
     def _start_worker(self) -> _Worker:
         """Start a process with the function and memory limit, and a thread that reads its answers; return it."""
-        process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
+        # A process inherits what is blocked: Ctrl-C would end it with a traceback before it can say that it ignores it.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         worker = _Worker(process=process)
         worker.listener = threading.Thread(target=_listen, args=(worker, self._inbox), daemon=True)
         worker.listener.start()

@@ -18,6 +18,15 @@ def test_answers_come_in_the_order_of_the_tasks():
     assert told == [number / 20 for number in range(1, 21)]
 
 
+def test_ctrl_c_does_not_end_a_worker_that_is_still_starting(capfd):
+    with Workers(act) as workers:
+        started = workers._start_worker()
+        os.kill(started.process.pid, signal.SIGINT)
+        assert workers.answers([1, 2, 3]) == (2, 4, 6)
+        assert started.process.poll() is None
+    assert capfd.readouterr().err == ""
+
+
 def test_nothing_to_do():
     assert answers(act, [], deadline=time.monotonic()) == ()
 
