@@ -1,9 +1,9 @@
 """Lower bounds: actual neighbouring data sets D and D' under a mechanism that adds noise to a sum, as a pair (P, Q).
 
 All data lie on the line and have norm at most 1: each contribution of the protected unit is -1 (replaced: +1), each
-vector of a unit drawn with its ancestor at level j is `signs[j - 1]`. The batch means of D and D' are then mixtures
-whose weights are the exact probabilities of the draws. Where units of a frame differ in size, each contributes as much
-as the smallest of them. A unit of which no record is drawn contributes nothing.
+vector of a unit drawn with its ancestor at level j is a number of [-1, 1] that the level has (`Contributions`). The
+batch means of D and D' are then mixtures whose weights are the exact probabilities of the draws. Where units of a frame
+differ in size, each contributes as much as the smallest. A unit of which no record is drawn contributes nothing.
 
 Source: docs/theory.md, Theorem 10.1.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,45 +47,58 @@ _MAX_RANDOM = 96  # vectors of other units that a step draws at random: each is 
 _MAX_INDEPENDENT = 32  # vectors drawn independently; the others are left at 0, which is another data set
 
 
-def sign_patterns(unit: int) -> Iterator[tuple[int, ...]]:
-    """Yield every tuple of +1, -1, 0 of length `unit` (level 1 first); 0: units of that level contribute nothing."""
-    yield from product((1, -1, 0), repeat=unit)
+class Contributions(NamedTuple):
+    """Contributions on the line, in units of 1 / length clip norms.
+
+    Attributes:
+        others: by level, level 1 first, p whole numbers in [-length, length]; below a clipping level above the unit,
+            the clipped vector of a draw that misses the unit.
+        length: of the protected unit's contributions, >= 1.
+    """
+
+    others: tuple[int, ...]
+    length: int = 1
+
+
+def sign_patterns(unit: int) -> Iterator[Contributions]:
+    """Yield every pattern of +1, -1, 0 for `unit` levels; 0: units of that level contribute nothing."""
+    yield from map(Contributions, product((1, -1, 0), repeat=unit))
 
 
 def data_set_pair(
     co_sampled: CoSampled,
     *,
     adjacency: Adjacency,
-    signs: tuple[int, ...],
+    contributions: Contributions,
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return ({center in clip norms: weight} in D, the same in D') of an outermost draw's sum, exact, noiseless.
+    """Return ({center: weight} in D, the same in D') of an outermost draw's sum, exact, noiseless.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
         adjacency: relation between D and D'.
-        signs: +1, -1 or 0 by level, length p; below a clipping level above the unit, the sign of the clipped
-            vector of a draw that misses the unit.
+        contributions: of all units; the centers have their unit.
         members: units protected together, all in one frame.
         repeats: for each level above the protected one, how many draws of the next level are summed under one of its
             own; () for one each.
 
     Returns:
-        (P, Q) of D and D' as {center in clip norms: exact weight}, without the noise.
+        (P, Q) of D and D' as {center in clip norms / length: exact weight}, without the noise.
     """
-    unit, clip = len(co_sampled.path.counts), co_sampled.clip
+    unit, clip, others = len(co_sampled.path.counts), co_sampled.clip, contributions.others
+    own_and_each = contributions.length, others[unit - 1]
     if clip < unit:
-        inner = _clipped_vector_pair(co_sampled, adjacency, signs[unit - 1], members)
+        inner = _clipped_vector_pair(co_sampled, adjacency, own_and_each, members)
         lowest = clip
     else:
-        inner = _frame_sum_pair(co_sampled, adjacency, signs[unit - 1], members)
+        inner = _frame_sum_pair(co_sampled, adjacency, own_and_each, members)
         lowest = unit - 1
     summed_up = 1
     for j in range(lowest, 0, -1):
         again = repeats[j - 1] if repeats else 1
         summed_up *= again
-        each = _sibling_sum(co_sampled, j, signs[j - 1], summed_up)
+        each = _sibling_sum(co_sampled, j, others[j - 1], summed_up)
         p, q = (_level_sum(co_sampled, j, each, convolve_power(side, again)) for side in inner)
         inner = p, q
     return inner
@@ -128,7 +142,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
         case Fixed(size=size) if contributes:
             return _mix(rate, convolve(convolve_power(each, size - 1), inner), convolve_power(each, size))
         case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
-            others = _capped_compound(_capped_binomial(count - 1, rate), each)
+            others = _capped_compound(binomial(min(count - 1, _MAX_INDEPENDENT), rate), each)
             return _mix(rate, convolve(others, inner), others)
         case CappedPoisson() as scheme:
             return cut_sum(scheme, count, each, inner)
@@ -136,9 +150,12 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
             return _mix(rate, inner, {0: Fraction(1)})
 
 
-def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int) -> tuple[Mixture, Mixture]:
+def _frame_sum_pair(
+    co_sampled: CoSampled, adjacency: Adjacency, own_and_each: tuple[int, int], members: int
+) -> tuple[Mixture, Mixture]:
     """Return {center: weight} in (D, D') of the sum drawn from the members' frame; hard to count siblings add 0."""
-    path, own = co_sampled.path, _own_contributions(co_sampled)
+    length, sign = own_and_each
+    path, own = co_sampled.path, _scale(_own_contributions(co_sampled), length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
@@ -154,7 +171,7 @@ def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, sign: int, memb
             if each.keys() == {sign} and (len(path.counts) > 1 or count <= _MAX_INDEPENDENT):
                 others = _scale(drop_rare_tail(binomial(_few_enough(count - members, rate), rate)), sign)
             elif each.keys() != {0} and count <= _MAX_INDEPENDENT:
-                others = _capped_compound(_capped_binomial(count - members, rate), each)
+                others = _capped_compound(binomial(min(count - members, _MAX_INDEPENDENT), rate), each)
         case CappedPoisson() as scheme:  # of single units alone
             replaced: Mixture | None = {0: Fraction(1)}
             match adjacency:
@@ -194,10 +211,10 @@ def counted_pair(
     for h, chance in sorted(law.items()):
         spend(fraction_units(8, 2 * _WEIGHT_BITS))
         own_sum, reached = _round_weights(convolve(own_sum, convolve_power(own, h - reached))), h
-        others = _times(_round_weights(convolve_power(each, drawn[0] - h)), chance) if drawn[0] else {0: chance}
+        others = convolve(_round_weights(convolve_power(each, drawn[0] - h)), {0: chance}) if drawn[0] else {0: chance}
         match adjacency:
             case Adjacency.ADD_REMOVE:
-                other: Mixture = _times(convolve_power(each, drawn[1]), chance)
+                other: Mixture = convolve(convolve_power(each, drawn[1]), {0: chance})
             case Adjacency.ZERO_OUT:
                 other = others
             case Adjacency.REPLACE_ONE:
@@ -210,7 +227,7 @@ def counted_pair(
 
 
 def episode_pair(
-    hierarchy: Hierarchy, sign: int, *, draw: tuple[int, int], adjacency: Adjacency, members: int = 1
+    hierarchy: Hierarchy, contributions: Contributions, *, draw: tuple[int, int], adjacency: Adjacency, members: int = 1
 ) -> tuple[Mixture, Mixture]:
     """Return {center: weight} in (D, D') of a step that builds episodes; raise LookupError for a hierarchy without.
 
@@ -218,14 +235,14 @@ def episode_pair(
 
     Args:
         hierarchy: classes and their records, with episodes.
-        sign: of every other contribution.
+        contributions: of all units, as in `data_set_pair`; that of the last level of every other vector.
         draw: the protected level (1 for classes, 2 for records) and the clipping level (2 for records, 1 for tasks,
             0 for the whole batch).
         adjacency: relation between D and D'.
         members: classes protected together; of records, 1.
 
     Returns:
-        (P, Q) as {center in clip norms: exact weight}.
+        (P, Q) as {center in clip norms / length: exact weight}.
 
     Raises:
         LookupError: the hierarchy has no episodes.
@@ -234,6 +251,7 @@ def episode_pair(
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
     (unit, clip), (classes, records) = draw, hierarchy.levels
+    length, sign = contributions.length, contributions.others[-1]
     in_task = hypergeometric(classes.count, members, built.ways)
     if unit == 2:
         rate = built.class_rate(classes.count) * built.record_rate(records.count)
@@ -243,27 +261,30 @@ def episode_pair(
         whole = (built.ways, built.records)[unit - 1] == hierarchy.level(unit).count  # nobody is left to stand in
         drawn = 0 if whole else built.tasks * built.ways * (1 if unit == 1 else built.records)
         law = drop_rare_tail(convolve_power(in_task, built.tasks))
-        return counted_pair(law, {own: Fraction(1)}, {sign * own: Fraction(1)}, adjacency, drawn=(drawn, drawn))
+        return counted_pair(
+            law, {length * own: Fraction(1)}, {sign * own: Fraction(1)}, adjacency, drawn=(drawn, drawn)
+        )
     law = drop_rare_tail(binomial(built.tasks, nonzero_probability(in_task)))
     vectors = built.tasks
     if clip == 0:
         law, vectors = {0: law.get(0, Fraction(0)), 1: nonzero_probability(law)}, 1
     above = adjacency if unit == 1 and adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
-    return counted_pair(law, {1: Fraction(1)}, {sign: Fraction(1)}, above, drawn=(vectors, vectors))
+    return counted_pair(law, {length: Fraction(1)}, {sign: Fraction(1)}, above, drawn=(vectors, vectors))
 
 
 def _clipped_vector_pair(
-    co_sampled: CoSampled, adjacency: Adjacency, sign: int, members: int
+    co_sampled: CoSampled, adjacency: Adjacency, own_and_each: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return {-1, 0, 1, sign: weight} in (D, D') of a clipping unit's vector: -1 with a member, 0 empty, or `sign`."""
-    # It is -1 if it holds a record of a member (replaced: +1), else `sign` with any other record, else 0. Zeroed
-    # members leave the vector of the others.
+    """Return {center: weight} in (D, D') of a clipping unit's vector for contributions (length, sign)."""
+    # It is -length if it holds a record of a member (replaced: +length), else `sign` with any other record, else 0.
+    # Zeroed members leave the vector of the others.
+    length, sign = own_and_each
     count = co_sampled.path.counts[-1]
     always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
     if co_sampled.is_shuffled and not always_filled:
         sign = 0  # which other records are in a batch depends on the order
     unseen, empty = _records_drawn(co_sampled, count, members, co_sampled.own_nonempty)
-    with_unit = _clipped_vector(-1, sign, unseen, empty)
+    with_unit = _clipped_vector(-length, sign, unseen, empty)
     match adjacency:
         case Adjacency.ADD_REMOVE:
             _, empty = _records_drawn(co_sampled, count - members, 0, Fraction(0))
@@ -272,7 +293,7 @@ def _clipped_vector_pair(
             _, empty = _records_drawn(co_sampled, count, members, Fraction(0))
             other = _clipped_vector(0, sign, Fraction(1), empty)
         case Adjacency.REPLACE_ONE:
-            other = _clipped_vector(1, sign, unseen, empty)
+            other = _clipped_vector(length, sign, unseen, empty)
     return with_unit, other
 
 
@@ -359,7 +380,7 @@ def _own_contributions(co_sampled: CoSampled) -> Mixture:
     for level, fewest in reversed(co_sampled.levels_below):
         match level.scheme:
             case Poisson(probability=rate):
-                counts = _capped_compound(_capped_binomial(fewest, rate), counts)
+                counts = _capped_compound(binomial(min(fewest, _MAX_INDEPENDENT), rate), counts)
             case CappedPoisson() as capped if fewest <= _MAX_INDEPENDENT:
                 drawn_children = capped_distribution(binomial(fewest, capped.probability), capped.max_batch_size)
                 counts = _capped_compound(drawn_children, counts)
@@ -380,11 +401,6 @@ def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
             for total, number in ways[taken - 1].items():
                 ways[taken][total + value] = ways[taken].get(total + value, 0) + number
     return {total: Fraction(number, comb(len(values), size)) for total, number in ways[size].items()}
-
-
-def _capped_binomial(count: int, rate: Fraction) -> Mixture:
-    """Return the binomial distribution of at most 32 trials; further vectors are left at 0."""
-    return binomial(min(count, _MAX_INDEPENDENT), rate)
 
 
 def _capped_power(a: Mixture, count: int) -> Mixture:
@@ -421,11 +437,6 @@ def _round_weights(a: Mixture) -> Mixture:
 def _spend_on(a: Mixture) -> None:
     """Charge the work limit with a product and a sum for each weight of a distribution."""
     spend(fraction_units(2 * len(a), 2 * max((weight.denominator.bit_length() for weight in a.values()), default=1)))
-
-
-def _times(a: Mixture, chance: Fraction) -> Mixture:
-    """Return the distribution with all weights multiplied by a probability."""
-    return {x: chance * p for x, p in a.items()}
 
 
 def _scale(a: Mixture, factor: int) -> Mixture:

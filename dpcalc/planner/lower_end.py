@@ -5,31 +5,28 @@ Source: docs/theory.md, Theorem 10.1.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, partial
-from itertools import pairwise
+from functools import partial
+from itertools import product
 
 import numpy as np
 
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
+from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
 from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.counts import Average, Bound, CountPair, count_mixtures
-from dpcalc.amplification.data_sets import Mixture, data_set_atoms, episode_pair, sign_patterns
-from dpcalc.amplification.groups import Group
+from dpcalc.amplification.data_sets import Contributions, Mixture, data_set_atoms, sign_patterns
 from dpcalc.amplification.schedule import (
     PhaseBound,
-    is_shortened,
-    is_shuffled,
-    steps_of_a_pass,
 )
+from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, UnsupportedError
-from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import Curve, composed_moments
 from dpcalc.losses.pair import LossCurve, MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
@@ -41,30 +38,27 @@ from dpcalc.planner.phase_data_set import (
     PhaseDataSet,
     Repetition,
     allocated_data_set,
-    drawn_pair,
-    zero_neighbours_pair,
+    drawn_data_set,
 )
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
+from dpcalc.records import dataclass
+from dpcalc.sampling.co_sampled import CoSampled
 from dpcalc.sampling.counts import drop_rare_tail
-from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path, one_pass
+from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import (
-    All,
-    CappedPoisson,
-    Fixed,
-    Poisson,
-    Scheme,
-    Shuffle,
     WithReplacement,
 )
 from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
+_LENGTH_WORK = 0.08 * SECOND  # for other lengths of contributions
+_LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
+_FINEST_LENGTH = Fraction(1, 8)  # of a clip norm: epsilon is flat near the best length
+_MAX_CENTERS = 200  # of a mixture with other lengths: twice as many take twice as long to compose
+_WORTH_TAKING = 1.001  # factor on the moment bound below which another length may not raise epsilon
 _UNSEEN = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
 _NO_ANSWER = (ArithmeticError, UnsupportedError, MemoryError)
-_MAX_SUMMED = 32  # draws under one draw above them whose sum is observed; more are left out
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
 _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one data set takes minutes
 
@@ -138,30 +132,145 @@ def _adds_noise(plan: Plan) -> bool:
 def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
     """Return (steps with the largest log moment, is tight: attained by a named or only unit), the best in time."""
     # Candidates are data sets of the unit that a direction names, or of the costliest one by the moment bound, at whose
-    # order they are compared. Where the search needs too much work, the best one until then is returned.
+    # order they are compared, phase by phase: log moments add up, and the data may change from phase to phase. Where
+    # the search needs too much work, the best ones until then are returned.
     protected, order = composition.costliest(direction)
-    best: tuple[float, bool, dict[Curve, int]] | None = None
+    # That order decides the upper bound; of a data set that costs much less it is a larger one.
+    orders = np.array([order, _LARGER_ORDER * order])
+    best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
     with suppress(TooLargeError), allowance(_SEARCH_WORK):  # the best so far is a data set, too
-        for counts, attained in _candidates(composition.plan, protected, direction):
-            score = float(composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0])
-            tight = attained and (bool(direction) or len(composition.units) == 1)
-            if best is None or (score, tight) > best[:2]:
-                best = (score, tight, counts)
-    return None if best is None else (best[2], best[1])
+        for candidate in _candidates(composition.plan, protected, direction):
+            for index, score in enumerate(_log_moments(candidate.counts, orders)):
+                place = (index, candidate.is_swapped, candidate.phase)
+                if place not in best or (score, candidate.is_tight) > best[place][:2]:
+                    best[place] = (score, candidate.is_tight, candidate)
+    number = len(releasing_phases(composition.plan))
+    found = []
+    for index in range(orders.size):
+        ways = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
+        complete = [way for way in ways if len(way) == number]
+        if complete:
+            way = max(complete, key=lambda way: sum(part[0] for part in way))
+            found.append([candidate for _, _, candidate in way])
+    tight = bool(found) and all(candidate.is_tight for candidate in found[0])
+    if not found or not any(candidate.counts for candidate in found[0]):
+        return None
+    counts = _together(found[0]) if tight else _with_best_lengths(found, composition.plan.delta)
+    return counts, tight and (bool(direction) or len(composition.units) == 1)
 
 
-def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[tuple[dict[Curve, int], bool]]:
-    """Yield (steps, True if they attain the unit's bound) of each different data set in each direction; maybe none."""
+@dataclass(frozen=True, kw_only=True)
+class _Candidate:
+    """A data set of one phase in one direction.
+
+    Attributes:
+        phase: number of the phase among those that release something.
+        is_swapped: True for D'||D.
+        others: contributions of the other units by level.
+        counts: its steps and how often each occurs; {} if D and D' look the same.
+        is_tight: True if they attain the unit's bound.
+        steps: those of other contributions; None if they take too long.
+    """
+
+    phase: int
+    is_swapped: bool
+    others: tuple[Fraction, ...]
+    counts: dict[Curve, int]
+    is_tight: bool
+    steps: Callable[[Contributions], dict[Curve, int] | None]
+
+
+def _together(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
+    """Return how often each loss occurs in all phases."""
+    counts: Counter[Curve] = Counter()
+    for candidate in candidates:
+        counts.update(candidate.counts)
+    return dict(counts)
+
+
+def _log_moments(counts: dict[Curve, int], orders: Array) -> list[float]:
+    """Return the log moments of a composition at some orders, 0 without steps."""
+    if not counts:
+        return [0.0] * orders.size
+    return [float(value) for value in composed_moments(counts, max_order=orders.max()).cumulants(orders)[0]]
+
+
+def _with_best_lengths(starts: list[list[_Candidate]], delta: float) -> dict[Curve, int]:
+    """Return the steps with the largest moment bound on epsilon found among starts and the best one's other lengths.
+
+    What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
+    length below 1 they may tell enough and hide less. One level after the other is moved by a step that is doubled
+    after a success and halved otherwise.
+
+    Args:
+        starts: data sets to begin with, a candidate of each phase; the first is kept where no time is left.
+        delta: of the bound.
+    """
+    best = starts[0]
+    with suppress(TooLargeError), allowance(_LENGTH_WORK):
+        score = trimmed_epsilon(_together(best), delta=delta).value
+        for start in starts[1:]:
+            if _together(start) != _together(best):
+                value = trimmed_epsilon(_together(start), delta=delta).value
+                score, best = max((score, best), (value, start), key=lambda pair: pair[0])
+        step = _FINEST_LENGTH
+        while step >= _FINEST_LENGTH:
+            is_better = False
+            for place, level in product(range(len(best)), reversed(range(len(best[0].others)))):
+                for move in (-step, step):
+                    moved = _moved(best[place], level, move)
+                    if moved is None or moved.counts == best[place].counts:
+                        continue
+                    changed = [*best[:place], moved, *best[place + 1 :]]
+                    value = trimmed_epsilon(_together(changed), delta=delta).value
+                    if value > _WORTH_TAKING * score:
+                        score, best, is_better = value, changed, True
+            step = step * 2 if is_better else step / 2
+    return _together(best)
+
+
+def _moved(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
+    """Return the data set whose others at a level (0: the first) contribute `move` more; None if too long or slow."""
+    others = [*candidate.others[:level], candidate.others[level] + move, *candidate.others[level + 1 :]]
+    if abs(others[level]) > 1:
+        return None
+    length = math.lcm(*(each.denominator for each in others))
+    counts = candidate.steps(Contributions(tuple(int(each * length) for each in others), length))
+    return replace(candidate, others=tuple(others), counts=counts) if counts else None
+
+
+def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
+    """Yield each different data set of each phase in each direction; maybe none."""
     # With an allocation, whose losses take long, only in the direction that is named, if one is.
-    seen_candidates: set[frozenset[tuple[Curve, int]]] = set()
     phases = releasing_phases(plan)
     paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
     if not all(_is_enumerable(path, lowest) for path, lowest in paths):
         return
+    is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
+    both_ways = (direction.startswith(BACKWARD),) if is_named else (False, True)
+    seen: set[tuple[int, bool, frozenset[tuple[Curve, int]]]] = set()
     # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
     for choose in (_without_random_siblings, _as_drawn):
         phase_sets = [_data_set(plan, phase, protected, choose) for phase in phases]
-        yield from _of_signs(plan, phases, [x for x in phase_sets if x is not None], seen_candidates, direction)
+        known = [x for x in phase_sets if x is not None]
+        if len(known) < len(phases):
+            continue
+        for signs, (place, phase_set) in product(sign_patterns(plan.unit), enumerate(known)):
+            is_tight = phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
+            for is_swapped in both_ways:
+                released = partial(_released_curve, phases[place], is_swapped=is_swapped)
+                counts = _steps(released, phase_set, signs)
+                key = (place, is_swapped, frozenset(counts.items()))
+                if key not in seen:
+                    seen.add(key)
+                    yield _Candidate(
+                        phase=place,
+                        is_swapped=is_swapped,
+                        others=tuple(map(Fraction, signs.others)),
+                        counts=counts,
+                        is_tight=is_tight,
+                        steps=partial(_few_steps, phases[place], released, phase_set),
+                    )
 
 
 def _without_random_siblings(co_sampled: CoSampled) -> CoSampled:
@@ -174,44 +283,36 @@ def _as_drawn(co_sampled: CoSampled) -> CoSampled:
     return co_sampled
 
 
-def _of_signs(
-    plan: Plan,
-    phases: tuple[Phase, ...],
-    phase_sets: list[PhaseDataSet],
-    seen_candidates: set[frozenset[tuple[Curve, int]]],
-    direction: str,
-) -> Iterator[tuple[dict[Curve, int], bool]]:
-    """Yield unseen candidates of each sign pattern, added to `seen_candidates`; none if a phase lacks data sets."""
-    if len(phase_sets) < len(phases):
-        return
-    is_named = bool(direction) and any(phase.hierarchy.allocated for phase in phases)
-    both_ways = (direction.startswith(BACKWARD),) if is_named else (False, True)
-    for signs in sign_patterns(plan.unit):
-        parts = [
-            (phase, part, part.pair(signs))
-            for phase, phase_set in zip(phases, phase_sets, strict=True)
-            for part in phase_set.repetitions
-        ]
-        tight = all(
-            phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
-            for phase_set in phase_sets
-        )
-        for swapped in both_ways:
-            counts: Counter[Curve] = Counter()
-            for phase, part, (p, q) in parts:
-                if p != q:
-                    counts[_released_curve(phase, part, (p, q), swapped=swapped)] += part.number
-            steps = frozenset(counts.items())
-            if steps and steps not in seen_candidates:
-                seen_candidates.add(steps)
-                yield dict(counts), tight
+def _steps(
+    released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
+) -> dict[Curve, int]:
+    """Return the steps of a data set and how often each occurs; {} if D looks like D'."""
+    counts: Counter[Curve] = Counter()
+    for part in phase_set.repetitions:
+        p, q = part.pair(contributions)
+        if p != q:
+            counts[released(replace(part, factor=part.factor * contributions.length), (p, q))] += part.number
+    return dict(counts)
 
 
-def _released_curve(phase: Phase, part: "Repetition", pair: Pair, *, swapped: bool) -> Curve:
-    """Return the loss of one repetition in D||D' (swapped: D'||D); of an allocated pass a lower bound on it."""
+def _few_steps(
+    phase: Phase,
+    released: Callable[[Repetition, Pair], Curve],
+    phase_set: PhaseDataSet,
+    contributions: Contributions,
+) -> dict[Curve, int] | None:
+    """Return `_steps`; None for noise that is not Gaussian, an allocation, or many different centers."""
+    if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocation is not None:
+        return None
+    sizes = [len(side) for part in phase_set.repetitions for side in part.pair(contributions)]
+    return None if max(sizes, default=0) > _MAX_CENTERS else _steps(released, phase_set, contributions)
+
+
+def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: bool) -> Curve:
+    """Return the loss of one repetition in D||D' (is_swapped: D'||D); of an allocated pass a lower bound on it."""
     if part.allocated is None:
-        return _curve(phase, *(pair[::-1] if swapped else pair), part.factor)
-    estimate = Estimate.LOWER_REVERSED if swapped else Estimate.LOWER
+        return _curve(phase, *(pair[::-1] if is_swapped else pair), part.factor)
+    estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
 
     def loss(steps: int) -> LossCurve:
         return _curve(phase, *pair, part.factor / math.sqrt(steps))
@@ -231,42 +332,11 @@ def _data_set(
     plan: Plan, phase: Phase, protected: ProtectedUnit, choose: Callable[[CoSampled], CoSampled]
 ) -> PhaseDataSet | None:
     """Return the data sets of one phase, with or without an allocation; None where none is known."""
+    place = plan.phases.index(phase)
+    path, phase_bound = protected.paths[place], protected.choices[place][0]
     if phase.hierarchy.allocation is None:
-        return _phase_data_set(plan, phase, protected, choose)
-    place = plan.phases.index(phase)
-    return allocated_data_set(plan, phase, protected.paths[place], protected.choices[place][0])
-
-
-def _phase_data_set(
-    plan: Plan, phase: Phase, protected: ProtectedUnit, choose: Callable[[CoSampled], CoSampled]
-) -> PhaseDataSet | None:
-    """Return the data sets of a phase that is not allocated; None where none is known, as for irregular units."""
-    place = plan.phases.index(phase)
-    hierarchy, path, clip = phase.hierarchy, protected.paths[place], phase.clip
-    phase_bound = protected.choices[place][0]
-    if hierarchy.episodes is not None:
-        built = Repetition(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
-        return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
-    periods = [level.redraw_every for level in hierarchy.levels]
-    co_sampled = choose(co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size))
-    path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
-    if isinstance(phase.mechanism, AdditiveNoise):
-        return _single_steps(plan, phase, co_sampled, path, phase_bound)
-    if not {*periods[min(clip, plan.unit - 1) : _lowest_random(hierarchy, co_sampled)]} <= {phase_bound.hold}:
-        return _single_steps(plan, phase, co_sampled, path, phase_bound)
-    if _max_units_together(co_sampled.path, path, plan.adjacency) < plan.group_size or _is_irregular(
-        hierarchy, plan.unit, clip
-    ):
-        return None
-    if is_shuffled(path):
-        return None if _ends_visits(plan, phase) else _sums_of_passes(plan, phase, co_sampled, path, phase_bound)
-    whole, remaining = divmod(phase.steps, periods[0])
-    repetitions = tuple(
-        _sum_of_a_period(co_sampled, plan, [min(period, length) for period in periods[: plan.unit]], number)
-        for length, number in ((periods[0], whole), (remaining, 1))
-        if length and number
-    )
-    return PhaseDataSet(phase_bound=phase_bound, repetitions=repetitions)
+        return drawn_data_set(plan, phase, path, phase_bound, choose)
+    return allocated_data_set(plan, phase, path, phase_bound)
 
 
 def _is_enumerable(path: Path, lowest: int) -> bool:
@@ -280,163 +350,7 @@ def _is_enumerable(path: Path, lowest: int) -> bool:
     return math.prod(min(size, _LIKELY_COPIES) for size in sizes) <= _MAX_COPIES
 
 
-def _lowest_random(hierarchy: Hierarchy, co_sampled: CoSampled) -> int:
-    """Return the lowest level with Poisson draws at rate < 1; at least the unit's, or the next if children differ."""
-    unit = len(co_sampled.path.counts)
-    drawn = (level.scheme for level in hierarchy.levels)
-    chances = (scheme.probability if isinstance(scheme, (Poisson, CappedPoisson)) else 1 for scheme in drawn)
-    lowest = max((number for number, chance in enumerate(chances, start=1) if chance < 1), default=0)
-    return max(lowest, unit + 1 if co_sampled.child_contributions else unit)
-
-
-def _is_irregular(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
-    """Return True if units contribute at random in different ways: some mixes of cut, at_most, shuffled and Poisson."""
-    # Records are drawn at random below a shuffle in the protected unit, whose last batches hold fewer; or below a draw
-    # of at most a number, of which smaller units have fewer; or below or beside a draw that is cut to a maximum.
-    schemes = [level.scheme for level in hierarchy.levels]
-    for at, scheme in enumerate(schemes):
-        if not isinstance(scheme, CappedPoisson):
-            continue
-        is_random_below = any(isinstance(inner, Poisson | CappedPoisson) for inner in schemes[at + 1 :])
-        is_unequal = at >= min(clip, unit) and not hierarchy.levels[at].is_equal
-        if is_unequal or (at >= clip and is_random_below) or any(isinstance(each, Shuffle) for each in schemes):
-            return True
-    limited = next(
-        (at for at, scheme in enumerate(schemes) if isinstance(scheme, Fixed) and scheme.at_most), len(schemes)
-    )
-    if any(isinstance(scheme, Poisson) for scheme in schemes[limited:]):
-        return True
-    below = schemes[unit:]
-    return any(isinstance(scheme, Shuffle) for scheme in below) and any(isinstance(scheme, Poisson) for scheme in below)
-
-
-def _sum_of_a_period(co_sampled: CoSampled, plan: Plan, periods: list[int], number: int) -> Repetition:
-    """Return the sum of the steps (at most 32 draws a level) under one outermost draw as one observation.
-
-    Args:
-        co_sampled: the protected unit and the units drawn beside it.
-        plan: what is protected.
-        periods: for each level down to the protected one, the steps for which a draw is held within the period.
-        number: of such periods.
-    """
-    repeats = tuple(min(above // below, _MAX_SUMMED) for above, below in pairwise(periods))
-    factor = math.sqrt(math.prod(repeats) / periods[-1])
-    return Repetition(pair=cache(partial(drawn_pair, co_sampled, plan, repeats)), factor=factor, number=number)
-
-
-def _sums_of_passes(
-    plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
-) -> PhaseDataSet:
-    """Return a shuffled phase's data sets: sums of whole passes, perhaps of the unfinished one, no single steps."""
-    # In it every unit has had its turn once, or with drop_last those that were drawn for the pass, of which the
-    # company's path has the law. The steps of a pass that is not over draw a fixed number. Under another shuffle a pass
-    # takes as many steps as the passes above it together.
-    length = steps_of_a_pass(path, Group())
-    number, remaining = divmod(phase.steps, length) if _passes_are_aligned(path) else (0, 0)
-    # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
-    drawn_below = any(isinstance(level.scheme, Poisson) for level in phase.hierarchy.levels[phase.clip :])
-    may_be_empty = phase.clip < plan.unit and (drawn_below or not _keeps_a_record(plan, path, phase.clip))
-    pair_of = zero_neighbours_pair if length > 1 and may_be_empty else drawn_pair
-    pair = cache(partial(pair_of, co_sampled, plan, ()))
-    repetitions = [Repetition(pair=pair, factor=math.sqrt(length), number=number)] if number else []
-    ((at, scheme), *others) = ((at, scheme) for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle))
-    if remaining and not others and not _is_shortened(plan, phase):
-        schemes = list(co_sampled.path.schemes)
-        schemes[at] = Fixed(size=remaining * scheme.size)
-        begun = replace(co_sampled, path=replace(co_sampled.path, schemes=tuple(schemes)))
-        repetitions.append(
-            Repetition(pair=cache(partial(pair_of, begun, plan, ())), factor=math.sqrt(remaining), number=1)
-        )
-    return PhaseDataSet(phase_bound=phase_bound, repetitions=tuple(repetitions), is_complete=length == 1)
-
-
-def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
-    """Return True if, in every order of a pass, a clipped vector with the protected units has another record too.
-
-    Args:
-        plan: what is protected, all in one frame.
-        path: the way to the protected units, with its shuffles, below which all drawn units hold records.
-        clip: clipping level, above the protected one.
-    """
-    if plan.adjacency is Adjacency.REPLACE_ONE:
-        return True
-    if plan.adjacency is Adjacency.ADD_REMOVE and path.counts[-1] > plan.group_size:
-        return True  # others are drawn in their place
-    lost = [1] * (plan.unit - 1) + [plan.group_size]
-    levels = list(zip(path.schemes, path.counts, lost, strict=True))[clip:]
-    if plan.adjacency is Adjacency.ADD_REMOVE:
-        levels.pop()
-    return any(_fewest_in_a_step(scheme, count) > removed for scheme, count, removed in levels)
-
-
-def _fewest_in_a_step(scheme: Scheme, count: int) -> int:
-    """Return the fewest different units of one parent in a step that draws any; 0 where that is left to chance."""
-    match scheme:
-        case Shuffle(size=size, drop_last=drop_last):
-            return size if drop_last or not count % size else count % size
-        case Fixed() | All():
-            return scheme.max_drawn(count)
-        case _:
-            return 0
-
-
-def _is_shortened(plan: Plan, phase: Phase) -> bool:
-    """Return True if removing the protected units from one parent takes a step from its passes."""
-    group = Group(size=plan.group_size, placement=plan.group_size)
-    return is_shortened(phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group=group)
-
-
-def _ends_visits(plan: Plan, phase: Phase) -> bool:
-    """Return True if vectors above the unit are clipped and a removal shortens a pass, so that one may be missing."""
-    return phase.clip < plan.unit and _is_shortened(plan, phase)
-
-
-def _passes_are_aligned(path: Path) -> bool:
-    """Return True if it is known when passes over the innermost shuffled level begin: no unit above is left out."""
-    shuffled = [number for number, scheme in enumerate(path.schemes, start=1) if isinstance(scheme, Shuffle)]
-    return all(path.rate(number) == 1 for number in shuffled[:-1])
-
-
-def _single_steps(
-    plan: Plan, phase: Phase, co_sampled: CoSampled, path: Path, phase_bound: PhaseBound
-) -> PhaseDataSet | None:
-    """Return data sets of one step under each outermost draw; None for passes, irregular or too few units."""
-    # For noise other than Gaussian, and for units whose contributions change while their draw is held.
-    if not _passes_are_aligned(path) or steps_of_a_pass(path, Group()) > 1:
-        return None
-    if _max_units_together(co_sampled.path, path, plan.adjacency) < plan.group_size or _is_irregular(
-        phase.hierarchy, plan.unit, phase.clip
-    ):
-        return None
-    period = max((level.redraw_every for level in phase.hierarchy.levels if not level.is_whole), default=1)
-    single = Repetition(
-        pair=cache(partial(drawn_pair, co_sampled, plan, ())), factor=1.0, number=-(-phase.steps // period)
-    )
-    return PhaseDataSet(phase_bound=phase_bound, repetitions=(single,), is_complete=phase_bound.hold == 1)
-
-
-def _max_units_together(drawn: Path, path: Path, adjacency: Adjacency) -> int:
-    """Return the most units of one parent protected together; removed from passes, as many as one draws must stay.
-
-    Args:
-        drawn: the way to the protected units, a pass taken as one draw.
-        path: the same with its shuffles.
-        adjacency: relation between D and D'.
-    """
-    # Where units are removed, a pass needs as many units left as its steps hold.
-    scheme = drawn.schemes[-1]
-    in_passes = isinstance(path.schemes[-1], Shuffle) and adjacency is Adjacency.ADD_REMOVE
-    left = scheme.size if in_passes and isinstance(scheme, Fixed) else 0
-    return drawn.counts[-1] - left
-
-
-def _episode_pair(plan: Plan, phase: Phase, signs: tuple[int, ...]) -> Pair:
-    """Return (P, Q) of a step that builds its tasks."""
-    draw, adjacency = (plan.unit, phase.clip), plan.adjacency
-    return episode_pair(phase.hierarchy, signs[-1], draw=draw, adjacency=adjacency, members=plan.group_size)
-
-
-def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...], signs: tuple[int, ...]) -> bool:
+def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...], signs: Contributions) -> bool:
     """Return True if every pair is the bound's in both directions; False for passes, revealed draws and links."""
     if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not repetitions:
         return False

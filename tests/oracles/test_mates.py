@@ -337,7 +337,7 @@ def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
 
 def _pairs_of_candidates(plan):
     run = composed(plan)
-    return [pair for counts, _ in lower_end._candidates(plan, run.units[0], "") for pair in counts]
+    return [pair for candidate in lower_end._candidates(plan, run.units[0], "") for pair in candidate.counts]
 
 
 CELLS = {

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification.data_sets import data_set_pair, sign_patterns
+from dpcalc.amplification.data_sets import Contributions, data_set_pair, sign_patterns
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import co_sampled_with
 from dpcalc.sampling.paths import path_table
@@ -47,7 +47,7 @@ def some_are_drawn(tree, draws, path):
     return kind == "fixed" or (kind == "at most" and len(children(tree, path)) > amount)
 
 
-def value(key, context, signs, beside):
+def value(key, context, contributions, beside):
     """What a clipped vector contributes: the unit's -1 (+1 once replaced), the mates' as long as the least of them."""
     tree, draws, protected, clip = context
     path, _, primed = key
@@ -62,7 +62,7 @@ def value(key, context, signs, beside):
         if some_are_drawn(tree, draws, path[:level]):
             siblings = [certain(tree, draws, child, clip) for child in children(tree, path[:level])]
             share *= min(siblings) / certain(tree, draws, path[: level + 1], clip)
-    return signs[common] * share
+    return contributions.others[common] / contributions.length * share
 
 
 def merged(weights, means):
@@ -83,15 +83,16 @@ def test_the_pair_is_that_of_an_actual_data_set(tree, draws, relation):
             co_sampled = co_sampled_with(hierarchy, path, clip=clip)
             context = tree, draws, path, clip
             experiment = UnequalExperiment(tree, draws, path.place, clip, relation)
-            for signs in sign_patterns(level):
+            shorter = Contributions((5, -3, 1)[:level], 8), Contributions((-1, 2, -1)[:level], 3)
+            for contributions in (*sign_patterns(level), *shorter):
                 values = np.array(
-                    [value(key, context, signs, co_sampled.sibling_contributions) for key in experiment.keys]
+                    [value(key, context, contributions, co_sampled.sibling_contributions) for key in experiment.keys]
                 )
-                found = data_set_pair(co_sampled, adjacency=Adjacency(relation), signs=signs)
+                found = data_set_pair(co_sampled, adjacency=Adjacency(relation), contributions=contributions)
                 for mine, actual in zip(found, experiment.mixtures(values), strict=True):
                     expected = merged(actual.weights, actual.means)
-                    told = {float(center): float(weight) for center, weight in mine.items()}
-                    assert told == pytest.approx(expected, abs=1e-12), (path, signs)
+                    told = {round(center / contributions.length, 9): float(weight) for center, weight in mine.items()}
+                    assert told == pytest.approx(expected, abs=1e-12), (path, contributions)
 
 
 def test_every_unit_of_every_tree_is_looked_at():

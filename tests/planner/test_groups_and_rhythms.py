@@ -14,7 +14,7 @@ from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.amplification.bound import StepBound, one_step_bound
 from dpcalc.amplification.counts import Member
-from dpcalc.amplification.data_sets import data_set_pair
+from dpcalc.amplification.data_sets import Contributions, data_set_pair
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.phase import phase_bounds
 from dpcalc.amplification.schedule import PhaseBound, glued_profile, phase_release, step_counts, step_profile
@@ -192,7 +192,9 @@ def test_an_actual_data_set_of_draws_with_two_rhythms(above, own):
     hierarchy = Hierarchy(levels=levels)
     (path,) = path_table([(hierarchy, 2)], unit=2).paths(0)
     co_sampled = co_sampled_with(hierarchy, path, clip=2)
-    p, q = data_set_pair(co_sampled, adjacency=Adjacency.ADD_REMOVE, signs=(above, own), repeats=(2,))
+    p, q = data_set_pair(
+        co_sampled, adjacency=Adjacency.ADD_REMOVE, contributions=Contributions((above, own)), repeats=(2,)
+    )
     for found, step in ((p, (-1, own, own)), (q, (own, own, own))):
         exact = Counter({2 * above: Fraction(1, 2)})
         for first, second in product(step, repeat=2):

@@ -11,7 +11,7 @@ from dpcalc.accountants.basic import equal_steps
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.gaussian import central_limit_mu
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.data_sets import data_set_pair
+from dpcalc.amplification.data_sets import Contributions, data_set_pair
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import MixturePair
@@ -106,7 +106,7 @@ def _data_set(row, *words):
     plan = row.plan
     (path,) = composed(plan).likeliest.paths
     co_sampled = co_sampled_with(phase.hierarchy, path, clip=phase.clip)
-    p, q = data_set_pair(co_sampled, adjacency=plan.adjacency, signs=signs)
+    p, q = data_set_pair(co_sampled, adjacency=plan.adjacency, contributions=Contributions(signs))
     if direction == BACKWARD:
         p, q = q, p
     sigma = phase.mechanism.noise_multiplier
