@@ -145,17 +145,17 @@ def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curv
                 if place not in best or (score, candidate.is_tight) > best[place][:2]:
                     best[place] = (score, candidate.is_tight, candidate)
     number = len(releasing_phases(composition.plan))
-    found = []
+    best_ways = []
     for index in range(orders.size):
         ways = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
         complete = [way for way in ways if len(way) == number]
         if complete:
             way = max(complete, key=lambda way: sum(part[0] for part in way))
-            found.append([candidate for _, _, candidate in way])
-    tight = bool(found) and all(candidate.is_tight for candidate in found[0])
-    if not found or not any(candidate.counts for candidate in found[0]):
+            best_ways.append([candidate for _, _, candidate in way])
+    tight = bool(best_ways) and all(candidate.is_tight for candidate in best_ways[0])
+    if not best_ways or not any(candidate.counts for candidate in best_ways[0]):
         return None
-    counts = _together(found[0]) if tight else _with_best_lengths(found, composition.plan.delta)
+    counts = _together(best_ways[0]) if tight else _with_best_lengths(best_ways, composition.plan.delta)
     return counts, tight and (bool(direction) or len(composition.units) == 1)
 
 

@@ -13,6 +13,8 @@ from typer.main import get_command
 from dpcalc.cli.commands import application
 from dpcalc.config.load import load, load_text
 from tests.benchmarks import pages
+from tests.benchmarks.nested import CASES
+from tests.benchmarks.nested import row as nested_row
 from tests.benchmarks.requirements import README_ROWS
 
 ROOT = Path(__file__).parents[2]
@@ -201,6 +203,17 @@ def test_the_hierarchies_of_the_readme_are_those_of_the_chapter():
     told, kept = table("README.md", "draws"), table("docs/numbers.md", "draws")
     assert len(told) == 10
     assert told == [{name: row[name] for name in told[0]} for row in kept[:10]]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.words}, {case.protected}")
+def test_the_table_of_nested_draws_is_what_the_code_computes(case):
+    (kept,) = (
+        [*row.values()]
+        for row in table("docs/numbers.md", "draws")[:10]
+        if [*row.values()][:2] == [case.words, case.protected]
+    )
+    assert nested_row(case) == kept
 
 
 @pytest.mark.parametrize("page", CHAPTERS)
