@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from dpcalc.losses import quadrature
 from dpcalc.losses.quadrature import LossMoments
 
 
@@ -22,3 +23,15 @@ def test_many_nodes_and_orders_take_little_memory():
     assert values == pytest.approx(orders * (orders + 1) * mu / 2, rel=1e-10)
     assert slopes == pytest.approx((2 * orders + 1) * mu / 2, rel=1e-10)
     assert peak < 100e6
+
+
+def test_orders_do_not_depend_on_those_asked_with_them(monkeypatch):
+    losses = np.concatenate([np.linspace(-3.0, 6.0, 301), [0.0, 1e-9]])
+    moments = LossMoments(-losses * losses - 4.0, losses, 50.0)
+    orders = np.geomspace(1e-3, 50.0, 23)
+    together = np.array(moments.cumulants(orders))
+    one_by_one = [moments.cumulants(order[None]) for order in orders]
+    assert np.array_equal(together, np.array(one_by_one)[:, :, 0].T)
+    monkeypatch.setattr(quadrature, "_ELEMENTS_AT_ONCE", 5 * losses.size)
+    assert np.array_equal(together, np.array(moments.cumulants(orders)))
+    assert np.array(moments.cumulants(orders[:0])).shape == (2, 0)
