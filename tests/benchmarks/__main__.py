@@ -90,7 +90,7 @@ def main():
     output = RESULTS if arguments.renew else arguments.output
     output.mkdir(parents=True, exist_ok=True)
     recorded = {} if arguments.search or arguments.accuracy else recorded_settings()
-    whole = [] if arguments.only else whole_processes(2 * arguments.rounds + 1)
+    whole = [] if arguments.only else whole_processes(arguments.rounds + 1)
     found, table = [], []
     for case in chosen(arguments.only):
         each, exact = measured(case, arguments.rounds, caps, recorded)

@@ -21,7 +21,7 @@ from tests.benchmarks.running import (
     asked,
 )
 
-SLOW = 8.0  # seconds of a process after which it is not run again
+SLOW = 4.0  # seconds of a process after which it is not run again
 
 
 @dataclass
