@@ -166,7 +166,7 @@ def outermost_drawn(
 
 
 def _join_distributions(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the law of two contexts joined and merged; over 256 pairs rounded down, the rest to the likeliest."""
+    """Return the law of two independent contexts joined; of over 256 pairs rounded, what lacks to the likeliest."""
     # Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
     # missing goes to the likeliest context.
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())

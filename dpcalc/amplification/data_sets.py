@@ -127,7 +127,7 @@ def _few_enough(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return a level's drawn sum, `inner` of the path's unit, `each` of others, 0 of those in over 32 under Poisson."""
+    """Return the law of a drawn level's sum: `inner` of the path's unit, `each` of others, left out if over 32."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:

@@ -296,7 +296,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return an average nowhere below: parts merge ever more loosely to `max_centers`; itself unless many, all (K).
+    """Return an average with fewer parts and no smaller delta; `average` itself for few parts, or one that is no (K).
 
     Args:
         average: its parts are all of the kind of (K).

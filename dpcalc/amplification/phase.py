@@ -357,7 +357,7 @@ def _with_whole_draws(path: Path, levels: set[int]) -> Path:
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
-    """Return the bound of a draw: `single_unit_bound` for one unit, else, or with replacement, counts at `clips[1]`."""
+    """Return the one-step bound, from random counts of vectors for a group or draws with replacement; errors pass."""
     # The two clipping levels differ for groups in passes: a group can be in several batches, each clipped as one
     # vector.
     clip, vectors = clips

@@ -369,7 +369,7 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
     node = entry(entry(sections.entries.get("sampling"), level.name), "expected") if level else None
     stated = _stated_number(node)
     drawn = level.scheme if level is not None else All()
-    if not isinstance(drawn, (Poisson, CappedPoisson)) or not isinstance(node, Scalar) or stated is None:
+    if not isinstance(drawn, (Poisson, CappedPoisson, CyclicPoisson)) or not isinstance(node, Scalar) or stated is None:
         return StatedTerms(amount="", epochs=epochs)
     return StatedTerms(amount=node.path.rpartition(".")[2] if stated.denominator == 1 else "", epochs=epochs)
 

@@ -14,7 +14,7 @@ from dpcalc.planner.published import flat_poisson_row
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import overflow
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.work import PART
 
 WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
@@ -40,7 +40,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return notes on caps, other tools and cheaper draws; not Gaussian: caps and odd moments only; correlated: ().
+    """Return notes on caps, other tools and cheaper draws; not Gaussian: caps and odd moments only; correlated: caps.
 
     Args:
         composition: of the plan.
@@ -50,12 +50,12 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
     Returns:
         What a cap on batches costs; what other tools would print where that is less; each change of the clipping level,
         and Poisson draws of the same rates, where they would lower epsilon by more than a tenth. Where noise is not
-        Gaussian only the first, and what could be known of Renyi curves, likewise; nothing where noise is correlated
-        over the steps.
+        Gaussian only the first, and what could be known of Renyi curves, likewise; the first alone where noise is
+        correlated over the steps.
     """
-    if composition.has_correlated_noise:
-        return ()
     uncut = _with_cap(composition, None)
+    if composition.has_correlated_noise:
+        return tuple(_of_caps(composition, uncut, epsilon, cost))
     if not composition.plan.is_gaussian:
         others = _of_curves(composition, epsilon, cost)
         return (*_of_caps(composition, uncut, epsilon, cost), *others)
@@ -75,10 +75,12 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
 
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
     """Return the composition with maximum `cap` in all cut draws (auto becomes pld), uncut for None; or unchanged."""
-    plan = composition.plan
+    plan = composition.stated
 
     def changed(level: Level) -> Level:
         """Return a level with the cap in its cut draw; other levels unchanged."""
+        if isinstance(level.scheme, CyclicPoisson) and level.scheme.max_batch_size:
+            return replace(level, scheme=replace(level.scheme, max_batch_size=cap))
         if not isinstance(level.scheme, CappedPoisson):
             return level
         poisson = Poisson(probability=level.scheme.probability)
@@ -100,16 +102,16 @@ def _of_caps(
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
-    phases = composition.plan.phases
+    phases = composition.stated.phases
     levels = {level: level.scheme for phase in phases for level in phase.hierarchy.levels}
-    caps = {level: scheme for level, scheme in levels.items() if isinstance(scheme, CappedPoisson)}
+    caps = {level: scheme for level, scheme in levels.items() if isinstance(scheme, CappedPoisson | CyclicPoisson)}
     sizes = dict.fromkeys(f"{scheme.max_batch_size} ({level.name})" for level, scheme in caps.items())
     text = f"cutting batches to {' and '.join(sizes)} raises epsilon {{}} -> {{}}"
     if len(caps) == 1:
         ((level, scheme),) = caps.items()
         steps = sum(phase.steps for phase in phases if level in phase.hierarchy.levels)
         cap = _smallest_cap(
-            (scheme.max_batch_size, level.count),
+            (scheme.max_batch_size or level.count, _most_candidates(level)),
             lambda cap: _chance_of_full_batch(level, scheme, cap),
             lambda cap: (cost(_with_cap(composition, cap)) / free - 1) / (_NEARLY_FREE - 1),
             start=composition.plan.delta / max(steps, 1),
@@ -118,9 +120,15 @@ def _of_caps(
     yield Note(text=f"{text}; see `dpcalc explain DPC209`", epsilons=(free, epsilon))
 
 
-def _chance_of_full_batch(level: Level, scheme: CappedPoisson, cap: int) -> float:
+def _most_candidates(level: Level) -> int:
+    """Return the most units of which one draw of a level chooses: all, or a largest group of `cyclic-poisson`."""
+    scheme = level.scheme
+    return scheme.group_sizes(level.min_count, level.count)[1] if isinstance(scheme, CyclicPoisson) else level.count
+
+
+def _chance_of_full_batch(level: Level, scheme: CappedPoisson | CyclicPoisson, cap: int) -> float:
     """Return the probability that the level's other units fill a batch of `cap`; 1 if it takes too much work."""
-    full = overflow(level.count - 1, scheme.probability, cap)
+    full = overflow(_most_candidates(level) - 1, scheme.probability, cap)
     return 1.0 if full is None else float(full[0])
 
 

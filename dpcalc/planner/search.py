@@ -308,7 +308,7 @@ def require_pld_method(plan: Plan | Composition) -> Composition:
 def solve_allocation(
     scheme: BallsInBins | RandomAllocation, goal: Goal, max_bins: int, with_scheme: Callable[[Scheme], Plan]
 ) -> tuple[Plan, tuple[int, int | None], str]:
-    """Return (plan, (fewest covered bins or most times within a goal, next that fails or None), key); or NoSolution.
+    """Return (plan, (fewest bins or most times that meet a goal, next that fails or None), key); or NoSolution.
 
     Args:
         scheme: what units do today.

@@ -193,7 +193,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked: weight}, denominator), exact or, if long, rounded down to a smaller sum; ends stay, even 0."""
+    """Return ({marked units drawn: weight}, their sum); long weights are rounded down and add up to a little less."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)

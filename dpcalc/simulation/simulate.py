@@ -263,8 +263,9 @@ def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], 
         # Half of the progress bar is for the batches, shared by the phases, half for the losses.
         part = source.part(0, 2).part(index, len(plan.phases))
         if phase.hierarchy.spans_steps:
-            scheme = phase.hierarchy.level(1).scheme.name
-            notes.append(f"no batches of {phase.name} are drawn: `{scheme}` does not say which units are in a step")
+            is_cyclic = isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson)
+            why = "the training code splits the units into groups" if is_cyclic else "the config states limits alone"
+            notes.append(f"no batches of {phase.name} are drawn: {why}; `audit-sampler` tests a log")
         else:
             checks += batch_checks(plan, protected, index, part)
         if phase.is_correlated:

@@ -327,3 +327,38 @@ def test_on_a_terminal(real, file, monkeypatch):
     assert real("solve-steps", str(file())).out.startswith("steps <= ")
     assert real("delta", str(file()), "--epsilon", "1").out.startswith("delta <= ")
     assert real("solve-rate", str(file(NO_SOLUTION))).out.startswith("no size gives epsilon <= 1.5")
+
+
+CYCLIC = """\
+version: 1
+data: {examples: 50_000}
+sampling: {scheme: cyclic-poisson, groups: 8, expected: 500, max_batch_size: 550, max_group_size: 6_800}
+mechanism: {type: matrix-factorization, strategy: {banded: {bands: 8}}, noise_multiplier: 1.0}
+training: {epochs: 20}
+privacy: {adjacency: add-remove, delta: 1e-6}
+"""
+
+
+@pytest.mark.heavy
+def test_groups_in_turn_are_solved_in_the_terms_of_the_file(real, file):
+    path = file(CYCLIC.replace(", max_batch_size: 550, max_group_size: 6_800", ""))
+    before = path.read_text(encoding="utf-8")
+    told = facts(real("solve-rate", str(path), "--target-eps", "6", "--write"))
+    assert told["solution.key"] == "expected"
+    value = told["solution.value"]
+    assert path.read_text(encoding="utf-8") == before.replace("expected: 500", f"expected: {value}")
+    assert number(real("epsilon", str(path), "-q")) <= 6
+    above = before.replace("expected: 500", f"expected: {int(value) + 1}")
+    assert number(real("epsilon", str(file(above)), "-q")) > 6
+
+
+@pytest.mark.heavy
+def test_cut_groups_in_turn_are_told_what_the_cut_costs(real, file):
+    ended = real("epsilon", str(file(CYCLIC)))
+    uncut = number(real("epsilon", str(file(CYCLIC.replace(", max_batch_size: 550", ""))), "-q"))
+    assert "cutting batches to 550 (example) raises epsilon 9.93 -> 31.3" in ended.err
+    assert uncut == pytest.approx(9.93, rel=1e-3)
+    assert "costs less than 1 % is 630" in ended.err
+    raised = number(real("epsilon", str(file(CYCLIC.replace("550", "630"))), "-q"))
+    assert uncut < raised <= 1.01 * uncut
+    assert number(real("epsilon", str(file(CYCLIC.replace("550", "629"))), "-q")) > 1.01 * uncut
