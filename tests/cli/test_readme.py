@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ["README.md", *CHAPTERS]}
 PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE) for name, text in PAGES.items()}
+COMPLETION = ("--install-completion", "--show-completion")  # of Typer's group
 HEAVY = {"docs/samplers.md", "docs/python.md"}  # pages whose commands or Python take seconds
 COMMANDS = get_command(application()).commands
 REST = {  # what a part of a config leaves out
@@ -129,7 +130,7 @@ def options(command):
     commands = [COMMANDS[command]] if command in COMMANDS else list(COMMANDS.values())
     commands += [inner for one in commands for inner in getattr(one, "commands", {}).values()]
     parameters = [parameter for one in commands for parameter in (*one.params, *getattr(one, "shared", ()))]
-    return {option for parameter in parameters for option in parameter.opts} | {"--help"}
+    return {option for parameter in parameters for option in parameter.opts} | {"--help", *COMPLETION}
 
 
 def anchors(text):
