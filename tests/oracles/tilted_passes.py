@@ -23,6 +23,7 @@ ORDERS = [1, 1.02, 1.1, 1.3, 1.7, 2, 2.5, 3, 4, 6, 9, 14, 20, 30, 45, 70, 105]
 JUMPS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]  # of z of one step beyond 1 / sigma, in deviations
 SHIFTS = [0.0, 2.0, 3.5, 5.0, 6.5]  # of the sum of all z, in deviations
 BLOCK = 4_000_000  # normal numbers drawn at a time
+MAX_RUNS = 100_000  # with tables of up to 106 columns: 100 MB
 
 
 @lru_cache(64)
@@ -186,7 +187,7 @@ def backward_tilts(problem, epsilon):
 def simulated_delta(problem, epsilon, *, is_forward, draws, seed):
     """(mean, standard error, largest share of one run in the sum) of delta; problem: (sigma, bins, passes)."""
     sigma, bins, passes = problem
-    runs = max(draws // (bins * passes), 20)
+    runs = min(max(draws // (bins * passes), 20), MAX_RUNS)
     if is_forward:
         tilts = [(forward_values, (order, 0.0)) for order in ORDERS if order * (order - 1) < 1000 * sigma**2]
         tilts += [(forward_values, (order, shift)) for order in (0, 1, 6) for shift in SHIFTS[1:]]
