@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -77,13 +78,13 @@ def announce_files(paths: Sequence[str]) -> None:
 
 @contextmanager
 def progress(label: str = "computing") -> Iterator[None]:
-    """Show the bar while the block runs, and erase it; do nothing if standard error is no terminal.
+    """Show the bar while the block runs, and erase it; do nothing if standard error is no terminal, or a dumb one.
 
     Args:
         label: name of the work, until `announce` gives a better one.
     """
     announce(label)
-    if sys.stderr is None or not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
     done = threading.Event()

@@ -13,11 +13,11 @@ from tests.cli.running import environment
 WORK = "from dpcalc.cli import progress\nprogress.PATIENCE = {patience}\nwith progress.progress():\n    {work}\n"
 
 
-def on_a_terminal(patience, work):
+def on_a_terminal(patience, work, term="xterm"):
     """The process and the other end of its standard error, a terminal."""
     reader, writer = os.openpty()
     program = WORK.format(patience=patience, work=work)
-    wide = environment(TERM="xterm", COLUMNS="80")
+    wide = environment(TERM=term, COLUMNS="80")
     run = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer, env=wide)
     os.close(writer)
     return run, reader
@@ -44,6 +44,13 @@ def test_a_bar_appears_on_a_terminal_when_work_takes_long():
 
 def test_no_bar_appears_when_work_is_done_before():
     run, terminal = on_a_terminal(3600, "pass")
+    run.communicate(timeout=60)
+    assert (run.returncode, read(terminal)) == (0, "")
+    os.close(terminal)
+
+
+def test_a_dumb_terminal_gets_not_even_an_empty_line():
+    run, terminal = on_a_terminal(0.0, "import time; time.sleep(0.3)", term="dumb")
     run.communicate(timeout=60)
     assert (run.returncode, read(terminal)) == (0, "")
     os.close(terminal)
