@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
