@@ -292,6 +292,8 @@ MAX_CENTERS = 450  # of all parts together: composing takes 5 ms for each
 _MAX_CENTERS_OF_ALL = 900  # of the averages of several units: with 1,300 composing exceeds what an answer may take
 _OF_A_PART = 4  # centers for which the work on a part itself counts
 _EPSILONS = 10  # at which profiles are compared, up to the largest loss that matters
+_MAX_ROUNDS = 60  # in each of which parts may differ by 1.5 times as much: 4e10 in all
+_LARGEST_EPSILON = 300.0  # and of all: exponentials of it, and of it times odds of 1e100, are floats
 _HALVINGS = 40  # of the interval that holds the end of the half-line: it only decides what is merged
 
 
@@ -313,12 +315,14 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     profiles = _rough_profiles(bounds, noise_multiplier)
     lengths, kinds = _lengths_and_kinds(bounds)
     total = chances @ profiles
+    if not np.isfinite(total).all():  # beyond the floats: as if all parts of a kind cost the same
+        profiles, total = np.zeros(profiles.shape), np.ones(total.shape)
     allowed = _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
-    while True:
+    for _ in range(_MAX_ROUNDS):
         merged = _merged(chances, profiles / allowed, lengths, kinds)
-        if len(merged) == 1 or sum(_OF_A_PART + len(bounds[at].missed) for at in merged) <= max_centers:
+        centers = sum(_OF_A_PART + len(bounds[at].missed) for at in merged)
+        if len(merged) == len({*kinds}) or centers <= max_centers:  # of a kind one is left
             break
-        # A wider tolerance merges more parts. It costs tightness only: each merged part is nowhere below its members.
         allowed *= 1.5
     return Average(
         parts=tuple(
@@ -371,7 +375,7 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
     """Return both directions of each profile at a few epsilons, shape (bounds, epsilons), to about 1e-6 relative."""
     shift = max(bound.shift for bound in bounds) / deviation
     inclusion = max(float(bound.inclusion) for bound in bounds)
-    low, high = 0.1 * inclusion * min(1.0, shift), shift * shift / 2 + 6 * shift
+    low, high = 0.1 * inclusion * min(1.0, shift), min(shift * shift / 2 + 6 * shift, _LARGEST_EPSILON)
     epsilons = np.append(0.0, np.geomspace(low, high, _EPSILONS - 1))
     return np.hstack(
         [

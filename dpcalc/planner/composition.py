@@ -122,7 +122,7 @@ def _with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
         for (hierarchy, clip), place in first.items():
             path = paths[place]
             bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
-            if plan.adds_noise and len(placed) <= _MAX_AVERAGED:
+            if (plan.is_gaussian if group.size > 1 else plan.adds_noise) and len(placed) <= _MAX_AVERAGED:
                 above = shared[place] if shared else None
                 averaged = averaged_choices(bounds[place], draws[place], (path, above), group, plan.adjacency)
                 bounds[place] = tuple(bound.one_of(sharing) for bound in averaged)
@@ -366,7 +366,8 @@ def composed(plan: Plan | Composition) -> Composition:
 def _has_same_units(plan: Plan, other: Plan) -> bool:
     """Return True if two plans have equal bounds: equal draws, clips, unit, group, adjacency and kind of noise."""
     same_question = (plan.unit, plan.adjacency, plan.group_size) == (other.unit, other.adjacency, other.group_size)
-    return same_question and plan.adds_noise == other.adds_noise and _draws(plan) == _draws(other)
+    noise = (plan.adds_noise, plan.is_gaussian) == (other.adds_noise, other.is_gaussian)
+    return same_question and noise and _draws(plan) == _draws(other)
 
 
 # One phase under one of its bounds.
