@@ -62,6 +62,7 @@ CASES = [
     (Fraction(1, 10**6), 1.0, 10**7, 1e-12),
     (Fraction(1, 2), 30.0, 1000, 1e-20),
     (Fraction(1), 5.0, 3, 1e-3),
+    (Fraction(1), 60.0, 1, 1e-5),  # the last order of all is the best
     (Fraction(1, 10**4), 0.7, 100, 1e-2),
 ]
 
@@ -283,3 +284,12 @@ def test_a_step_that_is_left_out_as_a_whole_has_no_moments(steps):
     lower, upper = (delta_bounds({curve: steps}, epsilon=0.5, sides=(side,))[0] for side in (LOWER, UPPER))
     assert lower <= exact * (1 + 1e-9)
     assert exact * (1 - 1e-9) <= upper <= 1e-3
+
+
+def test_many_steps_together_leave_out_less_than_delta():
+    """A run of a million steps has a loss 20 times as often as delta: no step is too rare to count."""
+    steps, delta, rate = 10**6, 1e-5, 2e-10
+    shown = -math.expm1(steps * math.log1p(-rate))
+    least = float(gaussian_epsilon(1, 1.0, delta / shown))  # of the one step that shows something
+    assert least > 1
+    assert trimmed_epsilon({Rarely(rate): steps}, delta=delta).value >= least

@@ -7,11 +7,12 @@ import pytest
 
 from dpcalc.accountants.basic import equal_steps
 from dpcalc.accountants.composed_loss import LOWER, UPPER
+from dpcalc.accountants.gaussian import one_step_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import moments, rdp
 from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.atoms import Atoms, glued
 from dpcalc.losses.profile import PublicMixture
 from dpcalc.losses.quadrature import loss_moments
 from tests.losses.chords import pair_of_chords
@@ -119,3 +120,21 @@ def test_renyi_divergence_counts_unlisted_and_infinite_mass():
     assert pair.rdp(math.inf) == pytest.approx(math.log(2.0))
     assert Atoms.of_masses([0.0], [0.5], infinity_mass=0.5).rdp(2.0) == math.inf
     assert Atoms(losses=(), log_masses=()).rdp(2.0) == 0.0
+
+
+@pytest.mark.parametrize("largest", [1.0, 40.0, 700.0])
+def test_a_pair_put_together_is_never_below_its_masses(largest):
+    """One loss with P mass 1/e, and Q mass 1/e at its opposite: delta(0) is (1 - e^-loss) / e both ways."""
+    column = np.array([-1.0])
+    pair = glued((column, np.array([largest])), (column, np.array([-largest])), infinity_mass=0.0, only_other=0.0)
+    exact = -math.exp(-1) * math.expm1(-largest)
+    for found in (pair.delta(0.0), pair.swapped.delta(0.0)):
+        assert exact <= found <= exact * (1 + 1e-11)
+
+
+def test_a_lower_end_where_delta_just_pays_for_what_is_infinite():
+    """Then epsilon is the largest finite loss; read a hair lower delta would not suffice."""
+    counts = {response(1.0, 0.01): 1}
+    lower, upper = (one_step_epsilon(counts, delta=0.01, sign=sign) for sign in (-1, 1))
+    assert 1.0 * (1 - 1e-10) <= lower <= 1.0
+    assert upper >= 1.0

@@ -16,7 +16,7 @@ from dpcalc.amplification.allocation import allocated_pass
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.likelihood_ratio import large_ratio_pair, mean_pair, pair_of, ratio_law, sum_of_copies
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate
+from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, Row, _widened, sum_of
 
 
 def random_ratio(random):
@@ -189,3 +189,24 @@ def test_what_quadrature_misses_is_no_infinite_loss():
 
 def _mixture_density(x, *, centers, deviation):
     return float(np.exp(-(((x - centers) / deviation) ** 2) / 2).mean() / (deviation * math.sqrt(2 * math.pi)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_wider_spacing_keeps_all_mass_and_the_mean(seed):
+    """A mass next to the last point is shared with the point behind it."""
+    random = np.random.default_rng(seed)
+    octaves, start = int(random.integers(1, 4)), int(random.integers(0, 9))
+    row = Row(start, random.dirichlet([1.0] * int(random.integers(1, 20)))[np.newaxis])
+    wide = _widened(row, octaves)
+    mean, wide_mean = (float(one.ratios(level) @ one.cells[0]) for one, level in ((row, 0), (wide, octaves)))
+    assert wide.cells.sum() == pytest.approx(1.0, rel=1e-14)
+    assert wide_mean == pytest.approx(mean, rel=1e-14)
+
+
+def test_a_sum_is_0_no_more_often_than_both_its_terms_are():
+    """Read backwards a ratio of 0 is an infinite loss, of which a lower bound may have no more than there is."""
+    often, rarely = (
+        RatioLaw({-8: Row(round(256 / (1 - zero)), np.array([[1 - zero], [0.0]]))}, zero=zero) for zero in (0.5, 1e-20)
+    )
+    for terms in ((often, rarely), (rarely, often)):
+        assert sum_of(*terms, Estimate.LOWER_REVERSED).zero <= 0.5e-20 * (1 + 1e-12)

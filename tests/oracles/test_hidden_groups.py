@@ -10,6 +10,7 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
+from dpcalc.amplification.counts import Member, missed_distances
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.schedule import phase_release, step_counts, step_profile
 from dpcalc.guarantee import Adjacency
@@ -18,6 +19,7 @@ from dpcalc.planner.composition import protected_units
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.multistage import (
@@ -152,3 +154,14 @@ def test_averages_of_groups_are_worth_it():
     phase = Phase(name="run", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=2, steps=20_000)
     plan = Plan(phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE, delta=1e-5, group_size=2)
     assert 1.17 < guarantee(plan).epsilon < 3.2
+
+
+@pytest.mark.parametrize(
+    ("outer", "distances"), [(Fixed(size=2), (10, 20)), (Poisson(probability=Fraction(1, 2)), (3, 9))]
+)
+@pytest.mark.parametrize("inner", [Fixed(size=1), Poisson(probability=Fraction(1, 3))])
+def test_only_a_fixed_outermost_draw_has_stand_ins(outer, distances, inner):
+    """One of two units of 3 contributions is drawn, siblings have 7: it goes, one comes; or it goes, both come."""
+    path = Path(place=(), counts=(5, 4), schemes=(outer, inner), contributions=(3, 1), siblings=(7, 1))
+    member = Member(own=1, stand_in=1, adjacency=Adjacency.ADD_REMOVE)
+    assert missed_distances(path, (1, 1), member, (1, 1)) == distances

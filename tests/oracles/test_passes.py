@@ -301,6 +301,20 @@ def test_sizes_that_the_refusal_names_are_accepted():
         guarantee(plan)
     for scheme in (Shuffle(size=100, drop_last=True), Shuffle(size=99)):
         assert 0.8 < guarantee(run_of((1001, scheme))).epsilon < 1.1
+    with pytest.raises(InputError, match=r"take size 3$"):  # no smaller one is left
+        guarantee(run_of((9, Shuffle(size=1))))
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE])
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_group_in_passes_costs_at_most_what_group_privacy_says(adjacency, count):
+    """(e, d) of one unit is (k e, d (1 + e^e + ... + e^((k - 1) e))) of k, whatever a step does."""
+    levels, options = (10, Shuffle(size=3, drop_last=True)), {"steps": 3, "adjacency": adjacency}
+    for mechanism in (Laplace(noise_multiplier=2.0), ApproximateDp(epsilon=0.5, delta=0.0)):
+        together = guarantee(run_of(levels, mechanism=mechanism, group=count, **options)).epsilon
+        growth = sum(math.exp(i * together / count) for i in range(count))
+        alone = guarantee(run_of(levels, mechanism=mechanism, delta=1e-5 / growth, **options)).epsilon
+        assert together <= count * alone * (1 + 1e-9)
 
 
 def test_passes_of_one_parent_are_covered_by_replacing_it():

@@ -13,7 +13,7 @@ from dpcalc.amplification.worst_paths import worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
 from tests.oracles.adversary import climb, data_sets, excess, telling_epsilons, truth_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
@@ -273,6 +273,17 @@ def test_the_rates_of_a_range_are_those_of_its_sizes():
     """Fixed draws of 2 out of 2 to 9: `all`, 2/3, and nothing less that could matter."""
     paths = worst_paths([(ranged([(4, 4), (2, 9)], [("fixed", 1), ("fixed", 2)]), 2)], unit=2)
     assert [(path.counts, path.schemes[1]) for (path,) in paths] == [((4, 2), All()), ((4, 3), Fixed(size=2))]
+
+
+def test_of_more_sizes_than_are_told_apart_some_path_has_the_rate_of_each():
+    """Of a pass over 111 in batches of 10 one is left out, over 120 none: their common path leaves out none either."""
+    sizes = [count for tens in range(1, 129) for count in (10 * tens + 1, 10 * tens + 10)]
+    hierarchy = Hierarchy.of_tree(tree_of(sizes, ["a", "b"]), ["a", "b"], [All(), Shuffle(size=10, drop_last=True)])
+    paths = [path for (path,) in worst_paths([(hierarchy, 2)], unit=2)]
+    assert len(paths) < len(sizes)
+    for size in sizes:
+        rate = Fraction(size - size % 10, size)
+        assert any(path.counts[1] <= size and path.rate(2) >= rate for path in paths)
 
 
 def test_of_many_strata_the_smallest_attains_the_bound():

@@ -8,8 +8,9 @@ import pytest
 from dpcalc.amplification.data_sets import Contributions, data_set_pair, sign_patterns
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import co_sampled_with
+from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
-from dpcalc.sampling.schemes import All
+from dpcalc.sampling.schemes import All, Poisson, WithReplacement
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.test_unequal import hierarchy_of
 from tests.oracles.unequal import UnequalExperiment, children, max_drawn, units
@@ -98,3 +99,30 @@ def test_the_pair_is_that_of_an_actual_data_set(tree, draws, relation):
 def test_every_unit_of_every_tree_is_looked_at():
     assert all(len(units(tree, len(draws))) > 3 for tree, draws in TREES)
     assert max_drawn([3, 1, 2], [("fixed", 2), ("all", None)], (), 2) == 5
+
+
+def pair_of_equal_units(*levels, unit, clip, relation, others):
+    """The pair of a unit of one level; levels of (count, scheme)."""
+    named = (Level(name=f"level {number}", count=count, scheme=one) for number, (count, one) in enumerate(levels))
+    hierarchy = Hierarchy(levels=tuple(named))
+    (path,) = path_table([(hierarchy, clip)], unit=unit).paths(0)
+    co_sampled = co_sampled_with(hierarchy, path, clip=clip)
+    return data_set_pair(co_sampled, adjacency=Adjacency(relation), contributions=Contributions(others))
+
+
+def test_units_too_many_to_be_counted_contribute_nothing():
+    """A user is drawn with 1/2 * 1/4, each of its two records with 1/2; the 39 beside it hold records of 0."""
+    half, quarter = (Poisson(probability=Fraction(1, n)) for n in (2, 4))
+    levels, drawn = ((2, half), (40, quarter), (2, half)), Fraction(1, 8)
+    found = pair_of_equal_units(*levels, unit=2, clip=3, relation="add-remove", others=(0, 1))
+    assert found == ({-2: drawn / 4, -1: drawn / 2, 0: 1 - drawn * 3 / 4}, {0: Fraction(1)})
+
+
+def test_a_batch_drawn_with_replacement_from_users_may_be_empty():
+    """Two draws of one of 3 users, each time of its 2 records with 1/4; the whole batch is one vector."""
+    levels = (3, WithReplacement(size=2)), (2, Poisson(probability=Fraction(1, 4)))
+    kept = Fraction(3, 4)
+    unseen, empty = (1 - Fraction(1, 3) * (1 - kept)) ** 2, (kept**2) ** 2
+    without = ((2 * kept**2 + kept) / 3) ** 2  # the user of the removed record has one record left
+    found = pair_of_equal_units(*levels, unit=2, clip=0, relation="add-remove", others=(1, 1))
+    assert found == ({-1: 1 - unseen, 1: unseen - empty, 0: empty}, {1: 1 - without, 0: without})
