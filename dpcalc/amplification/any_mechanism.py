@@ -205,22 +205,7 @@ _MAX_CENTERS = 100  # of an average over the mates, each of which is a pair of t
 _MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; more are composed of halves
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProtectedUnits:
-    """The protected units of a plan.
-
-    Attributes:
-        unit: protected level, 1 (outermost) to depth.
-        adjacency: relation between D and D'.
-        group_size: number of units protected together, >= 1.
-    """
-
-    unit: int
-    adjacency: Adjacency
-    group_size: int = 1
-
-
-def black_box_refusal(mechanism: Mechanism, hierarchy: Hierarchy, protected: ProtectedUnits) -> str:
+def black_box_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
     """Return why randomized response is refused (not replace-one, or unit above the records); "" for all else.
 
     Only randomized response is refused: under another adjacency than replace-one, or above the records.
@@ -228,18 +213,19 @@ def black_box_refusal(mechanism: Mechanism, hierarchy: Hierarchy, protected: Pro
     Args:
         mechanism: of the phase.
         hierarchy: levels and schemes.
-        protected: the protected units.
+        unit: protected level, 1 (outermost) to depth.
+        adjacency: relation between D and D'.
     """
     if not isinstance(mechanism, RandomizedResponse):
         return ""
-    if protected.adjacency is not Adjacency.REPLACE_ONE:
+    if adjacency is not Adjacency.REPLACE_ONE:
         return (
             "expected adjacency replace-one with randomized-response, which has no answer of a unit that is not there, "
-            f"got {protected.adjacency}"
+            f"got {adjacency}"
         )
-    if protected.unit < hierarchy.depth:
-        last, unit = hierarchy.level(hierarchy.depth).name, hierarchy.level(protected.unit).name
-        return f"expected the unit that answers by randomized-response, {last}, to be protected, got {unit}"
+    if unit < hierarchy.depth:
+        last, protected = hierarchy.level(hierarchy.depth).name, hierarchy.level(unit).name
+        return f"expected the unit that answers by randomized-response, {last}, to be protected, got {protected}"
     return ""
 
 

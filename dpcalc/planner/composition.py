@@ -14,7 +14,6 @@ from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.allocation import allocated_gaussian_releases
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
-    ProtectedUnits,
     black_box_refusal,
     black_box_releases,
     repeated_releases,
@@ -381,8 +380,7 @@ def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound
             return gaussian_releases(phase, bound)
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
-    protected_question = ProtectedUnits(unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
-    why = black_box_refusal(phase.mechanism, phase.hierarchy, protected_question)
+    why = black_box_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
     steps = black_box_steps(plan, protected, place, bound)

@@ -4,14 +4,17 @@ import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.gaussian import zero_epsilon
 from dpcalc.accountants.inversion import inversion, largest_inversion
+from dpcalc.accountants.plain import closed_form_profile
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, rough_epsilon_upper
 from dpcalc.accountants.result import costliest_release
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower
@@ -149,3 +152,41 @@ def undrawn_delta(rate, noise, epsilon):
     """N(0, s) against the mixture; at most q times its total variation, and 0 from -log(1 - q) on."""
     rate = Fraction(rate)
     return 0.0 if epsilon >= -math.log1p(-rate) else float(total_variation(float(rate), noise)) * (1 + 1e-12)
+
+
+def delta_of_shown_draws(epsilon, rate, sigma, steps):
+    """Delta where the noise hides no draw: of k draws the loss is one normal variable, to e^-100."""
+    total = mpmath.mpf(0)
+    for k in range(1, 120):
+        mean = k * (1 / (2 * sigma**2) + mpmath.log(rate)) + (steps - k) * mpmath.log(1 - rate)
+        variance = k / sigma**2
+        above, below = ((mean - epsilon - each) / mpmath.sqrt(variance) for each in (0, variance))
+        chance = mpmath.binomial(steps, k) * rate**k * (1 - rate) ** (steps - k)
+        total += chance * (mpmath.ncdf(above) - mpmath.exp(epsilon - mean + variance / 2) * mpmath.ncdf(below))
+    return total
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5])
+def test_an_inversion_sees_that_the_transform_of_large_losses_comes_back(delta):
+    """Of 10,000 steps some 30 draw the unit, and each of these loses 194 or so: sums lie near a lattice."""
+    steps, rate, sigma = 10_000, Fraction(3, 1000), 0.05
+    pair = MixturePair.of({0: 1 - rate, 1: rate}, {0: Fraction(1)}, deviation=sigma)
+    found = inversion({pair: steps}, delta=delta)
+    with mpmath.workdps(30):
+        exact = delta_of_shown_draws(mpmath.mpf(found), mpmath.mpf(3) / 1000, mpmath.mpf(sigma), steps)
+    assert float(exact) == pytest.approx(delta, rel=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [520.0, 540.0, 900.0])
+def test_a_profile_by_closed_forms_is_the_best_of_its_orders_rounded_up(epsilon):
+    sigma = 1 / 32
+    pair = MixturePair.of({1: Fraction(1)}, {0: Fraction(1)}, deviation=sigma)
+    (found,) = closed_form_profile({pair: 1}, np.array([epsilon]))
+    with mpmath.workdps(30):
+        orders = [mpmath.mpf(float(order)) for order in np.geomspace(1e-6, 1e6, 400)]
+        logs = (
+            z * (z + 1) / (2 * mpmath.mpf(sigma) ** 2) - z * epsilon + z * mpmath.log(z) - (z + 1) * mpmath.log(z + 1)
+            for z in orders
+        )
+        exact = float(mpmath.exp(min(logs)))
+    assert exact <= found <= exact * (1 + 1e-7)
