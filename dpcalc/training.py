@@ -197,7 +197,7 @@ class Accountant:
         return self._phases[setting]
 
     def _so_far(self, more: int = 0) -> Plan:
-        """Return the plan of the steps so far, the last setting with `more` of them; equal steps are put together."""
+        """Return the plan so far, its last setting with `more` steps; equal steps that draw afresh are put together."""
         # Where a phase remembers its steps (passes, draws that are held) only steps that follow each other are.
         counts: dict[tuple[int, _Setting], int] = {}
         for at, (setting, count) in enumerate(self._history):

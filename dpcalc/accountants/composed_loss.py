@@ -204,7 +204,7 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the bound on the epsilon >= 0 at which delta(epsilon) = `delta`; if never, inf (UPPER) or 0 (LOWER).
+    """Return the bound on the epsilon >= 0 at which finite losses give `delta`; if never, inf (UPPER) or 0 (LOWER).
 
     Args:
         composed: (tilted loss, log slack).

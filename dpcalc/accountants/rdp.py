@@ -180,7 +180,7 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
 ) -> tuple[Array, Array, ComposedMoments, float]:
-    """Return 8 orders around the zero of a rising `derivative`(z, K, K'), K there, the moments, their largest order."""
+    """Return 8 orders and RDP corners about the zero of a rising `derivative`(z, K, K'), K, moments, last order."""
     # The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))

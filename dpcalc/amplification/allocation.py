@@ -26,7 +26,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return a pass's loss, its bin chosen uniformly; above 1e8 bins UPPER, for 1e8; TooLargeError, ConvergenceError.
+    """Return a pass's loss, bin uniform, taken with chance `share`; UPPER: both directions, over 1e8 equal bins as 1e8.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.

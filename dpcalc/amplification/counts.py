@@ -347,7 +347,7 @@ def _cap_if_batch_is_clipped(law: CountDistribution, clip: int) -> CountDistribu
 
 
 def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return [(probability, law of H)] for episodes; for clipped records, how many tasks hold the class is public."""
+    """Return [(probability, law of H)] of episodes; for a record clipped itself the tasks with its class are public."""
     if len(path.counts) == 1:
         in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
         if clip == 1:

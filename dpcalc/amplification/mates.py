@@ -257,7 +257,7 @@ def _joint_mates(
 
 
 def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Sequence[float]) -> dict[int, int]:
-    """Return for each total the next of a few quantiles of its distribution; itself if there are few."""
+    """Return each total's next quantile Phi(z) of its law, z in `deviations`; itself if there are no more totals."""
     weights: dict[int, int] = {}
     for (total, _), weight in sums.items():
         weights[total] = weights.get(total, 0) + weight

@@ -265,7 +265,7 @@ def _path_down_to(path: Path, unit: int) -> Path:
 
 
 def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of the protected level itself: of episodes, passes taken as draws, or draws with their periods.
+    """Return the bound of the protected level: episodes, draws with periods, passes (as many steps in D and D').
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.

@@ -269,7 +269,7 @@ def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCas
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return an upper bound (stochastic order) on a member's contributions (clip above it: 0 or 1); None: use maximum.
+    """Return a law >= a member's contributions; None, use maximum: certain, a stand-in, with replacement, episodes.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -309,7 +309,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a case for each h >= 1 of the unit's contributions, not for fixed add-remove; empty units as missed."""
+    """Return a case for each h >= 1, its chance given h >= 1; empty units count as missed; not for fixed add-remove."""
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
         UnitCase(

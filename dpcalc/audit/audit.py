@@ -112,7 +112,7 @@ class _PhaseAudit:
         self._count(steps, units, min(max(block.end - self.first, 0) * self.tasks, self.steps))
 
     def _count(self, steps: IntArray, units: IntArray, end: int) -> None:
-        """Count all whole redraw periods before `end`; keep later entries for the next block."""
+        """Count whole redraw periods before `end`, at the end of the run all; keep later entries for the next block."""
         if self.has_tasks:  # not in order, and never held
             add_entries(self.levels, steps, units, end=end)
             return
@@ -348,7 +348,7 @@ def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None
 
 
 def _nonempty(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return the probability that a draw shows a unit, each drawn one shown with `shown`; None if it is no constant."""
+    """Return Pr[a draw shows a unit], Poisson, fixed or all; shuffle, copies, cut only for `shown` 1; else None."""
     match scheme:
         case Poisson(probability=rate):
             return float(1 - (1 - float(rate) * shown) ** size)

@@ -91,7 +91,7 @@ class _Scale:
 
     @classmethod
     def covering(cls, axis: Axis, values: Iterable[float], size: int, *, from_zero: float) -> Self:
-        """Return the scale from the smallest to the largest value; a linear one from 0 if that is a small step more.
+        """Return the scale from the smallest to the largest value; a linear one from 0 if 0 <= low < from_zero * high.
 
         Args:
             axis: the axis.

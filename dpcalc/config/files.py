@@ -147,7 +147,7 @@ def refuse_unusual_name(name: str) -> None:
 
 
 def config_folder(path: str) -> Folder:
-    """Return the directory of a config and the git repository around it; the current one for standard input.
+    """Return a config's directory (of standard input: the current one) and the git root around it, or itself.
 
     Args:
         path: the config as the user named it; standard input belongs to the current directory.

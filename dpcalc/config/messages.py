@@ -123,7 +123,7 @@ class Suggestion:
 
 
 def section_kind(path: str) -> str:
-    """Return a dotted path as a key of `schema.SECTIONS`: indices as [], without "phases[]."; unknown ones as they are.
+    """Return a path as a key of `schema.SECTIONS`: "phases[3].sampling.x" as "sampling.*", indices []; else as it is.
 
     Example:
         >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")

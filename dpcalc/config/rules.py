@@ -356,7 +356,7 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
 
 
 def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield an error if `privacy.unit` is missing for several levels, a constructed task, `all`, or no level."""
+    """Yield an error if `privacy.unit` is missing for several levels, or is a task, the word `all` or no level."""
     privacy, section = config.privacy, config.root.entries.get("privacy")
     if privacy is None or section is None or config.data is None:
         return

@@ -207,7 +207,7 @@ class PrefixSum(Strategy):
         return "prefix-sum"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps.
+        """Return the sensitivity of the lower triangle of ones in the first `steps`, exact but for rounding.
 
         Args:
             steps: length of the run, >= 1.

@@ -201,7 +201,7 @@ def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBo
 
 
 def larger_epsilon(runs: list[list[tuple[Pair, float, int]]], delta: float) -> float:
-    """Return an upper bound on epsilon of the costliest of some composed runs, in the costlier direction.
+    """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction.
 
     Args:
         runs: for each run (pair, noise deviation, number of steps), one entry a phase.

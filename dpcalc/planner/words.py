@@ -380,7 +380,7 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
 
 
 def _fallback(phase_bound: PhaseBound) -> str:
-    """Return in words what a bound takes for granted of the steps that units choose; "" for nothing."""
+    """Return "; ..." of an allocation: that the chosen steps count as known, the chain of the bound; "" for neither."""
     if phase_bound.allocation is None:
         return ""
     known = "; the chosen steps count as known" if phase_bound.is_revealed else ""

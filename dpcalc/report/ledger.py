@@ -65,7 +65,7 @@ def ledger_output(command: str, account: Account, *, added: bool | None = None) 
 
 
 def _run_text(run: Run, steps: str) -> str:
-    """Return one run in a line: name, steps as formatted by the caller, and the epsilon of this run alone."""
+    """Return one run in a line: name, part, number `steps` with its word, and the epsilon of this run alone."""
     cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
     part = f" (part {visible(run.part)})" if run.part else ""
     return f"{visible(run.name)}{part}: {steps} {'step' if run.steps == 1 else 'steps'}, {cost} alone"

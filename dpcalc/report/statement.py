@@ -164,7 +164,7 @@ def _factor_text(epsilon: str) -> str:
 
 
 def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of each part of the guarantee, of mu-GDP, of the accountant and of the budget."""
+    """Yield (name, text) of the guarantee, if finite of its kind, mu-GDP and accountant, and of the budget if any."""
     guarantee = statement.evaluation.guarantee
     yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
     if guarantee.epsilon_lower is not None:
@@ -386,7 +386,7 @@ _HEAD = r"""\documentclass{article}
 
 
 def statement_latex(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  LaTeX breaks lines itself
-    """Return a statement as a LaTeX document; letters other than Latin ones need XeLaTeX or LuaLaTeX.
+    """Return a statement as a LaTeX document (`width` is ignored); other than Latin letters need XeLaTeX or LuaLaTeX.
 
     Args:
         view: the statement.

@@ -236,7 +236,7 @@ def _tick(text: str, number: float | str) -> str:
 
 
 def _cell(outcome: Outcome) -> str:
-    """Return epsilon rounded up to two digits, with "*" if it is over the budget; "-" without epsilon."""
+    """Return epsilon rounded up to two significant digits, with "*" if it is over the budget; "-" without epsilon."""
     if outcome.epsilon is None:
         return UNKNOWN
     return rounded_up(outcome.epsilon, digits=_DIGITS) + (OVER_BUDGET if outcome.fits is False else "")
