@@ -140,7 +140,7 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (step on a grid, log slack); cut 16 times finer, if it fits, where it loses too much mass."""
+    """Return (step on a grid, log slack); cut 16 times finer, if it fits, where it loses 10 budgets of log mass."""
     first = side.discretize(cut)
     lost = aim.copies * (aim.log_norm - first.log_norm)
     if lost < _MAX_LOSS_OF_MASS * aim.budget:
@@ -325,7 +325,7 @@ class UpperProfile:
     """Upper bounds on delta at any epsilons >= 0, read from one composed loss by sums that are made once."""
 
     def __init__(self, composed: ComposedLoss, *, around: float, added: float) -> None:
-        """Sum the masses of the positive losses.
+        """Sum the masses above each positive loss, discounted from e^`around`; `added` goes on top of every delta.
 
         Args:
             composed: (tilted loss, log slack), rounded to the UPPER side.

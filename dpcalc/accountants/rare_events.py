@@ -89,7 +89,7 @@ class ExpectedLosses:
 
 
 def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterable[tuple[Array, Array]]:
-    """Yield (expected number, loss) at quadrature nodes of steps of probability `rate`; others are skipped."""
+    """Yield (expected number, loss) at nodes of steps drawn with chance `rate`; steps without nodes are skipped."""
     for moments, count in parts:
         if isinstance(moments, RevealedSubsampleMoments):
             yield from _expected_losses(moments.steps.parts, rate * moments.rate * count)

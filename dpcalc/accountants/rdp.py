@@ -77,7 +77,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest bound on epsilon over all orders; may be negative; inf if infinity mass >= delta.
+    """Return the least bound on epsilon over orders, maybe < 0; inf: delta used up; `truncated_mass` 0: it is chosen.
 
     Args:
         counts: steps and how often each occurs, not empty.

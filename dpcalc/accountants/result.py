@@ -38,7 +38,7 @@ def costliest_release(
     ceiling: Callable[[StepCounts], float],
     nearer: Callable[[StepCounts], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
-    """Return (answer, name) of the costliest release, skipping those whose ceiling is lower; LookupError for none.
+    """Return (answer, name) of the costliest release; skips a `ceiling`, far off a `nearer`, no higher; LookupError.
 
     Args:
         releases: how often each step occurs, by the name of the alternative; not empty.

@@ -72,7 +72,7 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return an allocated phase's releases (D||D', D'||D), upper, over all links; revealed: one a visit; LookupError.
+    """Return an allocated phase's (D||D', D'||D), upper: each pass (revealed: visit) chained by `links`; LookupError.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -106,7 +106,7 @@ def allocated_releases(
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return an allocated Gaussian phase as releases (D||D', D'||D), upper; revealed if losses are too large.
+    """Return an allocated Gaussian phase's (D||D', D'||D), upper, its choice revealed if stated or on TooLargeError.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -168,7 +168,7 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
 
 
 def _run(pair: Atoms, number: int) -> Atoms:
-    """Return the bound of a chain of equal links; of long ones by halves, so that work grows with the logarithm."""
+    """Return `pair` chained `number` times; over 16 by chaining two halves, so that work grows with the logarithm."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
     half = _run(pair, number // 2)

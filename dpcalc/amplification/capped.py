@@ -77,7 +77,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the law of the sum over a cut draw; over 32 units other units add 0; WorkExceededError if unknown.
+    """Return the law of a cut draw's sum: the unit adds `inner` (None: is not there), others `each` (over 32 units 0).
 
     Args:
         scheme: of the frame.
@@ -105,7 +105,7 @@ def cut_sum(
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return the probability that a cut draw holds no record, all others holding some; or WorkExceededError.
+    """Return Pr[a cut draw holds no record], the unit empty with `own_empty`, others never; or WorkExceededError.
 
     Args:
         scheme: of the frame.

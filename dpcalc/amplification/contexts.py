@@ -204,7 +204,7 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, probability); kinds drawn with replacement: `size` each; other schemes: all."""
+    """Yield (units drawn of each kind, chance); several kinds with replacement: `size` each; `all`, shuffle: all."""
     # With replacement and several kinds, only the upper bound that every draw hits each kind.
     ranges = [range(number + 1) for number in occupied]
     match scheme:
@@ -260,7 +260,7 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
 
 
 def large_group(members: int, drawn: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(min(1, k eta), distribution of members drawn)], an upper bound for any placement of the k members.
+    """Return [(min(1, k eta), law with tails C(k, j) rate^j)], upper, for any placement of k members; eta: `drawn`.
 
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.

@@ -73,7 +73,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return ({center: weight} in D, the same in D') of an outermost draw's sum, exact, noiseless.
+    """Return {center: weight} in (D, D') of a draw's noiseless sum; `repeats`: inner draws in one unit, by level.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -127,7 +127,7 @@ def _few_enough(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return the law of a drawn level's sum: `inner` of the path's unit, `each` of others, left out if over 32."""
+    """Return the law of a drawn level's sum: `inner` of the path's unit, `each` of others; over 32 Poisson ones: 0."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:

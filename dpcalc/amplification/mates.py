@@ -139,7 +139,7 @@ class Surroundings:
 
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
-    """Return the ancestors a step can miss, their stand-ins and the unit's mates, all rounded up; or WorkExceededError.
+    """Return the ancestors a step can miss with the laws of stand-ins and mates, rounded up; or WorkExceededError.
 
     Args:
         hierarchy: levels and schemes.
@@ -187,7 +187,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
 
 
 def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on a stand-in's contributions; certain unless redrawn with the unit."""
+    """Return an upper law of a stand-in's contributions; {largest: 1} if not redrawn with the unit, or unknown."""
     largest = path.siblings[number - 1]
     if not path.missed(number) or not _is_redrawn_with_unit(hierarchy, path, number):
         return {largest: Fraction(1)}
@@ -196,12 +196,12 @@ def _stand_in_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: 
 
 
 def few_counts(law: CountDistribution) -> CountDistribution:
-    """Return an upper bound (stochastic order) with few counts: the distribution itself, or a dozen quantiles."""
+    """Return an upper bound (stochastic order) with few counts: a law of at most 24 itself, else a dozen quantiles."""
     return coarsen_at_quantiles(law, _FEW_QUANTILES) if len(law) > _MAX_EXACT else law
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if a level has the unit's redraw period, and all down to the unit are fixed, Poisson or all."""
+    """Return True if a level has the unit's redraw period, and all from 1 to the unit are fixed, Poisson or all."""
     unit = len(path.counts)
     levels = hierarchy.levels[:unit]
     return levels[number - 1].redraw_every == levels[-1].redraw_every and all(
@@ -212,7 +212,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 def _joint_mates(
     hierarchy: Hierarchy, path: Path, clip: int, max_mates: int
 ) -> tuple[tuple[Fraction, tuple[int, ...]], ...]:
-    """Return an upper bound on the joint law of mates under each ancestor, at few quantiles; () if none is random."""
+    """Return an upper bound on the joint law of mates by ancestor, about `max_mates` at most; () if none is random."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -267,7 +267,7 @@ def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Seq
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the mates' contributions; certain unless redrawn with the unit."""
+    """Return an upper law of a level's mates' contributions; {largest: 1} if the parent is not redrawn with it."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}

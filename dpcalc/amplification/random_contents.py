@@ -170,7 +170,7 @@ def averaged_group_bound(
 def _others_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
 ) -> CountDistribution:
-    """Return an upper bound on the contributions of others than members under an outermost unit that holds some."""
+    """Return an upper bound (stochastic order) on contributions of non-members under an outermost unit with members."""
     # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
     # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
     frames, occupied = list(placement), [1] * unit
@@ -193,7 +193,7 @@ def _others_distribution(
 def _redrawn_distribution(
     others: CountDistribution, stand_in: CountDistribution, g: int, occupied: int
 ) -> CountDistribution:
-    """Return an upper bound on what batches without a member hold of the group's units, and of units in their place."""
+    """Return an upper law of batches without members: `occupied` units of the larger law, occupied - g stand-ins."""
     # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
     above: CountDistribution = {}
     tail = Fraction(0)
@@ -213,7 +213,7 @@ def _sum_of_few(law: CountDistribution, number: int) -> CountDistribution:
 def _random_contributions(
     hierarchy: Hierarchy, path: Path, clip: int
 ) -> tuple[CountDistribution, CountDistribution] | None:
-    """Return contributions of the unit and its stand-in; None if certain, too much work, or clipped above."""
+    """Return laws of contributions (unit, stand-in; {0: 1} unless fixed); None: certain, all 0, costly, clip above."""
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):

@@ -284,7 +284,7 @@ def _held_profile(phase_bound: PhaseBound, noise_multiplier: float, steps: int) 
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return `length` steps as a release: repeated public draws, whole periods first, then a shorter one.
+    """Return `length` steps nested in `revealed` (rate, period), `hold` steps a curve; whole periods, then the rest.
 
     Args:
         length: number of steps, >= 0.

@@ -28,7 +28,7 @@ Contradicted = Mapping[Kind, Statistic]
 
 
 def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
-    """Return one sentence on what the loader does at a level that the log contradicts.
+    """Return a sentence on what the loader does: the first pattern that fits, else that of the least p-value.
 
     Args:
         logged: the level.

@@ -89,7 +89,7 @@ class Field:
                 return visible(str(value))
 
     def rows(self) -> Iterator[tuple[Field, str]]:
-        """Yield (field, text) of each row on a terminal, of the fields of an object too."""
+        """Yield (field, text) of each row on a terminal, with label and text only; of an object's fields too."""
         texts = self.texts() if self.row is None and not isinstance(self.value, tuple) else self.row or ()
         for text in (texts,) if isinstance(texts, str) else texts:
             if self.label and text:

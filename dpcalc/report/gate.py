@@ -100,7 +100,7 @@ def gate_view(
 
 
 def finding_fingerprints(view: GateView) -> Iterator[tuple[FileView, Diagnostic, str]]:
-    """Yield (file, finding, fingerprint) of every finding; the fingerprint is a digest of rule, file and count.
+    """Yield (file, finding, fingerprint) of every finding: SHA-256 of rule, file, its number among the like there.
 
     The count is that of the findings of the rule in the file so far, so that a fingerprint stays the same when lines
     and numbers change.
