@@ -124,7 +124,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...]) -> StepBound:
-        """Return (K) given the draw of the mates, the contents of stand-ins as a mixture inside."""
+        """Return (K) for `numbers` of mates: a missed ancestor is at min(own + mates, largest) + its stand-in."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [

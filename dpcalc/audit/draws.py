@@ -333,7 +333,7 @@ class LevelCounts:
 
 
 def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
-    """Count entries at all levels, from the records up.
+    """Count entries (steps, records) at all levels, sorted, from the records up; nothing without entries.
 
     Args:
         levels: outermost first.

@@ -93,7 +93,7 @@ def as_is(frame: IntArray) -> IntArray:
 
 
 def wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
-    """Return the test that no draw is missing, and that every draw has exactly the expected size.
+    """Return the certain test that every logged draw has its expected size and that 0 draws are `missing` (empty).
 
     Args:
         logged: the level.
@@ -189,7 +189,7 @@ def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
-    """Yield tests that draws of these sizes are uniform and independent; none where the log cannot tell.
+    """Yield tests that draws, given their sizes, are uniform, independent and (by `rate`) spread; none if not logged.
 
     Args:
         logged: the level.
@@ -318,7 +318,7 @@ def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 def spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
-    """Return the test of how many units are drawn often, beside the binomial law of the draws of one unit.
+    """Return the test of how many units are drawn often, each by Binomial(`draws`, rate(its frame's size) * shown).
 
     Args:
         logged: the level.

@@ -250,7 +250,7 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
 
 
 def _max_size(level: Level) -> int:
-    """Return the largest batch size of a level that leaves out a unit."""
+    """Return the smallest frame's size less 1, of a fixed draw with at_most the largest's: a unit is left out."""
     return (level.count if isinstance(level.scheme, Fixed) and level.scheme.at_most else level.min_count) - 1
 
 
@@ -342,7 +342,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return the line of one plan and method, each point with a share of work; InputError if none is covered.
+    """Return the line of one plan and method, equal work a point; InputError if none answers and the plan is refused.
 
     Args:
         request: all plans and methods of the chart.

@@ -71,7 +71,7 @@ class Field:
     is_inline: bool = False
 
     def texts(self) -> tuple[str, ...]:
-        """Return the texts of the plain lines, without names; "" is no line."""
+        """Return texts of plain lines: `plain` if given, else the value's, one an item of a list; "" is no line."""
         if self.plain is not None:
             return (self.plain,) if isinstance(self.plain, str) else self.plain
         return tuple(map(self._text, self.value if isinstance(self.value, list) else [self.value]))

@@ -147,7 +147,7 @@ def assumptions_field(assumptions: Iterable[str]) -> Field:
 
 
 def row_fields(row: Row, apart_from: float | None = None) -> Fields:
-    """Return a row of a comparison, its text told `apart_from` a number; `finite` is None without epsilon ("n/a").
+    """Return a row of a comparison, with digits to tell epsilon from `apart_from`; "n/a", `finite` None without one.
 
     Args:
         row: epsilon by one accountant and bound, rounded to the safe side of its kind.
@@ -227,7 +227,7 @@ def method_name(method: str) -> str:
 
 
 def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -> str:
-    """Return epsilon rounded down if its kind is LOWER, else up.
+    """Return epsilon rounded down if its kind is LOWER, else up, with digits to tell it from `apart_from`.
 
     Args:
         value: epsilon, >= 0 or infinite.

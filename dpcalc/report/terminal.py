@@ -112,7 +112,7 @@ def _stacked_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], width: i
 
 
 def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[RenderableType]:
-    """Yield rows of (label, text), texts aligned; on a terminal of few columns each text below its label."""
+    """Yield rows of (label, text), texts aligned; on a terminal of under 40 columns each text below its label."""
     if width < _NARROW:
         for label, text in rows:
             yield Padding(Text(label, style="dim"), (0, 0, 0, 2))

@@ -45,7 +45,7 @@ def point_fields(outcome: Outcome) -> Fields:
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
-    """Return an aligned table: values of the axes, epsilon rounded up, kind, method, fits; "-" and errors without.
+    """Return an aligned table: axes, epsilon up, kind, method, fits, "-" and error; with `width` errors counted below.
 
     Args:
         axes: axes of the grid.
