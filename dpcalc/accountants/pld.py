@@ -241,7 +241,7 @@ def delta_upper_curve(
 
 
 def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: float = 1.0) -> UpperProfile:
-    """Return a function from epsilons >= 0 to certified upper bounds on delta: one composition, tight near `around`.
+    """Return a function, epsilons >= 0 to upper deltas, tight near `around`; cuts 1e-5 `min_difference` or less.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

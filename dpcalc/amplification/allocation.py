@@ -158,7 +158,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return a bound on a pass's loss over removals ("-"), additions ("+"); itself for one "-"; TypeError: no Atoms."""
+    """Return a loss chained over removals "-" and additions "+" (swapped); itself for "-"; TypeError: no Atoms."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):

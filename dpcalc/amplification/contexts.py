@@ -234,7 +234,7 @@ def _units_drawn_by_kind(
 
 
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the number of members in the batch, given the context.
+    """Return an upper law of the members in a batch: (members, copies) parents drawn, `scheme` draws from `count`.
 
     Args:
         context: of the draws above.

@@ -178,7 +178,7 @@ class Member:
         return self.own + (self.stand_in or 0)
 
     def bound(self, contexts: Iterable[tuple[Fraction, CountDistribution]]) -> Bound:
-        """Return the one-step bound for the distributions of H: a single part of probability 1, else an `Average`.
+        """Return the bound for [(chance, law of H)], H = 0 left out: one part if of chance 1, else an `Average`.
 
         Args:
             contexts: (probability, distribution of H given it) for each revealed outcome of the draws above;

@@ -112,7 +112,7 @@ class Surroundings:
         return len(self.mates) == 1 and all(len(law) == 1 for law in self.stand_ins)
 
     def parts(self, cases: Sequence[UnitCase]) -> tuple[tuple[Fraction, StepBound], ...]:
-        """Return (probability, (K)) for each case and draw of the mates, in that order; WorkExceededError passes.
+        """Return (chance product, (K)) for each case and, within it, draw of mates; WorkExceededError passes.
 
         Args:
             cases: of the unit; their probabilities sum to at most 1.
@@ -212,7 +212,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 def _joint_mates(
     hierarchy: Hierarchy, path: Path, clip: int, max_mates: int
 ) -> tuple[tuple[Fraction, tuple[int, ...]], ...]:
-    """Return an upper bound on the joint law of mates by ancestor, about `max_mates` at most; () if none is random."""
+    """Return an upper joint law of mates by ancestor, at quantiles, coarse beyond `max_mates`; () if none random."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -267,7 +267,7 @@ def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Seq
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of a level's mates' contributions; {largest: 1} if the parent is not redrawn with it."""
+    """Return an upper law of mates' contributions of a level; {largest: 1} unless its parent is drawn as the unit."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}

@@ -370,7 +370,7 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjace
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return what one member (or contribution, if `is_counted`) changes; clip above: own 1, stand-in 1, no zero-out."""
+    """Return what a member (or contribution if `is_counted`) changes; clip above: 1, stand-in 1, zeroed as replaced."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)

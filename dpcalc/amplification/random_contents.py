@@ -251,7 +251,7 @@ def _unit_cases(
 
 
 def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCase:
-    """Return the case of a unit at or above the clipping level whose contributions are certain."""
+    """Return the one sure case, chance 1, of a unit at or above the clipping level with certain contributions."""
     above = len(path.counts) - 1
     stand_in = path.siblings[-1] if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE else 0
     near = zip(bound.missed[above:], bound.distances[above:], bound.distances_swapped[above:], strict=True)

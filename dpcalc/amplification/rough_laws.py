@@ -94,7 +94,7 @@ def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple
 
 
 def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
-    """Return the log of an upper bound on the probability that a unit is drawn: min(1, mean) at each level."""
+    """Return the log of an upper bound on the chance that a unit is drawn: product of min(1, mean copies) by level."""
     total = 0.0
     for scheme, count in draws:
         expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
