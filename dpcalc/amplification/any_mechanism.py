@@ -339,7 +339,7 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step loss (D||D'); out of work with fewer parts, then without amplification."""
+    """Return an upper bound on a step's loss (D||D'); if work runs out: of fewer parts, then without amplification."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:

@@ -267,7 +267,7 @@ def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Seq
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of mates' contributions of a level; {largest: 1} unless its parent is drawn as the unit."""
+    """Return an upper law of mates' contributions; {largest: 1} unless their parent is redrawn with the unit."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -333,7 +333,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
 
 def _merged(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: parts it stands for, itself too}, greedily from the largest; none lifts the average by over 1.
+    """Return {kept part: parts it stands for, itself too}, from the largest; each lifts chances @ profiles by <= 1.
 
     Args:
         chances: of the parts.

@@ -316,7 +316,7 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
 
 
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on the probability that draws of `levels` reach a member, given all above do.
+    """Return an upper bound on Pr[draws of the successive `levels` reach any member], given that all above them do.
 
     Args:
         path: the path to the protected units.

@@ -340,7 +340,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as one draw: `All`, but the innermost fixed-size with drop_last and few members.
+    """Return the path with each pass as a draw: `All`; with drop_last the innermost fixed-size, up to 100 members.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
