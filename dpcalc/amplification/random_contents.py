@@ -134,9 +134,10 @@ def averaged_group_bound(
     largest = hidden_group_bound(path, placement, member, each=each)
     others = _others_distribution(hierarchy, len(path.counts), clip, placement)
     stand_in: CountDistribution = {0: Fraction(1)}
-    if isinstance(path.schemes[0], Fixed):
-        full = {path.siblings[0]: Fraction(1)}
-        law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=path.siblings[0])
+    stand_in_most = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
+    if stand_in_most:
+        full = {stand_in_most: Fraction(1)}
+        law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=stand_in_most)
         stand_in = few_counts(law) if law else full
     if largest is None or (len(others) == 1 and len(stand_in) == 1):
         return None
@@ -146,14 +147,19 @@ def averaged_group_bound(
     parts = []
     for (g, h), chance in drawn:
         _, largest_redrawn = missed_distances(path, placement, member, (g, h))
-        arriving, redrawn = _sum_of_few(stand_in, g), _redrawn_distribution(others, stand_in, g, len(placement))
+        # Units without members that go in exchange for others of the group are those of the batch: nothing hides them.
+        leaving = stand_in_most * max(len(placement) - g, 0)
+        arriving, redrawn = _sum_of_few(stand_in, g), _redrawn_distribution(others, stand_in, len(placement))
         if len(placement) == 1 and len(path.counts) == 2:  # members are exchanged for others of their unit
             redrawn = {largest_redrawn: Fraction(1)}
         for number, share in _sum_of_few(others, g).items():
             ends = [min(h * own + number, g * path.contributions[0]) for own in (member.own, swapped)]
             terms = [
                 *((missed[0] * p, *(end + more for end in ends)) for more, p in arriving.items()),
-                *((missed[1] * p, *(min(end + more, largest_redrawn) for end in ends)) for more, p in redrawn.items()),
+                *(
+                    (missed[1] * p, *(min(end + leaving + more, largest_redrawn) for end in ends))
+                    for more, p in redrawn.items()
+                ),
             ]
             chances, distances, distances_swapped = zip(*terms, strict=True)
             bound = StepBound(
@@ -190,10 +196,8 @@ def _others_distribution(
     return few_counts(law)
 
 
-def _redrawn_distribution(
-    others: CountDistribution, stand_in: CountDistribution, g: int, occupied: int
-) -> CountDistribution:
-    """Return an upper law of batches without members: `occupied` units of the larger law, occupied - g stand-ins."""
+def _redrawn_distribution(others: CountDistribution, stand_in: CountDistribution, occupied: int) -> CountDistribution:
+    """Return an upper law of the sum of `occupied` independent units, each of a law above `others` and `stand_in`."""
     # Of each unit it is what it holds beside members, or what a unit without members holds: a law above both.
     above: CountDistribution = {}
     tail = Fraction(0)
@@ -201,8 +205,7 @@ def _redrawn_distribution(
         larger = max(sum((p for k, p in law.items() if k >= count), start=Fraction(0)) for law in (others, stand_in))
         if larger > tail:
             above[count], tail = larger - tail, larger
-    law = convolve_upper(_sum_of_few(above, occupied), _sum_of_few(stand_in, max(0, occupied - g)))
-    return coarsen_at_quantiles(law, _FEW_PAIRED)
+    return coarsen_at_quantiles(_sum_of_few(above, occupied), _FEW_PAIRED)
 
 
 def _sum_of_few(law: CountDistribution, number: int) -> CountDistribution:
