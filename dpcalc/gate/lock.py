@@ -236,10 +236,16 @@ def missing_configs(cases: Sequence[Case], lock: Lock, *, config_args: Sequence[
     # A file that cannot be read has an error of its own; its entry is not called stale as well.
     known = {lock.entry_name(case.new) for case in cases if case.new is not None}
     broken = {lock.relative_path(case.path) for case in cases if case.new is None}
-    detail = f"{NAME} holds it, and it is none of the configs any more; {_AGAIN}"
-    problem = Problem(code="DPC403", severity=Severity.ERROR, detail=detail)
+    gone = f"{NAME} holds it, and its file is gone; {_AGAIN}"
+    left_out = (
+        f"{NAME} holds it, and it is none of the configs that are checked; name it, or take its entry out of {NAME}"
+    )
+
+    def problem(name: str) -> Problem:
+        return Problem(code="DPC403", severity=Severity.ERROR, detail=gone if lock.is_gone(name) else left_out)
+
     return tuple(
-        Result(path=name, verdict=Verdict.FAILED, problems=(problem,))
+        Result(path=name, verdict=Verdict.FAILED, problems=(problem(name),))
         for name in sorted(lock.entries)
         if name not in known and not any(name == path or name.startswith(f"{path}:") for path in broken)
         if config_args is None or lock.is_gone(name) or lock.matches_pattern(name, config_args)
