@@ -1,13 +1,14 @@
 """What README.md and docs/benchmarks.md say of the last run, written anew from its check-list."""
 
 import re
+import textwrap
 from pathlib import Path
 
 from tests.benchmarks.cold_start import SAMPLES
 
 ROOT = SAMPLES.parent
 GOALS = re.compile(r"(?<=\| goal \| measured \| \|\n\|---\|---\|---\|\n)(\|.*\n)*")
-FALLS_SHORT = re.compile(r"(?m)^(Falls short: |All goals hold).*\n")
+FALLS_SHORT = re.compile(r"(?m)^(?:Falls short: |All goals hold)(?:.*\n)+?(?=All goals, versions)")
 MACHINE = re.compile(r"(?m)^Measured \d{4}-.*\n")
 
 
@@ -39,6 +40,6 @@ def rows(goals):
 
 
 def shortly(goals):
-    """One line on the goals that do not hold."""
-    missed = [f"{goal.what}: {goal.measured}" for goal in goals if not goal.holds]
-    return f"Falls short: {'; '.join(missed)}." if missed else "All goals hold."
+    """A few lines on the goals that do not hold, each with the first number that was measured."""
+    missed = [f"{goal.what} ({re.split('[,;(]', goal.measured)[0].strip()})" for goal in goals if not goal.holds]
+    return textwrap.fill(f"Falls short: {'; '.join(missed)}.", 128) if missed else "All goals hold."
