@@ -134,3 +134,14 @@ def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme
 def test_no_size_is_small_enough_for_next_to_no_budget():
     with pytest.raises(NoSolution, match="no value gives epsilon <= 1e-06"):
         solve(plan_of(Fixed(size=600), noise=0.5), "rate", goal=EpsilonGoal(limit=1e-6))
+
+
+@pytest.mark.heavy
+def test_averages_over_mates_end_where_the_noise_is_small():
+    """64 records of a session at noise 2: profiles of the parts overflow, and none can be merged by comparing them."""
+    draws = [("user", 10, 10), ("session", 20, 5), ("record", 64, 2)]
+    levels = tuple(Level(name=n, count=c, scheme=Poisson(probability=Fraction(1, d))) for n, c, d in draws)
+    noise = Gaussian(noise_multiplier=2.0)
+    phase = Phase(name="run", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=3, steps=1)
+    run = Plan(phases=(phase,), unit=2, adjacency=Adjacency.REPLACE_ONE, delta=1e-5)
+    assert guarantee(run).epsilon < 64**2 / 2 + 64 * 5
