@@ -121,8 +121,8 @@ def diff(  # noqa: PLR0913  one parameter an option
     from dpcalc.cli.gate import gate_answer, reports
     from dpcalc.cli.progress import costs_in_time
     from dpcalc.config.source import Severity
-    from dpcalc.gate.cases import cases, two_files
     from dpcalc.gate.check import diff as results_of
+    from dpcalc.gate.diff import cases, two_files
     from dpcalc.gate.policy import Scope, find_scope, with_scope_problems
 
     chosen_reports = reports(report or (), as_json=as_json)
@@ -198,7 +198,7 @@ def lock(  # noqa: PLR0913  one parameter an option
     """
     from dpcalc.cli.gate import Report, gate_answer
     from dpcalc.cli.progress import costs_in_time
-    from dpcalc.gate.cases import cases
+    from dpcalc.gate.diff import cases
     from dpcalc.gate.lock import lock_path, missing_configs, read_or_new_lock, updated_lock
 
     with costs_in_time(timeout, memory_limit) as costs:
@@ -246,7 +246,7 @@ def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> t
     from dpcalc.config.source import visible
     from dpcalc.gate.lock import Lock, read_or_new_lock
     from dpcalc.gate.verdict import Verdict
-    from dpcalc.report.ledger import lock_text
+    from dpcalc.report.gate import lock_text
 
     shown = visible(os.path.relpath(own.path))
     if any(result.verdict is not Verdict.PASSED for result in results):

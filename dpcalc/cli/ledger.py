@@ -50,7 +50,7 @@ def add(  # noqa: PLR0913  one parameter an option
     from dpcalc.config.load import load
     from dpcalc.gate.ledger import LedgerEntry
     from dpcalc.gate.ledger import add as added_to
-    from dpcalc.report.ledger import ledger_output
+    from dpcalc.report.gate import ledger_output
 
     run = load(config, key=key, assignments=assignments or ())
     entry = LedgerEntry(
@@ -72,7 +72,7 @@ def add(  # noqa: PLR0913  one parameter an option
 def show(ledger: Ledger, *, as_json: options.Json = False) -> CommandResult:
     """Show the cost of each run in a ledger alone, and of all together."""
     from dpcalc.gate.ledger import account
-    from dpcalc.report.ledger import ledger_output
+    from dpcalc.report.gate import ledger_output
 
     evaluated = account(ledger)
     text = output_text(ledger_output("ledger show", evaluated), as_json=as_json)

@@ -22,7 +22,7 @@ from dpcalc.records import dataclass
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.config.overrides import Overrides
-    from dpcalc.gate.cases import ConfigReader
+    from dpcalc.gate.diff import ConfigReader
 
 EXAMPLES = {
     "--sample-rate": "0.004",
@@ -122,7 +122,7 @@ def config_reader(context: typer.Context, *, base: str = "") -> ConfigReader:
         context: of the command.
         base: a git revision to compare with, or "".
     """
-    from dpcalc.gate.cases import ConfigReader
+    from dpcalc.gate.diff import ConfigReader
 
     request: ConfigRequest = context.meta[_REQUEST]
     return ConfigReader(key=request.key, overrides=request.overrides(()), base=base)

@@ -5,9 +5,19 @@ from dataclasses import replace
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import Severity
-from dpcalc.gate.cases import PLAIN_READER, Case, ConfigReader, cases
 from dpcalc.gate.costs import Costs, Fit, LowerBound, cost_relevant, is_fallback
-from dpcalc.gate.diff import ConfigPair, IncreaseRule, at_costliest_change, base_costs, comparison_result, regressions
+from dpcalc.gate.diff import (
+    PLAIN_READER,
+    Case,
+    ConfigPair,
+    ConfigReader,
+    IncreaseRule,
+    at_costliest_change,
+    base_costs,
+    cases,
+    comparison_result,
+    regressions,
+)
 from dpcalc.gate.lock import Lock, lock_problems, missing_configs
 from dpcalc.gate.policy import NO_POLICY, Policy, strictest_limit
 from dpcalc.gate.verdict import BaseCost, Fits, Limit, Problem, Result, Verdict, error_result

@@ -13,9 +13,8 @@ from dpcalc.config.files import config_folder, refuse_outward_link
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import STDIN, Severity, decode, read_bytes, visible
 from dpcalc.errors import InputError
-from dpcalc.gate.cases import Case
 from dpcalc.gate.costs import Costs
-from dpcalc.gate.diff import source_names
+from dpcalc.gate.diff import Case, source_names
 from dpcalc.gate.verdict import Problem, Result, Verdict, error_result
 from dpcalc.guarantee import Guarantee
 from dpcalc.records import dataclass

@@ -1,20 +1,36 @@
-"""Results of `check`, `validate`, `diff` and `lock` in words, drawn by every format of `--report`, and as JSON."""
+"""Results of the gate in words, drawn by every format of `--report`, and as JSON; `ledger`; the text of a lock file."""
+
+from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.gate.diff import NOT_SET
+from dpcalc.gate.lock import VERSION, Lock, LockEntry
 from dpcalc.gate.verdict import Change, Fits, Problem, Result, Verdict, worst_verdict
 from dpcalc.guarantee import Guarantee
 from dpcalc.records import dataclass
-from dpcalc.report.fields import Field, Fields, Output, diagnostic_fields, json_only
+from dpcalc.report.fields import Field, Fields, Output, Section, diagnostic_fields, json_only, terminal_only
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.guarantees import budget_field, budget_used
-from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
+from dpcalc.report.guarantees import (
+    assumptions_field,
+    budget_field,
+    budget_limit,
+    budget_used,
+    guarantee_field,
+    guarantee_headline,
+    protects_row,
+)
+from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
+
+if TYPE_CHECKING:  # `check` needs no ledger
+    from dpcalc.gate.ledger import Account, Run
 
 VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
 """Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
@@ -42,10 +58,7 @@ class FileView:
     elsewhere: Mapping[str, str]
 
     def place(self, finding: Diagnostic) -> tuple[str, int, int]:
-        """Return (location, line, column) of a finding, 1 for what is missing; of an unknown file: this one's start.
-
-        Missing lines and columns are 1; a finding without a known file is placed at the start of this one.
-        """
+        """Return (location, line, column), 1 where a finding has none; (this file, 1, 1) for one in an unknown file."""
         if finding.path == self.result.path:
             return self.location, finding.line or 1, finding.column or 1
         if finding.path in self.elsewhere:
@@ -117,9 +130,8 @@ def _verdict_counts(command: str, results: Sequence[Result]) -> str:
     """Return "3 files: 1 failed, 2 passed", the worst verdict first."""
     counts = Counter(result.verdict for result in results)
     files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
-    words = (f"{counts[verdict]} {_verdict_word(command, verdict)}" for verdict in reversed(Verdict) if counts[verdict])
-    parts = ", ".join(words)
-    return f"{files}: {parts}" if parts else files
+    words = [f"{counts[verdict]} {_verdict_word(command, verdict)}" for verdict in reversed(Verdict) if counts[verdict]]
+    return f"{files}: {', '.join(words)}" if words else files
 
 
 def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
@@ -169,7 +181,6 @@ def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
 
 # Findings of the gate as sentences, by rule
 
-
 FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up so that the next check passes
 
 
@@ -209,10 +220,7 @@ def _fits_text(fits: Fits) -> str:
 
 
 def comparison_lines(result: Result) -> tuple[str, ...]:
-    """Return lines on epsilon before and now and each change since the base, or why none is known; () if unchanged.
-
-    Where the base has no such config, the lines say why (DPC406).
-    """
+    """Return lines on epsilon before and now and on each change; why the base lacks it (DPC406); () if unchanged."""
     base, now = result.base, result.guarantee
     without_base = tuple(f"  {visible(each.detail)}" for each in result.problems if each.code == "DPC406")
     if without_base:
@@ -407,3 +415,80 @@ def _is_report(_: str, content: object) -> bool:
 
 
 JSON = ReportFormat(text=gate_json, is_report=_is_report)
+
+
+# The result of `ledger`, and the text of a lock file
+
+
+def ledger_output(command: str, account: Account, *, added: bool | None = None) -> Output:
+    """Return the result of `ledger show` and `ledger add`: each run alone, and all runs composed.
+
+    Args:
+        command: "ledger show" or "ledger add".
+        account: the ledger, composed.
+        added: True or False if `ledger add` added a run or not; None for `ledger show`.
+
+    Returns:
+        Upper bounds rounded up, lower bounds down.
+    """
+    from dpcalc.planner.words import assumptions  # noqa: PLC0415  loads accountants, which `check` leaves to its workers
+
+    plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
+    runs = [
+        {"name": run.name, "part": run.part or None, "steps": run.steps, "guarantee": run.guarantee.to_dict()}
+        for run in account.runs
+    ]
+    total = math.fsum(run.guarantee.epsilon for run in account.runs)  # of basic composition, for the sum of the deltas
+    sum_text = f"{rounded_up(total)}, if epsilons were added up" if added is None else ""
+    sum_field = Field("sum_of_epsilons", total, rounding=rounded_up, section=Section.BUDGET)
+    return Output(
+        command=command,
+        headline=guarantee_headline(guarantee, limit),
+        fields=(
+            Field("config", (json_only("path", account.loaded.path), json_only("name", plan.name))),
+            *(() if added is None else (Field("added", added, section=Section.UNIT),)),
+            Field(
+                "runs",
+                runs,
+                plain=tuple(_run_text(run, str(run.steps)) for run in account.runs),
+                label="run" if added is None else "added" if added else "not added",
+                row=tuple(_run_text(run, f"{run.steps:,}") for run in account.runs),
+                section=Section.RUN,
+            ),
+            terminal_only("sum", sum_text, Section.RUN),
+            guarantee_field(guarantee, limit),
+            protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+            Field("steps", plan.steps, section=Section.TRAINING),
+            *((sum_field,) if added is None else ()),
+            budget_field(guarantee.epsilon, limit),
+            assumptions_field(assumptions(plan)),
+            json_only("config_hash", account.loaded.config_hash),
+        ),
+    )
+
+
+def _run_text(run: Run, steps: str) -> str:
+    """Return one run in a line: name, part, number `steps` with its word, and the epsilon of this run alone."""
+    cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
+    part = f" (part {visible(run.part)})" if run.part else ""
+    return f"{visible(run.name)}{part}: {steps} {'step' if run.steps == 1 else 'steps'}, {cost} alone"
+
+
+def lock_text(lock: Lock) -> str:
+    """Return the content of `dpcalc.lock`: JSON in the order of paths, epsilons rounded up to six digits."""
+    configs = {name: _entry_fields(lock.entries[name]) for name in sorted(lock.entries)}
+    return json.dumps({"version": VERSION, "configs": configs}, indent=2, allow_nan=False) + "\n"
+
+
+def _entry_fields(entry: LockEntry) -> dict[str, object]:
+    """Return one entry for the file; an infinite epsilon is None, `sources` is left out where it is None."""
+    finite = math.isfinite(entry.epsilon)
+    return {
+        "config_hash": entry.config_hash,
+        "epsilon": float(rounded_up(entry.epsilon, digits=BARE_DIGITS)) if finite else None,
+        "delta": entry.delta,
+        "unit": entry.unit,
+        "adjacency": entry.adjacency,
+        "group_size": entry.group_size,
+        **({} if entry.sources is None else {"sources": dict(entry.sources)}),
+    }

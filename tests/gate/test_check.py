@@ -7,8 +7,8 @@ import pytest
 
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import ConvergenceError, InputError, OutOfMemoryError, OutOfTimeError, UnsupportedError
-from dpcalc.gate import cases as reader
 from dpcalc.gate import costs as accounting
+from dpcalc.gate import diff as reader
 from dpcalc.gate.check import Demands, check
 from dpcalc.gate.costs import Costs
 from dpcalc.gate.policy import NO_POLICY, Policy

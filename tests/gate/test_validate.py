@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
-from dpcalc.gate import cases as reader
-from dpcalc.gate.cases import ConfigReader
+from dpcalc.gate import diff as reader
 from dpcalc.gate.check import validate
+from dpcalc.gate.diff import ConfigReader
 from dpcalc.gate.verdict import Verdict
 
 

@@ -16,7 +16,7 @@ from dpcalc.report.evaluation import (
     units_output,
 )
 from dpcalc.report.fields import Field, Output, Section, json_only, plain_lines, plain_only, terminal_only
-from dpcalc.report.ledger import ledger_output
+from dpcalc.report.gate import ledger_output
 from dpcalc.report.rounding import rounded_down, rounded_up
 from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
 from dpcalc.simulation.checks import Check

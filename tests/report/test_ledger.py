@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from dpcalc.gate.ledger import Account, Run
 from dpcalc.report.fields import plain_lines
-from dpcalc.report.ledger import ledger_output
+from dpcalc.report.gate import ledger_output
 from tests.report.samples import GUARANTEE, HOSTILE, PLAN
 
 LOADED = SimpleNamespace(plan=PLAN, path="all.yaml", config_hash="0123")
