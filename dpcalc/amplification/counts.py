@@ -19,9 +19,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.contexts import Placement, contexts, large_group, members_in_batch, outermost_drawn
-from dpcalc.amplification.groups import Group
-from dpcalc.amplification.rough_laws import rough_count_distributions
+from dpcalc.amplification.groups import Group, Placement, contexts, large_group, members_in_batch, outermost_drawn
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
@@ -38,6 +36,7 @@ from dpcalc.sampling.counts import (
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, WithReplacement
+from dpcalc.sampling.sums import rough_count_distributions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcalc.amplification.capped import cut_empty_probability, cut_sum
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms
 from dpcalc.mechanisms.kinds import AdditiveNoise
@@ -36,6 +35,7 @@ from dpcalc.sampling.counts import (
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.sums import cut_empty_probability, cut_sum
 from dpcalc.work import ELEMENT, TURN, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms

@@ -1,17 +1,41 @@
-"""Groups of units that are protected together: their largest size, and every placement of their members.
+"""Groups of units that are protected together: how they may lie in the data, and how many of them a step draws.
+
+A *placement* is the number of members in a frame of the protected level; above it, a tuple with one placement for each
+occupied unit. A *context* is what a step reveals of the draws above: for each number of members in a parent, how many
+copies of such parents were drawn (draws with replacement can hold several copies of one).
 
 Removed units may leave a frame with fewer units than a draw takes; the draw then takes all that are left. Passes of a
 shuffle and episodes need as many units as they take.
+
+Source: docs/theory.md, Theorem 6.3.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate, combinations_with_replacement, pairwise, product
+from math import comb, perm, prod
 
-from dpcalc.amplification.contexts import Placement, placements
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.records import dataclass
+from dpcalc.sampling.counts import (
+    CountDistribution,
+    binomial,
+    coarsen_upwards,
+    convolve_power_upper,
+    convolve_upper,
+    hypergeometric,
+    mixture,
+    round_to_many_bits,
+)
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, FixedAtRate, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.work import TURN, fraction_units, spend
+
+Placement = int | tuple["Placement", ...]
+Context = tuple[tuple[int, int], ...]
+"""(members in a parent, copies of such parents), ascending."""
 
 # Members whose placements are enumerated; above, union bounds hold for any placement. Under two levels the placements
 # of 12 members are the 77 partitions of 12; those of 120 would be 1.8e9.
@@ -168,3 +192,267 @@ def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adja
     if len(ways) > MAX_PLACEMENTS:
         return (Group(size=size),)
     return tuple(Group(size=size, placement=placement) for placement in ways)
+
+
+def placements(members: int, room: Sequence[int]) -> list[Placement]:
+    """Return every placement of `members` up to the order of siblings, [] without room; WorkExceededError: too many.
+
+    Args:
+        members: number of members, >= 1.
+        room: for each level, from the outermost to the protected one, how many units of a frame can be occupied.
+
+    Raises:
+        WorkExceededError: there are too many.
+    """
+    spend(8 * TURN)
+    max_occupied, *below = room
+    if not below:
+        return [members] if members <= max_occupied else []
+    result: list[Placement] = []
+    for sizes in _partitions(members, max_occupied, members):
+        groups = Counter(sizes)
+        choices = (combinations_with_replacement(placements(size, below), number) for size, number in groups.items())
+        for combination in product(*choices):
+            spend(8 * TURN)
+            result.append(tuple(child for chosen in combination for child in chosen))
+    return result
+
+
+def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write a number >= 0 as a descending sum of at most `parts` numbers, none above `largest`."""
+    if not number:
+        yield ()
+    elif parts:
+        for first in range(min(number, largest), 0, -1):
+            for remaining in _partitions(number - first, parts - 1, first):
+                yield (first, *remaining)
+
+
+# The members that a step draws, given the draws above them
+
+
+_FEW_MEMBERS = 64  # of a large group up to which probabilities are exact fractions; above, rounded up
+_VANISHING = 1200  # bits: a probability below 2^-1200 changes no delta above 1e-300, see sampling/counts
+_MAX_EXACT_PAIRS = 256  # of contexts joined by exact fractions; above, by rounded whole numbers, which is faster
+_BITS = 1600  # of a rounded probability: its error, 2^-1500 in all, is below 2^-_VANISHING
+_MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bound of its own
+
+
+def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> dict[Context, Fraction]:
+    """Return {context: probability}, sum 1, an upper bound; () where no parent is drawn; WorkExceededError passes.
+
+    Args:
+        placement: of the members.
+        schemes: of the levels from the outermost to the protected one.
+        counts: fewest units in a frame at each level; a frame with more occupied units than that holds as many.
+
+    Returns:
+        Probabilities that sum to 1, an upper bound in stochastic order; () where no parent of a member is drawn. With
+        replacement and several kinds of units, every draw is taken to hit each kind, more than can be.
+
+    Raises:
+        WorkExceededError: there are too many contexts.
+    """
+    if isinstance(placement, int):
+        return {((placement, 1),): Fraction(1)}
+    # Units with the same placement below are of one kind: only how many of each kind are drawn matters.
+    kinds = Counter(placement)
+    below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
+    parts: list[tuple[Fraction, dict[Context, Fraction]]] = []
+    drawn = list(_units_drawn_by_kind(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())))
+    several = [_context_powers(each, {copies[kind] for copies, _ in drawn}) for kind, each in enumerate(below)]
+    for copies, chance in drawn:
+        law: dict[Context, Fraction] = {(): Fraction(1)}
+        for number, each in zip(copies, several, strict=True):
+            law = _join_distributions(law, each[number])
+        parts.append((chance, law))
+    return _merge_contexts(mixture(parts))
+
+
+def _context_powers(single: dict[Context, Fraction], numbers: set[int]) -> dict[int, dict[Context, Fraction]]:
+    """Return {n: distribution of the contexts of n independent copies of a unit, joined} for each n in `numbers`."""
+    # Repeated squaring, with the powers of one exponent reused for the next larger one.
+    squares = [single]
+    powers: dict[int, dict[Context, Fraction]] = {}
+    law: dict[Context, Fraction] = {(): Fraction(1)}
+    before = 0
+    for number in sorted(numbers):
+        more, power = number - before, 0
+        while more:
+            if power == len(squares):
+                squares.append(_join_distributions(squares[-1], squares[-1]))
+            law = _join_distributions(law, squares[power]) if more % 2 else law
+            more, power = more // 2, power + 1
+        powers[number], before = law, number
+    return powers
+
+
+def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
+    """Return the law, rounded; if over 48 contexts but (), the 24 likeliest and at most 24 bounds on the others."""
+    spend(8 * TURN * len(law))
+    reached = sorted(
+        (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
+    )
+    if len(reached) <= _MAX_CONTEXTS:
+        return round_to_many_bits(law)
+    # Floats are enough: which contexts are the likeliest is a matter of tightness only.
+    rounded = {context: float(law[context]) for context in reached}
+    spend(fraction_units(4 * len(reached), max(chance.denominator.bit_length() for chance in law.values())))
+    likely = set(sorted(reached, key=rounded.__getitem__, reverse=True)[: _MAX_CONTEXTS // 2])
+    others = [context for context in reached if context not in likely]
+    kept = {context: law[context] for context in law if not context or context in likely}
+    width = -(-len(others) // (_MAX_CONTEXTS // 2))
+    # Of each number of members a merged context has the most copies of any of them: it holds no less than each.
+    for start in range(0, len(others), width):
+        merged = others[start : start + width]
+        copies: Counter[int] = Counter()
+        for context in merged:
+            copies |= Counter(dict(context))
+        largest = tuple(sorted(copies.items()))
+        kept[largest] = kept.get(largest, Fraction(0)) + sum((law[context] for context in merged), start=Fraction(0))
+    return round_to_many_bits(kept)
+
+
+def outermost_drawn(
+    scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
+) -> Iterator[tuple[int, int, Fraction]]:
+    """Yield (outermost units of the group drawn, members drawn, probability), pairs perhaps repeated; upper bound.
+
+    Args:
+        scheme: of the outermost level, without replacement.
+        count: units of the outermost level.
+        occupied: for each kind of unit of the group how many there are.
+        below: for each kind the distribution of the members drawn from one unit that is drawn.
+    """
+    for units, chance in _units_drawn_by_kind(scheme, count, occupied):
+        law: CountDistribution = {0: chance}
+        for number, each in zip(units, below, strict=True):
+            law = convolve_upper(law, convolve_power_upper(each, number))
+        for members, weight in law.items():
+            yield sum(units), members, weight
+
+
+def _join_distributions(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
+    """Return the law of two independent contexts joined; of over 256 pairs rounded, what lacks to the likeliest."""
+    # Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
+    # missing goes to the likeliest context.
+    longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
+    if len(a) * len(b) <= _MAX_EXACT_PAIRS:
+        spend(fraction_units(2 * len(a) * len(b), longest))
+        exact: dict[Context, Fraction] = {}
+        for x, y in product(a, b):
+            context = _join_contexts(x, y)
+            exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
+        return _merge_contexts(exact)
+    spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
+    unit = 1 << _BITS
+    left, right = (
+        [(context, chance.numerator * unit // chance.denominator) for context, chance in law.items()] for law in (a, b)
+    )
+    whole: dict[Context, int] = {}
+    for (x, p), (y, q) in product(left, right):
+        context = _join_contexts(x, y)
+        whole[context] = whole.get(context, 0) + p * q
+    joined = {context: Fraction(chance >> _BITS, unit) for context, chance in whole.items() if chance >> _BITS}
+    total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
+    joined[max(joined, key=joined.__getitem__)] += total - sum(joined.values(), start=Fraction(0))
+    return _merge_contexts(joined)
+
+
+def _join_contexts(x: Context, y: Context) -> Context:
+    """Return the context of two independent draws: the copies for each number of members added up."""
+    if len(x) <= 1 and len(y) <= 1 and (not x or not y or x[0][0] == y[0][0]):  # one kind: most are like that
+        return ((x[0][0], x[0][1] + y[0][1]),) if x and y else x or y
+    copies = Counter(dict(x))
+    copies.update(dict(y))
+    return tuple(sorted(copies.items()))
+
+
+def _units_drawn_by_kind(
+    scheme: Scheme, count: int, occupied: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """Yield (units drawn of each kind, chance); several kinds with replacement: `size` each; `all`, shuffle: all."""
+    # With replacement and several kinds, only the upper bound that every draw hits each kind.
+    ranges = [range(number + 1) for number in occupied]
+    match scheme:
+        case FixedAtRate(probability=rate):  # of single units alone
+            yield from (((1,), rate), ((0,), 1 - rate))
+        case Fixed(size=size):
+            for drawn in product(*ranges):
+                spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
+                # Multivariate hypergeometric, by falling factorials: the order of the draw cancels.
+                present, absent = sum(drawn), sum(occupied) - sum(drawn)
+                ways = prod(map(comb, occupied, drawn)) * perm(size, present) * perm(count - size, absent)
+                if ways:
+                    yield drawn, Fraction(ways, perm(count, present + absent))
+        case Poisson(probability=rate):
+            laws = [binomial(number, rate) for number in occupied]
+            longest = max(chance.denominator.bit_length() for law in laws for chance in law.values())
+            for drawn in product(*laws):
+                spend(fraction_units(2 * len(laws), longest))
+                yield drawn, prod((law[number] for law, number in zip(laws, drawn, strict=True)), start=Fraction(1))
+        case WithReplacement(size=size) if len(occupied) == 1:
+            for number, chance in coarsen_upwards(binomial(size, Fraction(occupied[0], count))).items():
+                yield (number,), chance
+        case WithReplacement(size=size):
+            yield tuple(size for _ in occupied), Fraction(1)
+        case _:
+            yield occupied, Fraction(1)
+
+
+def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
+    """Return an upper law of the members in a batch: (members, copies) parents drawn, `scheme` draws from `count`.
+
+    Args:
+        context: of the draws above.
+        scheme: of the protected level.
+        count: fewest units in one of its frames; one with more members than that holds as many.
+    """
+    law: CountDistribution = {0: Fraction(1)}
+    for members, copies in context:
+        frame = max(count, members)
+        match scheme:
+            case FixedAtRate(probability=rate):
+                drawn = binomial(members * copies, rate)
+            case Fixed(size=size):
+                drawn = convolve_power_upper(hypergeometric(frame, members, size), copies)
+            case Poisson(probability=rate):
+                drawn = binomial(members * copies, rate)
+            case WithReplacement(size=size):
+                drawn = binomial(size * copies, Fraction(members, frame))
+            case _:
+                drawn = {members * copies: Fraction(1)}
+        law = convolve_upper(law, coarsen_upwards(drawn))
+    return law
+
+
+def large_group(members: int, drawn: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
+    """Return [(min(1, k eta), law with tails C(k, j) rate^j)], upper, for any placement of k members; eta: `drawn`.
+
+    With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
+    together with probability at most r^j, so at least j of them with at most C(k, j) r^j.
+
+    Args:
+        members: k.
+        drawn: eta, probability that a parent is drawn.
+        rate: r, probability that a member is drawn, given its parent is.
+
+    Returns:
+        One pair; with the remaining probability no member is drawn.
+
+    Source: docs/theory.md, Theorem 6.3.
+    """
+    tails = [Fraction(1)]
+    if members <= _FEW_MEMBERS:
+        tails += [min(Fraction(1), comb(members, j) * rate**j) for j in range(1, members + 1)]
+    else:  # each rounded up by 2^-1600 from the one before; of fewer than 2^-1200 nothing is left
+        unit = term = 1 << _BITS
+        for j in range(1, members + 1):
+            spend(8 * TURN + term.bit_length() / 4)
+            term = -(-term * (members - j + 1) * rate.numerator // (j * rate.denominator))
+            if term << _VANISHING < unit:
+                break
+            tails.append(Fraction(min(term, unit), unit))
+    tails = list(accumulate(tails, min))
+    law = {j: before - after for j, (before, after) in enumerate(pairwise([*tails, Fraction(0)]))}
+    return [(min(Fraction(1), members * drawn), {j: chance for j, chance in law.items() if chance})]

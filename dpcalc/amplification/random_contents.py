@@ -13,7 +13,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.contexts import Placement
 from dpcalc.amplification.counts import (
     Average,
     Bound,
@@ -23,6 +22,7 @@ from dpcalc.amplification.counts import (
     hidden_group_bound,
     missed_distances,
 )
+from dpcalc.amplification.groups import Placement
 from dpcalc.amplification.mates import MatesAverage, UnitCase, few_counts, largest_surroundings, surroundings
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency

@@ -11,9 +11,8 @@ from fractions import Fraction
 from functools import cache, partial
 
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.contexts import Placement
 from dpcalc.amplification.counts import Average, Bound, CountPair
-from dpcalc.amplification.groups import Group
+from dpcalc.amplification.groups import Group, Placement
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.errors import InputError

@@ -10,8 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcalc.amplification.contexts import Placement, contexts, large_group, members_in_batch
-from dpcalc.amplification.groups import groups
+from dpcalc.amplification.groups import Placement, contexts, groups, large_group, members_in_batch
 from dpcalc.planner.composition import ProtectedUnit
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass

@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
-from dpcalc.amplification.contexts import contexts, large_group, members_in_batch, placements
+from dpcalc.amplification.groups import contexts, large_group, members_in_batch, placements
 from dpcalc.sampling.counts import convolve
 from dpcalc.sampling.schemes import All, Fixed, Poisson, WithReplacement
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification import contexts, counts
+from dpcalc.amplification import counts, groups
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import CountPair
 
@@ -39,12 +39,12 @@ def test_contexts_put_together_are_an_upper_bound(number):
     """In every increasing event at least as likely: some copies of some kinds, or a weighted sum of them, at least."""
     rng = np.random.default_rng([1, number])
     law = random_contexts(rng, number)
-    fewer = contexts._merge_contexts(law)
+    fewer = groups._merge_contexts(law)
     assert sum(fewer.values()) == 1
     assert fewer[()] == law[()]
-    assert len(fewer) <= contexts._MAX_CONTEXTS + 1
+    assert len(fewer) <= groups._MAX_CONTEXTS + 1
     likeliest = sorted((context for context in law if context), key=lambda one: -law[one])
-    for context in likeliest[: contexts._MAX_CONTEXTS // 2]:
+    for context in likeliest[: groups._MAX_CONTEXTS // 2]:
         assert fewer[context] >= law[context]
     for _ in range(100):
         if rng.random() < 0.5:

@@ -19,8 +19,7 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.amplification import any_mechanism as black_box_steps
 from dpcalc.amplification import counts as revealed_count_distributions
-from dpcalc.amplification.contexts import large_group
-from dpcalc.amplification.rough_laws import rough_count_distributions
+from dpcalc.amplification.groups import large_group
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import DpcalcError, WorkExceededError
@@ -40,6 +39,7 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import ROUGH_SEARCH, solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
+from dpcalc.sampling.sums import rough_count_distributions
 from tests.sweeps.heavy_configs import heavy_config
 from tests.sweeps.random_configs import generator, random_config
 from tests.thinning import thinned
