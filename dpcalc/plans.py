@@ -12,11 +12,10 @@ from numbers import Rational
 from typing import Any, Never
 
 from dpcalc.config.files import config_folder
-from dpcalc.config.flags import load_from_flags, missing_flags
-from dpcalc.config.load import Loaded, load_text
+from dpcalc.config.load import Loaded, load_from_flags, load_text
 from dpcalc.config.load import load as load_config
 from dpcalc.config.messages import key_suggestion
-from dpcalc.config.overrides import FLAGS, Overrides
+from dpcalc.config.overrides import FLAGS, Overrides, missing_flags
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import InputError, require_whole

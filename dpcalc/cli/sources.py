@@ -148,7 +148,8 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_an
     if path is not None:
         loaded = load(path, key=request.key, overrides=overrides)
     else:
-        from dpcalc.config.flags import load_from_flags, missing_flags
+        from dpcalc.config.load import load_from_flags
+        from dpcalc.config.overrides import missing_flags
 
         missing = missing_flags(overrides)
         if missing or request.key:

@@ -21,7 +21,15 @@ from dpcalc.config.messages import (
     wrong_type_error,
 )
 from dpcalc.config.normal import fingerprint
-from dpcalc.config.overrides import Assignment, Changes, Overrides, parse_overrides
+from dpcalc.config.overrides import (
+    COMMAND_LINE,
+    Assignment,
+    Changes,
+    Overrides,
+    parse_overrides,
+    with_assumptions,
+    without_file_hint,
+)
 from dpcalc.config.rules import consistency_errors, remarks
 from dpcalc.config.scalars import AMOUNT_KEYS
 from dpcalc.config.schema import REQUIREMENT, SCHEMES, keys_in
@@ -314,6 +322,20 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
         3
     """
     return _load(source_of(text, path), key, _with_assignments(assignments, overrides), files or config_folder(path))
+
+
+def load_from_flags(overrides: Overrides) -> Loaded:
+    """Return the plan of options alone, Poisson and a fitting data set if unstated, each noted; ConfigError if wrong.
+
+    Args:
+        overrides: overrides of the command line, for which `missing_flags` returns nothing.
+
+    Raises:
+        ConfigError: an option is wrong; holds all errors, each at its option.
+    """
+    completed, notes = with_assumptions(overrides)
+    loaded = load_text(f"version: {VERSION}\n", path=COMMAND_LINE, overrides=completed)
+    return replace(loaded, diagnostics=(*notes, *map(without_file_hint, loaded.diagnostics)))
 
 
 def _with_assignments(assignments: Sequence[str], overrides: Overrides) -> Overrides:

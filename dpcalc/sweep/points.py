@@ -12,8 +12,7 @@ from itertools import product
 from typing import TypeVar
 
 from dpcalc.config.files import config_folder, refuse_outward_link
-from dpcalc.config.flags import load_from_flags
-from dpcalc.config.load import load_text
+from dpcalc.config.load import load_from_flags, load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import STDIN, ConfigError, decode, read_bytes
 from dpcalc.config.tree import split_path

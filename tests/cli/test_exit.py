@@ -91,7 +91,7 @@ def test_epsilon_off_a_terminal_starts_without_what_is_slow_to_import(config):
     assert "dpcalc.planner.evaluate" in modules
     slow = {"scipy.stats", "scipy.optimize", "scipy.integrate", "scipy.signal", "matplotlib", "rich", "numpy.ma"}
     assert not slow & modules
-    assert not {"dpcalc.cli.curve", "dpcalc.planner.solve", "dpcalc.gate.diff"} & modules  # nor another command
+    assert not {"dpcalc.cli.explore", "dpcalc.planner.solve", "dpcalc.gate.diff"} & modules  # nor another command
 
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"

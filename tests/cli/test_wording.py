@@ -49,7 +49,7 @@ def test_a_chart_has_thousands_separators_and_a_pipe_has_none(real, file, monkey
     path = str(file(FLAT.replace("1_000", "50_000").replace("clinic", "clinic 2024")))
     points = real("curve", "steps", path, "--range", "10000,20000").out
     assert "10000" in points
-    monkeypatch.setattr("dpcalc.cli.curve.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcalc.cli.explore.on_terminal", lambda: True)
     drawn = real("curve", "steps", path, "--range", "10000,20000").out
     assert "of 50,000 (example)" in drawn.replace("\n", " ").replace("  ", " ")
     assert "clinic 2024: " in drawn

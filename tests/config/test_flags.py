@@ -4,9 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from dpcalc.config.flags import PATH, load_from_flags, missing_flags
-from dpcalc.config.load import load_text
-from dpcalc.config.overrides import FLAGS, Overrides
+from dpcalc.config.load import load_from_flags, load_text
+from dpcalc.config.overrides import COMMAND_LINE, FLAGS, Overrides, missing_flags
 from dpcalc.config.source import ConfigError, Severity
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.config.texts import flat, nested
@@ -51,7 +50,7 @@ def test_a_flag_is_a_set(option, text):
 
 def test_a_remark_on_flags_alone_speaks_of_flags():
     (note,) = (one for one in load_from_flags(overrides(RUN)).diagnostics if one.code == "DPC204")
-    assert (note.path, note.line, note.column, note.severity) == (PATH, None, None, Severity.NOTE)
+    assert (note.path, note.line, note.column, note.severity) == (COMMAND_LINE, None, None, Severity.NOTE)
     assert note.hint == "state `--adjacency add-remove`, or replace-one or zero-out"
 
 
@@ -137,7 +136,7 @@ def test_flags_alone(changes, expected):
     assert missing_flags(given) == ()
     loaded = load_from_flags(given)
     assert shape(loaded) == ("example", *expected)
-    assert loaded.path == PATH
+    assert loaded.path == COMMAND_LINE
     assert (loaded.plan.delta, loaded.plan.phases[0].mechanism.noise_multiplier) == (1e-5, 1.1)
 
 

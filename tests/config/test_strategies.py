@@ -10,10 +10,9 @@ import pytest
 from numpy.lib import format as npy
 
 from dpcalc.config.difference import differences
-from dpcalc.config.flags import load_from_flags, missing_flags
-from dpcalc.config.load import load, load_text
+from dpcalc.config.load import load, load_from_flags, load_text
 from dpcalc.config.normal import normal_form
-from dpcalc.config.overrides import Overrides
+from dpcalc.config.overrides import Overrides, missing_flags
 from dpcalc.config.source import ConfigError
 from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot, Identity, Matrix, PrefixSum, Toeplitz, Tree
 from dpcalc.planner.words import mechanism_text

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcalc.charts.chart import Axis, Chart, Limit, Series, chart_csv, chart_output, chart_rows, legend
-from dpcalc.charts.plot import chart_picture, picture_format
-from dpcalc.charts.text import chart_text, round_ticks
+from dpcalc.charts.plot import chart_picture, chart_text, picture_format, round_ticks
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
 from tests.report.charts import CHART, LOGARITHMIC
