@@ -105,9 +105,6 @@ def require_positive(name: str, value: float) -> None:
     Args:
         name: of the parameter, as its user writes it.
         value: that was given.
-
-    Raises:
-        InputError: the value is NaN, infinite, zero or negative.
     """
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{name}: expected a finite number > 0, got {value!r}")
@@ -119,9 +116,6 @@ def require_nonnegative(name: str, value: float) -> None:
     Args:
         name: of the parameter, as its user writes it.
         value: that was given.
-
-    Raises:
-        InputError: the value is NaN, infinite or negative.
     """
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
@@ -134,9 +128,6 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
         name: of the parameter, as its user writes it.
         value: that was given.
         expected: the numbers that are allowed, for the message.
-
-    Raises:
-        InputError: the value is no whole number, or below 0.
     """
     try:
         number = -1 if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # what has no index is refused

@@ -40,20 +40,11 @@ class ValueType:
     """Type of the value of a key: it checks a value, and describes itself as JSON Schema."""
 
     def check(self, value: object) -> Any:  # noqa: ANN401  each type has its own
-        """Return a value as the type has it; WrongValueError for one that the key does not take. Subclasses define it.
-
-        Raises:
-            WrongValueError: the value is not of this type.
-            NotImplementedError: in this base class.
-        """
+        """Return a value as the type has it, or WrongValueError; subclasses define it, here NotImplementedError."""
         raise NotImplementedError
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of this type; subclasses define it, here NotImplementedError.
-
-        Raises:
-            NotImplementedError: in this base class.
-        """
+        """Return the JSON Schema of this type; subclasses define it, here NotImplementedError."""
         raise NotImplementedError
 
 
@@ -65,11 +56,7 @@ class WholeNumber(ValueType):
     max_value: int = MAX_COUNT
 
     def check(self, value: object) -> int:
-        """Return a Fraction as int; WrongValueError unless it is whole (DPC102) and within the ends (DPC106).
-
-        Raises:
-            WrongValueError: the value is of another type, or out of range.
-        """
+        """Return a Fraction as int; WrongValueError unless it is whole (DPC102) and within the ends (DPC106)."""
         if not isinstance(value, Fraction) or value.denominator != 1:
             raise WrongValueError("DPC102", "a whole number")
         if value < self.min_value:
@@ -94,11 +81,7 @@ class Exact(ValueType):
     quotients: bool = False
 
     def check(self, value: object) -> Fraction:
-        """Return a Fraction within the ends or in `gap`; WrongValueError for another type (DPC102) or number (DPC106).
-
-        Raises:
-            WrongValueError: the value is of another type, or out of range.
-        """
+        """Return a Fraction within the ends or in `gap`; WrongValueError: another type (DPC102) or value (DPC106)."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", "a number")
         if not self.min_value <= value <= self.max_value and value not in self.gap:
@@ -125,11 +108,7 @@ class Word(ValueType):
         return self.words() if callable(self.words) else self.words
 
     def check(self, value: object) -> Any:  # noqa: ANN401  the word, or a member of `as_enum`
-        """Return one of the words, or the member of `as_enum` for it; WrongValueError (DPC104) for another value.
-
-        Raises:
-            WrongValueError: the value is of another type, or out of range.
-        """
+        """Return one of the words, or the member of `as_enum` for it; WrongValueError (DPC104) for another value."""
         if value not in self.allowed:
             raise WrongValueError("DPC104", "one of " + ", ".join(self.allowed))
         return value if self.as_enum is None else self.as_enum(value)
@@ -148,11 +127,7 @@ class OfType(ValueType):
     json_type: str
 
     def check(self, value: object) -> Any:  # noqa: ANN401  a value of the type
-        """Return a value of the Python type unchanged; WrongValueError (DPC102) for any other.
-
-        Raises:
-            WrongValueError: the value is of another type.
-        """
+        """Return a value of the Python type unchanged; WrongValueError (DPC102) for any other."""
         if not isinstance(value, self.python_type):
             raise WrongValueError("DPC102", self.words)
         return value

@@ -191,9 +191,6 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
         source: a plan, or what `load` takes.
         unit: name of the level whose units are protected, None for its own.
         group_size: units that are protected together, None for its own.
-
-    Raises:
-        InputError: it is no plan, or has no such level or group.
     """
     if isinstance(source, Plan):
         return _with_unit_and_group(source, unit, group_size)
@@ -208,10 +205,6 @@ def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
     Args:
         caller: what the user called, for messages.
         numbers: arguments of `plan`.
-
-    Raises:
-        TypeError: there is no argument of that name, or delta is missing.
-        InputError: as `plan` raises it.
     """
     known = inspect.signature(plan).parameters.keys() - {"unknown"}
     refuse_unknown(plan, {name: value for name, value in numbers.items() if name not in known}, own=caller)
@@ -277,9 +270,6 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
         function: whose arguments are known.
         unknown: arguments by name.
         own: the name of what the caller called; by default that of the function.
-
-    Raises:
-        TypeError: there is an unknown argument.
     """
     names = inspect.signature(function).parameters.keys() - {"unknown"}
     for name in unknown:
@@ -347,9 +337,6 @@ def exact_number(value: Number, name: str) -> Fraction:
     Args:
         value: a number, or its text.
         name: of the argument.
-
-    Raises:
-        InputError: it is no such number.
     """
     text = _option_text(value, name)
     number = parse_number(text) or parse_quotient(text)
@@ -364,9 +351,6 @@ def real_number(value: object, name: str) -> float:
     Args:
         value: that was given.
         name: of the argument.
-
-    Raises:
-        InputError: it is no number, or too large for a float.
     """
     try:
         if not isinstance(value, str | bytes):
@@ -382,9 +366,6 @@ def real_numbers(values: object, name: str) -> tuple[float, ...]:
     Args:
         values: that were given.
         name: of the argument.
-
-    Raises:
-        InputError: they are no sequence of numbers.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InputError(f"{name}: expected a sequence of numbers such as [0.01, 0.1], got {values!r}")

@@ -55,11 +55,7 @@ class Meter:
         self.charged: set[Hashable] = set() if charged is None else charged
 
     def spend(self, units: float) -> None:
-        """Add units that are about to be spent; raise WorkExceededError if they are more than what is left, or NaN.
-
-        Raises:
-            WorkExceededError: they are more than what is left.
-        """
+        """Add units that are about to be spent; raise WorkExceededError if they are more than what is left, or NaN."""
         self.spent += units
         if not self.spent <= self.limit:
             raise WorkExceededError(f"work: expected at most {self.limit:.3g} units, needs more")
@@ -73,9 +69,6 @@ def spend(units: float) -> None:
 
     Args:
         units: of work, >= 0; a float may be infinite.
-
-    Raises:
-        WorkExceededError: it is more than the allowance has left.
     """
     meter = _METER.get()
     if meter is not None:
@@ -181,12 +174,6 @@ def optional(
         compute: what returns the part.
         absent: what stands in its place where it fails.
         units: of work that it may take.
-
-    Returns:
-        (the part, ""), or (what stands in its place, a sentence that says what is missing and why).
-
-    Raises:
-        OutOfTimeError: the time allowed for the whole answer is over.
 
     Warns:
         DefectWarning: the part failed with an error that only a defect can cause. Tests turn warnings into errors.

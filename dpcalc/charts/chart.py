@@ -117,9 +117,6 @@ class Chart(Result):
 
         Args:
             file_format: "svg", "png" or "pdf".
-
-        Raises:
-            InputError: the format is another one, or matplotlib is not installed.
         """
         from dpcalc.charts.plot import chart_picture  # noqa: PLC0415  matplotlib is optional
 
@@ -136,9 +133,6 @@ def cell(text: str) -> str:
 
     Args:
         text: words of a user or a config, or a number.
-
-    Returns:
-        The text with control characters escaped, after an apostrophe if it begins like a formula and is no number.
     """
     # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
     # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
@@ -229,9 +223,6 @@ def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -
         rows: the header, and the rows below it.
         short: the other header.
         width: columns of the terminal.
-
-    Returns:
-        Lines of at most `width` columns: where the other header is too wide too, each row as "NAME CELL, NAME CELL".
     """
     header, *body = rows
     texts = [[with_thousands_separators(cell) for cell in row] for row in body]

@@ -47,11 +47,7 @@ _SETTINGS = {
 
 
 def picture_format(path: str) -> str:
-    """Return the ending svg, png or pdf of a file's name; InputError for others, or if matplotlib is not installed.
-
-    Raises:
-        InputError: the ending is none of FORMATS, or matplotlib is not installed.
-    """
+    """Return the ending svg, png or pdf of a file's name; InputError for others, or if matplotlib is not installed."""
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in FORMATS:
         raise InputError(f"--plot: expected a file name ending in {', '.join(FORMATS)}, got {path}")
@@ -95,12 +91,6 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
     Args:
         chart: the chart; infinite and missing numbers are left out.
         ending: one of FORMATS.
-
-    Returns:
-        The content of a file; equal charts give equal bytes.
-
-    Raises:
-        InputError: the ending is none of FORMATS, or matplotlib is not installed.
     """
     return figure_bytes(lambda figure: _draw_chart(figure, chart), ending)
 
@@ -200,9 +190,6 @@ def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
     Args:
         draw: draws into the empty figure.
         ending: one of FORMATS.
-
-    Raises:
-        InputError: the ending is none of FORMATS, or matplotlib is not installed.
     """
     if ending not in FORMATS:
         raise InputError(f"format of a picture: expected one of {', '.join(FORMATS)}, got {ending!r}")
@@ -236,9 +223,6 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
         high: upper end, greater than `low`.
         max_ticks: largest number of ticks, >= 2.
         is_log: True for a logarithmic axis.
-
-    Returns:
-        Increasing numbers, at least two; the ends themselves where no round ones lie between them.
 
     Example:
         >>> round_ticks(0.0, 4.7, max_ticks=5, is_log=False)
@@ -340,9 +324,6 @@ def chart_text(chart: Chart, *, width: int) -> str:
     Args:
         chart: the chart; infinite and missing numbers are left out.
         width: columns of the terminal.
-
-    Returns:
-        Title, canvas, axis and legend, in lines of at most `width` columns, or 60 if that is more.
     """
     ys = [y for series in chart.series for y in series.ys if y is not None and math.isfinite(y)]
     ys += [limit.value for limit in chart.limits if limit.axis == "y"]

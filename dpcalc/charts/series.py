@@ -77,11 +77,7 @@ METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
 
 
 def claimed_kind(method: str) -> Kind:
-    """Return the kind of a method's numbers: LOWER for "lower", UPPER for accountants, else COMPARED's; or InputError.
-
-    Raises:
-        InputError: the method is none of METHODS.
-    """
+    """Return the kind of a method's numbers: LOWER for "lower", UPPER for accountants, else as COMPARED; InputError."""
     if method not in METHODS:
         raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
     if method == LOWER:
@@ -110,9 +106,6 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
     Args:
         plan: a training run.
         method: one of METHODS; "lower" is the certified lower bound.
-
-    Raises:
-        InputError: the method is none of METHODS.
     """
     kind = claimed_kind(method)
     if is_noiseless(plan):
@@ -163,12 +156,6 @@ def curve_chart(kind: str, request: CurveRequest) -> Chart:
     Args:
         kind: a key of CURVES.
         request: plans, methods and grid.
-
-    Returns:
-        A line for each plan and method, with the kind of its numbers.
-
-    Raises:
-        InputError: there is no such curve of the plans, methods or grid.
     """
     return CURVES[kind](request)
 
@@ -342,7 +329,7 @@ def _epsilon_series(
     plan_at: Callable[[float], Plan],
     on_progress: Callable[[float], object],
 ) -> Series:
-    """Return the line of one plan and method, equal work a point; InputError if none answers and the plan is refused.
+    """Return the line of one plan and method, equal work a point; InputError if none answers, the plan refused.
 
     Args:
         request: all plans and methods of the chart.
@@ -350,9 +337,6 @@ def _epsilon_series(
         grid: values of the quantity.
         plan_at: the plan with a value of the quantity.
         on_progress: called with the finished share of the line, in [0, 1].
-
-    Raises:
-        InputError: there is no answer at any value since the plan is not covered.
     """
     # Every point has a share of its own, so that no answer depends on how long the points before it took.
     label, plan, method = line

@@ -69,11 +69,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return certified delta over epsilon, by default to 1.5 times it, lower bounds if any; InputError but for pld.
-
-    Raises:
-        InputError: a method other than auto or pld was chosen.
-    """
+    """Return certified delta over epsilon, by default to 1.5 times it, lower bounds if any; InputError but for pld."""
     _refuse_methods(request)
     grid = request.grid or tuple(map(float, np.linspace(0.0, 1.5 * _finite_epsilon(request.first), POINTS)))
     series = []
@@ -108,9 +104,6 @@ def tradeoff(request: CurveRequest) -> Chart:
     """Return bounds on true over false positive rates, two lines a plan, and guessing; InputError but for pld.
 
     Two lines for each plan: attackers that detect units in the data, and units that are not in it.
-
-    Raises:
-        InputError: a method other than auto or pld was chosen.
     """
     _refuse_methods(request)
     rates = (*np.geomspace(_MIN_RATE, 0.02, 12), *np.linspace(0.04, 0.98, POINTS), 0.999)
@@ -134,11 +127,7 @@ def tradeoff(request: CurveRequest) -> Chart:
 
 
 def divergences(request: CurveRequest) -> Chart:
-    """Return bounds on Renyi divergence over orders > 1, published ones at whole orders; InputError if none is finite.
-
-    Raises:
-        InputError: a method was chosen, an order is <= 1, a step has no noise, or no divergence is finite.
-    """
+    """Return bounds on Renyi divergence over orders > 1, published ones at whole ones; InputError if none finite."""
     _refuse_methods(request)
     grid = request.grid or tuple(map(float, _ORDERS))
     if min(grid) <= 1:

@@ -238,9 +238,6 @@ def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> t
         own: has the entries of the given configs only.
         results: of these configs.
         removed: names of entries to drop; all others stay, also those that another process has just written.
-
-    Returns:
-        (remarks, the file that was written or nothing).
     """
     from dpcalc.config.files import create, exclusive_lock, save
     from dpcalc.config.source import visible

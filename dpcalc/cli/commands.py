@@ -47,11 +47,7 @@ class HelpfulCommand(TyperCommand):
         _write_parameters(self.get_params(ctx), formatter)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Run the command, with a progress bar after a second; InputError if the current directory was deleted.
-
-        Raises:
-            InputError: the current directory was deleted; paths, the repository and policies are relative to it.
-        """
+        """Run the command, with a progress bar after a second; InputError if the current directory was deleted."""
         try:
             Path.cwd()
         except FileNotFoundError:
@@ -208,9 +204,6 @@ def application(only: str = "") -> typer.Typer:
     Args:
         only: name of the one command to load: the modules of the others cost a tenth of the time to start. All commands
             if it names none.
-
-    Returns:
-        A Typer group, also if it has one command.
     """
     commands = typer.Typer(
         name="dpcalc",

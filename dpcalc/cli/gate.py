@@ -37,11 +37,7 @@ class Report:
     path: str | None = None
 
     def clear(self) -> None:
-        """Remove an earlier report's file, so that a failing run leaves none; InputError for others; devices stay.
-
-        Raises:
-            InputError: the path is a file that is no report, or a link that leaves the repository.
-        """
+        """Remove an earlier report's file, so that a failing run leaves none; InputError for others; devices stay."""
         if self.path is None:
             return
         self._refuse_links(self.path)
@@ -55,11 +51,7 @@ class Report:
             Path(self.path).unlink()
 
     def write(self, text: str) -> None:
-        """Write the report's file, or into a device or pipe; nothing for standard output; InputError if it fails.
-
-        Raises:
-            InputError: if the file cannot be written.
-        """
+        """Write the report's file, or into a device or pipe; nothing for standard output; InputError if it fails."""
         if self.path is None:
             return
         data = text.encode("utf-8", errors="backslashreplace")
@@ -96,12 +88,6 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     Args:
         texts: values of `--report`.
         as_json: whether `--json`, short for `--report json`, was given.
-
-    Returns:
-        Reports, exactly one of them for standard output, which comes last. Files of earlier runs are removed.
-
-    Raises:
-        InputError: a format is unknown, two reports have the same place, or a file that is no report would be lost.
     """
     chosen = [_report(text) for text in texts]
     if as_json:
@@ -168,9 +154,6 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
         results: one for each file.
         reports: as `reports` returns them.
         verbose: whether people see notes, beside errors and warnings.
-
-    Returns:
-        The result, with the highest exit code of all files; a report that cannot be written counts as 2.
     """
     levels = set(Severity) if verbose else {Severity.ERROR, Severity.WARNING}
     view = gate_view(command, results, levels=levels, locate=_from_repository_top)

@@ -285,12 +285,6 @@ def seconds(text: str | None) -> float:
 
     Args:
         text: the text of the user, or None.
-
-    Returns:
-        Seconds > 0, at most `MAX_SECONDS` unless infinite.
-
-    Raises:
-        InputError: the text is no such number.
     """
     value = number("--timeout", text, positive=True)
     return math.inf if value is None else min(value, MAX_SECONDS)
@@ -301,12 +295,6 @@ def memory(text: str) -> int:
 
     Args:
         text: gigabytes, as the user wrote them.
-
-    Returns:
-        Bytes > 0, at most 2 ** 60.
-
-    Raises:
-        InputError: the text is no such number.
     """
     value = number("--memory-limit", text)
     if not value:

@@ -43,9 +43,6 @@ def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, v
         as_json: whether `--json` was given.
         quiet: whether `--quiet` was given; `--json` counts more.
         verbose: whether a terminal shows the rows of `-v`.
-
-    Returns:
-        Whole lines: JSON, bare numbers, `key: value` lines, or tables for a terminal.
     """
     if as_json:
         return output.json_text()
@@ -275,9 +272,6 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
         path: the file.
         data: its content.
         force: whether an existing file is overwritten.
-
-    Raises:
-        InputError: the file exists and `force` is False, or it cannot be written.
     """
     from dpcalc.config.files import create, save
 
@@ -302,9 +296,6 @@ def check_picture(path: str) -> None:
 
     Args:
         path: the file; its ending is the format.
-
-    Raises:
-        InputError: the format is unknown, the plotting library is missing, or the file cannot be written.
     """
     from dpcalc.charts.plot import picture_format
 
@@ -322,9 +313,6 @@ def write_picture(path: str, picture: Callable[[str], bytes]) -> str:
     Args:
         path: the file; its ending is the format.
         picture: returns the content in a format.
-
-    Raises:
-        InputError: the file cannot be written.
     """
     from dpcalc.charts.plot import picture_format
 

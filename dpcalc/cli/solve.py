@@ -45,9 +45,6 @@ def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | N
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
-
-    Raises:
-        InputError: a text is no number in range, or there is more than one target, or half of one.
     """
     goals = {
         option: options.number(option, text, positive=True) if option == EPSILON else options.probability(option, text)
@@ -67,9 +64,6 @@ def goal_of(goals: Mapping[str, float | None], plan: Plan) -> Goal:
     Args:
         goals: as `consistent_targets` returns them.
         plan: has the budget.
-
-    Raises:
-        InputError: there is neither a target nor a budget.
     """
     from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
 

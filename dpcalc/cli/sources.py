@@ -136,9 +136,6 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_an
         assumed: "key=value" texts for keys that neither the config nor an option states: a solver assumes a value of
             the key that it solves for.
         allow_any_size: whether a batch size that no bound covers is accepted, since another one is looked for.
-
-    Raises:
-        InputError: there is no config, or it cannot be used.
     """
     from dpcalc.config.load import load
 
@@ -165,9 +162,6 @@ def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple
         context: of the command.
         configs: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty
             searches for one.
-
-    Raises:
-        InputError: there is no config, or one cannot be used.
     """
     request: ConfigRequest = context.meta[_REQUEST]
     paths = [path for word in configs or () for path in matching_paths(word)]
@@ -186,9 +180,6 @@ def add_path_to_errors(loaded: Loaded, *, among: Sequence[Loaded]) -> Iterator[N
     Args:
         loaded: the config that the block is about.
         among: all configs of the command.
-
-    Raises:
-        InputError: the error of the block.
     """
     try:
         yield
@@ -204,9 +195,6 @@ def set_config(context: typer.Context, configs: Sequence[str] | None) -> None:
     Args:
         context: of the command.
         configs: CONFIG... as given.
-
-    Raises:
-        InputError: there are several.
     """
     if configs and len(configs) > 1:
         raise InputError(f"--unit {EVERY}: expected one config, got {', '.join(configs)}; ask about one at a time")
@@ -287,9 +275,6 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
     Args:
         words: CONFIG... as given: file names, and patterns with `*` that no shell has expanded; None or empty searches.
-
-    Raises:
-        InputError: a pattern matches nothing, or a file that names configs to the search is wrong.
     """
     from dpcalc.config.discovery import VARIABLE, find_configs
 
@@ -308,9 +293,6 @@ def matching_paths(word: str) -> Sequence[str]:
 
     Args:
         word: a file name, or a pattern with `*` that no shell has expanded.
-
-    Raises:
-        InputError: a pattern matches nothing, or is none.
     """
     from dpcalc.config.discovery import matching_files
     from dpcalc.config.source import visible

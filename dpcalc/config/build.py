@@ -226,9 +226,6 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
     Args:
         plan: the plan built from the sections.
         config: the sections.
-
-    Returns:
-        The error of the first phase that shuffles the protected level in passes that leave out a step of some unit.
     """
     for phase, run in zip(plan.phases, config.runs, strict=True):
         level = phase.hierarchy.level(plan.unit)
@@ -244,16 +241,13 @@ def refused_passes(plan: Plan, config: Sections) -> ConfigError | None:
 
 
 def level_of(name: str, draw: Draw | None, count_range: tuple[int, int], *, steps: int | None = None) -> Level:
-    """Return a level with its counts and draw, all units if None; InputError if it draws more than there are.
+    """Return a level with its counts and draw, all units if None; InputError for more units or steps than exist.
 
     Args:
         name: of the level.
         draw: its draw; None draws all units.
         count_range: (fewest, most) units under one parent.
         steps: of the phase, among which a random allocation chooses; None where they do not matter.
-
-    Raises:
-        InputError: the draw takes more units than there are, or more steps than the phase has.
     """
     fewest, largest = count_range
     draw = draw or Draw(scheme="all")

@@ -52,9 +52,6 @@ def errors_at(name: Scalar) -> Iterator[None]:
 
     Args:
         name: the scalar that is the file's name.
-
-    Raises:
-        ConfigError: in place of a Refusal.
     """
     try:
         yield
@@ -138,12 +135,7 @@ def _curve_from_file(name: Scalar, files: Files) -> Points:
 
 
 def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return the text of a CSV file named relative to the config; Refusal: no .csv, outside the repository, unreadable.
-
-    Raises:
-        Refusal: the file is outside the repository, is no CSV file, or cannot be read.
-        ConfigError: the text cannot be decoded.
-    """
+    """Return the text of a CSV file named relative to the config; Refusal: no .csv, outside the repository, missing."""
     # In messages the file has its path relative to the user's directory, not to that of the config.
     place = files.locate(name.text, "") if name.text.lower().endswith(".csv") else ""
     if not place.lower().endswith(".csv"):
@@ -217,15 +209,12 @@ _TREE_SHAPE = "a list of counts nested by level such as [[4, 2, 3], [4, 5]], or 
 
 
 def data_tree(node: Node, names: tuple[str, ...], files: Files) -> Tree:
-    """Return the sizes of all units of a `tree`, given inline or as a JSON file; raise ConfigError for wrong ones.
+    """Return the sizes of all units of a `tree`, given inline or as a JSON file; ConfigError with the first 10 faults.
 
     Args:
         node: the value of `data.tree`.
         names: names of the levels, outermost first.
         files: reader of data files.
-
-    Raises:
-        ConfigError: the first MAX_FAULTS errors.
     """
     if isinstance(node, Items):
         return _tree_of_counts(_counts(node), names, lambda fault: _inline_fault_error(node, fault))
@@ -356,9 +345,6 @@ class MechanismFiles:
         Args:
             keys: the keys that the mechanism's type takes; others are not read.
             mechanism: its section.
-
-        Raises:
-            ConfigError: the errors of the first that is wrong.
         """
         values = {}
         for key, reader in _READERS.items():

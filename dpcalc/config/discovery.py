@@ -35,11 +35,7 @@ class DiscoveredConfigs:
 
     @property
     def only(self) -> str:
-        """Path of the only config; InputError if there are several.
-
-        Raises:
-            InputError: there are several.
-        """
+        """Path of the only config; InputError if there are several."""
         if len(self.paths) > 1:
             several = f"expected one config, got {len(self.paths)} ({self._names}); name the one you mean"
             raise InputError(f"{self.origin}: {several}")
@@ -129,12 +125,6 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
     Args:
         data: content of the file.
         shown: its name in messages.
-
-    Returns:
-        File names and patterns.
-
-    Raises:
-        ConfigError: the file is no TOML, the value is no list of texts, or there are too many.
     """
     try:
         content = parse_toml(decode(data, shown))
@@ -171,9 +161,6 @@ def matching_files(folder: Path, pattern: str) -> list[str]:
     Args:
         folder: the directory, absolute.
         pattern: relative to it; `*` stays within a directory, `**` stands for any number of directories.
-
-    Returns:
-        Paths relative to the directory; [] for an absolute pattern.
 
     Raises:
         InputError: it matches more than MAX_CONFIGS files: to check only the first of them would let a change push a
@@ -250,12 +237,6 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 
     Args:
         pattern: a relative or absolute path with `/`; parts behind the first `*`, `?` or `[` may be wildcards too.
-
-    Returns:
-        (directory, parts); repeated `**` are merged, and a name without wildcards has no parts.
-
-    Raises:
-        ValueError: it has more than `MAX_PARTS` parts.
     """
     parts = posixpath.normpath(pattern).split("/")
     first = next((at for at, part in enumerate(parts) if _is_wild(part)), len(parts))
@@ -290,9 +271,6 @@ def files_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
     Args:
         top: the directory.
         parts: parts of the pattern, at least one.
-
-    Raises:
-        InputError: a directory cannot be read, or more than `MAX_LINKS` links are followed.
     """
     links = 0
     pending = [(top, _reachable_parts({0}, parts))]

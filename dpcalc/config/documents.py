@@ -74,9 +74,6 @@ def read_document(source: Source, suffix: str) -> Document:
 
     Returns:
         The document; only YAML trees have marks, other trees have one mark for everything.
-
-    Raises:
-        Refusal: the text is malformed, too large or too deep.
     """
     try:
         if suffix == ".json":
@@ -132,9 +129,6 @@ class _TreeBuilder:
         Args:
             value: dict, list or scalar.
             path: dotted path of the value.
-
-        Raises:
-            Refusal: more than MAX_EVENTS values, or MAX_DEPTH levels of nesting.
         """
         # JSON has no aliases, but a small file can still nest deeply or hold many values: the limits are those of YAML.
         self._count += 1
@@ -196,12 +190,6 @@ def config_part(tree: Node, key: str) -> ConfigPart:
     Args:
         tree: the whole file.
         key: value of `--key`; "" for a `dpcalc:` section at the top, or else the whole file.
-
-    Returns:
-        The part; dotted paths in it begin at its top.
-
-    Raises:
-        ConfigError: `--key` leads nowhere, or the part is no mapping.
     """
     keys: tuple[str | int, ...] = ()
     node: Node = tree
@@ -325,11 +313,7 @@ class References:
         return read_document(text_of(self._files, place), PurePosixPath(place).suffix.lower())
 
     def _scalar_at(self, place: str, path: str) -> Scalar:
-        """Return the scalar at a dotted path of a file read before; Refusal if there is none, or no value in it.
-
-        Raises:
-            Refusal: the path is malformed, leads nowhere, or to something that is not one value.
-        """
+        """Return the scalar at a dotted path of a file read before; Refusal if there is none, or no value in it."""
         document = self._documents[place]
         steps, read = split_path(path)
         if path.startswith("."):
@@ -421,9 +405,6 @@ def _step_down(node: Node, current: str, key: str | int, root: Node, *, suggest:
         key: the next key or 0-based index.
         root: the whole file, to recognise a Hydra config.
         suggest: add the most similar key to the refusal.
-
-    Raises:
-        Refusal: there is no such key, or it is repeated.
     """
     # OmegaConf writes `a.0`; six digits are more than any list has, and keep `int` from reading a number without end.
     if isinstance(node, Items) and isinstance(key, str) and key.isascii() and key.isdigit():

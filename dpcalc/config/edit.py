@@ -239,9 +239,6 @@ def write(rewrite: Rewrite) -> tuple[str, ...]:
     Args:
         rewrite: the file and the plan.
 
-    Returns:
-        For each number written "path:line: key: value".
-
     Raises:
         InputError: the file cannot be changed so, or not be written; nothing was changed.
     """
@@ -266,12 +263,6 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
     Args:
         text: the content of a file.
         rewrite: the plan.
-
-    Returns:
-        (new text, for each number written "path:line: key: value"); the new text was loaded and states the plan.
-
-    Raises:
-        InputError: the text cannot be changed so.
     """
     source = decode(text.encode(), rewrite.path)
     tree, _ = parse_yaml(source)

@@ -195,9 +195,6 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
     Args:
         root: the file as written.
         changes: keys to remove, values to set, and values to assume where they are still missing.
-
-    Returns:
-        The long form; the settings whose path exists; one error for each change whose path leads nowhere.
     """
     problems: list[Diagnostic] = []
     done: list[Assignment] = []

@@ -53,9 +53,6 @@ class Files(Protocol):
         Args:
             place: canonical name of the file.
             limit: largest number of bytes.
-
-        Raises:
-            Refusal: it cannot be read, or is larger than `limit`.
         """
 
 
@@ -65,9 +62,6 @@ def text_of(files: Files, place: str) -> Source:
     Args:
         files: the reader that located it.
         place: canonical name of the file.
-
-    Raises:
-        Refusal: it cannot be read, is too large, or is no UTF-8 text.
     """
     try:
         return decode(files.content(place, limit=MAX_BYTES), place)
@@ -121,9 +115,6 @@ class Folder:
         Args:
             place: path from `locate`.
             limit: largest number of bytes.
-
-        Raises:
-            Refusal: it cannot be read, or is larger than `limit`.
         """
         try:
             return read_bytes(place, limit=limit)
@@ -136,9 +127,6 @@ def refuse_unusual_name(name: str) -> None:
 
     Args:
         name: as a reference writes it.
-
-    Raises:
-        Refusal: it is absolute, empty, too long, or has backslashes or invisible characters.
     """
     if len(name) > MAX_NAME or visible(name) != name or "\\" in name or not name:
         raise Refusal("DPC110", "is no plain file name", "write a relative path with `/`, e.g. `conf/train.yaml`")
@@ -231,9 +219,6 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
     Args:
         path: a file that exists or will be written.
         max_wait: seconds to wait for other processes.
-
-    Raises:
-        InputError: others took too long, there is no such folder, or the system has no such locks.
     """
     if fcntl is None:
         raise InputError(f"{path}: expected a system with POSIX file locks, got one without; nothing was changed")
@@ -268,9 +253,6 @@ def save(path: str, data: bytes) -> None:
     Args:
         path: an existing file; for a symbolic link the file it leads to.
         data: the new content. Permissions stay, and the owner where that is allowed.
-
-    Raises:
-        InputError: the file is read-only or its folder cannot be written.
     """
     try:
         target = Path(path).resolve(strict=True)
@@ -289,12 +271,6 @@ def create(path: str, data: bytes) -> bool:
     Args:
         path: name of the new file.
         data: its content.
-
-    Returns:
-        True if it was written, False if something with this name exists.
-
-    Raises:
-        InputError: the folder cannot be written.
     """
     target = Path(path)
     try:
@@ -313,9 +289,6 @@ def write_or_replace(path: str, data: bytes) -> None:
     Args:
         path: name of the file; a link of that name is replaced and not followed.
         data: its content.
-
-    Raises:
-        InputError: the folder cannot be written, or a folder has that name.
     """
     target = Path(path)
     try:

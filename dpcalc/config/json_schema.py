@@ -193,11 +193,7 @@ repository. Keys that begin with `x-` are yours.
 
 
 def key_table() -> str:
-    """Return all keys as a Markdown table, in the order of the file.
-
-    Returns:
-        Markdown with a line break at the end.
-    """
+    """Return all keys as a Markdown table, in the order of the file."""
     return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in table_rows())
 
 

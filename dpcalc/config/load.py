@@ -226,11 +226,7 @@ class Loaded:
     refusal: ConfigError | None = field(default=None, repr=False, compare=False)
 
     def accepted(self) -> "Loaded":
-        """Return the config itself; raise ConfigError if no bound covers its batch size, whatever the noise.
-
-        Raises:
-            ConfigError: no bound does, whatever the noise.
-        """
+        """Return the config itself; raise ConfigError if no bound covers its batch size, whatever the noise."""
         if self.refusal is not None:
             raise self.refusal
         return self
@@ -241,9 +237,6 @@ class Loaded:
         Args:
             key: dotted, as written or in the long form: "budget.epsilon", "data.levels[0].count",
                 "phases[1].training.steps" (also if the phase inherits it).
-
-        Returns:
-            (line, column) of the key, or of the item in a list, both from 1; None if the file does not state it.
         """
         return self.marks.get(key)
 
@@ -256,12 +249,6 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
         key: dotted path of the section that is the config; "" for a `dpcalc:` section or else the whole file.
         assignments: overriding values such as "training.steps=1000", read by the rules of the file.
         overrides: all other overrides of the command line.
-
-    Returns:
-        The plan with warnings and notes.
-
-    Raises:
-        ConfigError: the file cannot be used; holds all errors.
     """
     refuse_outward_link(path)
     source = decode(read_bytes(path), STDIN if path == "-" else path)
@@ -269,18 +256,12 @@ def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
-    """Return the config of a file once for each level, with that level protected; ConfigError if it is wrong.
+    """Return the config of a file once for each level, outermost first, with it protected; ConfigError if wrong.
 
     Args:
         path: file name, "-" for standard input.
         key: dotted path of the section that is the config.
         overrides: overrides of the command line; its `--unit` is ignored.
-
-    Returns:
-        One config for each level, the outermost first.
-
-    Raises:
-        ConfigError: the file cannot be used; holds all errors.
     """
     refuse_outward_link(path)
     source, files = decode(read_bytes(path), STDIN if path == "-" else path), config_folder(path)
@@ -309,12 +290,6 @@ def load_text(  # noqa: PLR0913  one for each thing that can vary
         overrides: all other overrides of the command line.
         files: reader of referenced files; None for the directory of `path`.
 
-    Returns:
-        The plan with warnings and notes.
-
-    Raises:
-        ConfigError: the text cannot be used; holds all errors.
-
     Example:
         >>> text = "{version: 1, data: {examples: 100}, sampling: {scheme: all}, training: {steps: 3}, "
         >>> text += "mechanism: {noise_multiplier: 2}, privacy: {delta: 1e-5}}"
@@ -329,9 +304,6 @@ def load_from_flags(overrides: Overrides) -> Loaded:
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
-
-    Raises:
-        ConfigError: an option is wrong; holds all errors, each at its option.
     """
     completed, notes = with_assumptions(overrides)
     loaded = load_text(f"version: {VERSION}\n", path=COMMAND_LINE, overrides=completed)

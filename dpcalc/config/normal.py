@@ -51,9 +51,6 @@ def normal_form(plan: Plan) -> str:
     Returns:
         YAML; loading it gives the same plan, and the same hash.
 
-    Raises:
-        InputError: the tree of sizes or a rate is too long to be written.
-
     Note:
         Numbers are exact. An expected number or a rate is written, whichever is a finite decimal, and the other
         one as a remark; where neither is one the rate is a quotient such as 1/97. `epochs` have become steps.
@@ -255,9 +252,6 @@ def fingerprint(plan: Plan) -> str:
 
     Args:
         plan: the plan.
-
-    Returns:
-        64 hexadecimal digits.
 
     Note:
         The names of the run and of its phases are labels and do not count. Fields are listed one by one:

@@ -96,9 +96,6 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
 
     Args:
         overrides: the texts.
-
-    Returns:
-        The changes, and errors at the options; a key that is set twice is an error.
     """
     reader = _Reader()
     for number, text in enumerate(overrides.unset, start=1):
@@ -187,12 +184,6 @@ def parse_path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[
     Args:
         text: the path.
         source: the argument that it begins.
-
-    Returns:
-        (keys and 0-based indices, the place of each).
-
-    Raises:
-        ConfigError: the text is no path.
     """
     steps, read = split_path(text)
     if not steps or read < len(text):
@@ -245,13 +236,10 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options, such as "--delta", that a run without a file lacks; for an unknown scheme none of its draw.
+    """Return the options, such as "--delta", that a run without a file lacks; of an unknown scheme not its amount.
 
     Args:
         overrides: overrides of the command line.
-
-    Returns:
-        Options such as "--delta"; () if there are enough.
     """
     given = _given_keys(overrides)
     needed = []
@@ -277,13 +265,10 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
 
 
 def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic, ...]]:
-    """Return options alone completed by Poisson sampling and the fewest examples that fit, and a note on each.
+    """Return (options with Poisson sampling and the fewest examples that fit, where unstated; a note on each).
 
     Args:
         overrides: overrides of the command line, for which `missing_flags` returns nothing.
-
-    Returns:
-        (the overrides with what they do not state as assumed values, a note on each of these).
     """
     given = _given_keys(overrides)
     assumed, notes = [*overrides.assumed], []

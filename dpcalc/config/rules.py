@@ -258,9 +258,6 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
 
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
-
-    Yields:
-        One error for each contradiction, in no particular order.
     """
     data = config.root.entries.get("data")
     if config.data and data is not None:
@@ -308,9 +305,6 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
 
     Args:
         config: the sections, none of them None where the file has it.
-
-    Yields:
-        Assumed adjacency, a large delta, shuffled batches without amplification, and zero noise.
     """
     root, data, privacy = config.root, config.data, config.privacy
     section = root.entries.get("privacy")

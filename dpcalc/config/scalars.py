@@ -224,11 +224,7 @@ class DrawSize(ValueType):
     """Size of a draw without replacement: an integer >= 1, or `{at_most: 8}`, which `sections` reads."""
 
     def check(self, value: object) -> int:
-        """Return a whole number from 1 as int; WrongValueError for anything else (`sections` reads `at_most`).
-
-        Raises:
-            WrongValueError: the value is of another type, or not allowed.
-        """
+        """Return a whole number from 1 as int; WrongValueError for anything else (`sections` reads `at_most`)."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", f"a whole number, or {{{AT_MOST}: 8}}")
         return COUNT.check(value)
@@ -249,11 +245,7 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return a name of a level; WrongValueError if it is no text, no word of 64 letters, or a key of ours.
-
-        Raises:
-            WrongValueError: the value is of another type, or not allowed.
-        """
+        """Return a name of a level; WrongValueError if it is no text, no word of 64 letters, or a key of ours."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):
@@ -276,11 +268,7 @@ class Label(ValueType):
     min_length: int = 0
 
     def check(self, value: object) -> str:
-        """Return a text of `min_length` (blank ends not counted) to MAX_LABEL printable characters; WrongValueError.
-
-        Raises:
-            WrongValueError: the value is of another type, or not allowed.
-        """
+        """Return a text of `min_length` (blank ends not counted) to MAX_LABEL printable characters; WrongValueError."""
         text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")

@@ -225,9 +225,6 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
     Args:
         root: the file.
         files: reader of the data files that it names.
-
-    Returns:
-        The sections, None where they have errors, and the errors, () for a valid file.
     """
     reader = _SectionReader(level_names(root), MechanismFiles(files))
     reader.report_unknown_keys(root)

@@ -65,9 +65,6 @@ def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
         line: the raw line.
         column: 1-based first character of interest.
         width: number of characters of interest, at least 1.
-
-    Returns:
-        (text to show, 1-based terminal cell of the first caret in it, number of carets).
     """
     start = max(0, min(column - 1 - _WINDOW // 2, len(line) - _WINDOW))
     stop = min(len(line), start + _WINDOW)
@@ -267,9 +264,6 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
         path: file name, or "-" for standard input.
         limit: largest number of bytes.
 
-    Raises:
-        ConfigError: nothing is there, it is no regular file, it cannot be read or it is too large.
-
     Note:
         A named pipe or a device is refused without waiting for it: a gate must not hang.
     """
@@ -294,9 +288,6 @@ def decode(data: bytes, path: str) -> Source:
     Args:
         data: the bytes.
         path: name in messages.
-
-    Raises:
-        ConfigError: the bytes are not UTF-8, or `source_of` refuses the text.
     """
     body = data.removeprefix(codecs.BOM_UTF8)
     try:
@@ -319,9 +310,6 @@ def source_of(text: str, path: str) -> Source:
     Args:
         text: the text.
         path: name in messages.
-
-    Raises:
-        ConfigError: it is larger than MAX_BYTES, or has characters that no YAML file may hold.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="surrogatepass")) > MAX_BYTES:
         raise _too_large_error(path, MAX_BYTES)
@@ -337,16 +325,13 @@ def source_of(text: str, path: str) -> Source:
 
 
 def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
-    """Return a ConfigError about a file as a whole, without a line; standard input is called "<stdin>".
+    """Return, to be raised, a ConfigError about a file as a whole, without a line; standard input is called "<stdin>".
 
     Args:
         path: the file, "-" for standard input.
         code: rule code.
         message: a sentence that begins with the name of the file.
         hint: what to do, or "".
-
-    Returns:
-        The exception, to be raised by the caller.
     """
     name = STDIN if path == "-" else path
     return ConfigError([Diagnostic(code=code, severity=Severity.ERROR, message=message, hint=hint, path=name)])
@@ -371,9 +356,6 @@ def open_regular(path: str) -> Iterator[BinaryIO]:
 
     Args:
         path: file name.
-
-    Yields:
-        The stream of its bytes.
 
     Raises:
         ConfigError: it is a folder, a named pipe, a device.

@@ -28,9 +28,6 @@ def strategy(node: Node, files: Files) -> "Strategy":
     Args:
         node: the value of `mechanism.strategy`.
         files: reader of data files.
-
-    Raises:
-        ConfigError: it is none of the forms, or its numbers or its file are wrong.
     """
     from dpcalc.mechanisms.matrix_factorization import STRATEGIES, Identity, PrefixSum, Tree  # noqa: PLC0415  numpy
 
@@ -136,11 +133,7 @@ def _entries(name: str, files: Files) -> "Array":
 
 
 def _npy_entries(content: bytes) -> "Array":
-    """Return the square matrix in untrusted .npy bytes, nothing unpickled; Refusal if damaged or not of numbers.
-
-    Raises:
-        Refusal: it holds Python objects, other types than real numbers, no square, or other bytes than it says.
-    """
+    """Return the square matrix in untrusted .npy bytes, nothing unpickled; Refusal if damaged or not of numbers."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
     from numpy.lib import format as npy  # noqa: PLC0415  likewise
 
@@ -208,11 +201,7 @@ def _cell_number(cell: str, row: int, column: int) -> float:
 
 
 def _refuse_wrong_entries(entries: "Array") -> None:
-    """Raise Refusal for an entry not finite, over 1e100, not 0 above the diagonal or 0 on it, or a column of zeros.
-
-    Raises:
-        Refusal: an entry is not finite, above the diagonal and not 0, or on it and 0; or too large or small to square.
-    """
+    """Raise Refusal for an entry not finite, over 1e100, not 0 above the diagonal or 0 on it, or a column of zeros."""
     import numpy as np  # noqa: PLC0415  only configs with a strategy need it
 
     # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.

@@ -111,14 +111,11 @@ def within(above: str, path: str) -> bool:
 
 
 def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
-    """Yield a node and all nodes below it, without the values of `x-` keys.
+    """Yield (dotted path, node) of a node and all below it, parents first, without the values of `x-` keys.
 
     Args:
         node: root of the walk.
         path: dotted path to report for the root.
-
-    Yields:
-        (dotted path, node), parents before children.
     """
     yield path, node
     if isinstance(node, Items):
@@ -166,9 +163,6 @@ def split_path(text: str) -> tuple[tuple[PathStep, ...], int]:
 
     Args:
         text: the path as the user wrote it.
-
-    Returns:
-        (steps, number of characters that they cover); the number is below len(text) if the path is malformed.
 
     Example:
         >>> [step.key for step in split_path("phases[0].training")[0]], split_path("a..b")[1]
@@ -229,9 +223,6 @@ def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
         root: the tree.
         keys: keys and 0-based indices; all but the last one lead to something, an index also as the last one.
         value: the value; under a new last key it becomes the last entry.
-
-    Returns:
-        The new tree; the tree itself where the path leads nowhere.
     """
     if not keys:
         return value

@@ -58,9 +58,6 @@ def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
     Args:
         source: the text.
 
-    Returns:
-        (marked tree, flaws with their paths in it).
-
     Raises:
         ConfigError: there is no tree at all: bad syntax, an empty text, too deep, too many parts, a cycle.
     """
@@ -100,11 +97,7 @@ class _BoundedLoader(yaml.SafeLoader):
         self._nesting = 0
 
     def get_event(self) -> yaml.Event | None:
-        """Return PyYAML's next event or None at the end, its tag noted; ConfigError above MAX_EVENTS, MAX_DEPTH.
-
-        Raises:
-            ConfigError: more than MAX_EVENTS events or MAX_DEPTH levels of nesting.
-        """
+        """Return PyYAML's next event or None at the end, its tag noted; ConfigError above MAX_EVENTS, MAX_DEPTH."""
         event: yaml.Event | None = super().get_event()  # type: ignore[no-untyped-call]
         if event is None:
             return None
@@ -137,9 +130,6 @@ class _TreeBuilder:
             node: PyYAML's node.
             path: dotted path of the node.
             key: place of its key, None inside lists and at the top.
-
-        Raises:
-            ConfigError: an alias contains itself, or the expanded tree is too large or too deep.
         """
         mark = _mark_of(self.source, node)
         self._report_tag(mark, path)

@@ -156,10 +156,6 @@ def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
 
     Args:
         plan: a training run.
-
-    Returns:
-        One entry a direction of the unit that the moment bound finds costliest; none without noise, without
-        releases, or where the interval is not to be had.
     """
     composition = composed(plan)
     run = composition.plan

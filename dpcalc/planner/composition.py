@@ -93,9 +93,6 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
 
     Args:
         plan: a training run.
-
-    Raises:
-        InputError: no bound covers the sampling, or the group does not fit into the data.
     """
     refuse_parts(plan)
     with own_allowance(_LAWS_WORK) as meter:
@@ -300,9 +297,6 @@ class Composition:
         """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
 
         Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
-
-        Raises:
-            UnsupportedError: the run is repeated, and composing one of the runs would tell too little.
         """
         if self.plan.tuning is not None:
             raise UnsupportedError(
@@ -392,14 +386,11 @@ def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound
 
 
 def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Release, Release]:
-    """Return (forward, backward) release of a phase with Gaussian noise, upper bounds.
+    """Return (forward, backward) release of a phase with Gaussian noise, upper bounds; UnsupportedError for others.
 
     Args:
         phase: a phase with Gaussian noise.
         bound: its bound for one protected unit.
-
-    Raises:
-        UnsupportedError: the phase has another mechanism.
     """
     releases = phase_release if bound.allocation is None else allocated_gaussian_releases
     return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
@@ -411,10 +402,6 @@ def ensemble_release(plan: Plan, phase: Phase) -> tuple[Release, Release]:
     Args:
         plan: a training run.
         phase: one of its phases, with a PATE mechanism.
-
-    Raises:
-        UnsupportedError: not all teachers vote.
-        TypeError: the phase has another mechanism.
     """
     if not isinstance(phase.mechanism, PateMechanism):
         raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
@@ -433,9 +420,6 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
         protected: a unit or a group of them.
         place: index of the phase, from 0.
         bound: the bound of the phase if it adds noise to a sum.
-
-    Raises:
-        TypeError: the phase has Gaussian noise or a PATE mechanism.
     """
     phase = plan.phases[place]
     if not isinstance(phase.mechanism, BlackBox):

@@ -27,11 +27,7 @@ from dpcalc.work import FAILURES, SECOND, allowance, optional, own_allowance, sp
 
 @contextmanager
 def add_run_to_errors(plan: Plan) -> Iterator[None]:
-    """Context that prefixes ConvergenceErrors with a summary of the plan; WorkExceededErrors pass unchanged.
-
-    Raises:
-        ConvergenceError: with the summary in front.
-    """
+    """Context that prefixes ConvergenceErrors with a summary of the plan; WorkExceededErrors pass unchanged."""
     try:
         yield
     except WorkExceededError:  # an answer by a looser bound is still to come
@@ -333,9 +329,6 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     Args:
         plan: a training run.
         epsilon: finite, >= 0.
-
-    Returns:
-        The bounds; delta 1 without noise. The notes say where a looser bound was taken.
 
     Raises:
         InputError: for an epsilon that is negative or not finite.

@@ -104,9 +104,6 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
 
     Returns:
         mu, an upper bound; exact for Gaussian noise without sampling.
-
-    Raises:
-        UnsupportedError: the run is repeated (`tuning`).
     """
     composition = composed(plan)
     lowest = composition.plan.delta if floor is None else floor
@@ -208,9 +205,6 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
         profile: upper bounds on a privacy profile, which falls and is convex in e^epsilon.
         end: an epsilon >= 0 from which on the privacy profile is at most the floor, also where `profile` is larger.
         floor: > 0.
-
-    Returns:
-        A certified upper bound within 1e-5 of the smallest mu; 0 if the profile is nowhere above the floor.
     """
 
     def node_at(epsilon: float) -> tuple[float, float]:

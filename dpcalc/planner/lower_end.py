@@ -104,9 +104,6 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
         plan: one that is not noiseless, or its composition where that is at hand.
         epsilon: >= 0.
         direction: the one that decides the bound; "" takes the costliest by the moment bound.
-
-    Returns:
-        A lower bound in [0, 1].
     """
     composition = composed(plan).attained
     has_data_set = _adds_noise(composition.plan) and releasing_phases(composition.plan)

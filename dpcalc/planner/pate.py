@@ -55,9 +55,6 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
         aggregation: with its noise.
         queries: answered, or checked, >= 0.
         delta: in (0, 1).
-
-    Returns:
-        An upper bound for every data set; smaller than the sums of Renyi divergences in the papers.
     """
     _sensible(queries, delta)
     if isinstance(aggregation, LNMax):
@@ -74,9 +71,6 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
         aggregation: with its noise.
         votes: of the teachers.
         delta: in (0, 1).
-
-    Returns:
-        An upper bound, the smaller of this analysis and the data-independent one; releasing it tells about the votes.
     """
     _sensible(votes.queries, delta)
     chances = other_wins_bound(aggregation, votes)
@@ -122,9 +116,6 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
         aggregation: with its noise.
         target: epsilon, finite, > 0.
         delta: in (0, 1).
-
-    Returns:
-        From 0 to MAX_QUERIES.
     """
     _positive_target(target)
 
@@ -174,9 +165,6 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
 
     Returns:
         With an epsilon of at most `target`; a billionth less noise exceeds it.
-
-    Raises:
-        InputError: no noise, or almost none, meets the target.
     """
     _positive_target(target)
 

@@ -117,9 +117,6 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
         path: the path to the protected unit in a step that is chosen.
         phase_bound: the upper bound of the phase.
 
-    Returns:
-        None where several steps of all are chosen and their sum is no Gaussian pair.
-
     Raises:
         LookupError: the phase has no allocation.
     """

@@ -61,11 +61,7 @@ class Phase:
 
     @property
     def gaussian(self) -> Gaussian:
-        """The Gaussian of a step, all sums that it releases combined into one; UnsupportedError for other mechanisms.
-
-        Raises:
-            UnsupportedError: if it is another one.
-        """
+        """The Gaussian of a step, all sums that it releases combined into one; UnsupportedError for other noise."""
         if not isinstance(self.mechanism, Gaussian):
             raise UnsupportedError(f"{self.name}: expected Gaussian noise for this question, got {self.mechanism.name}")
         return self.mechanism.joint
@@ -82,11 +78,7 @@ class Phase:
         return self.noise_multiplier is not None and getattr(self.mechanism, "clips", True)
 
     def with_noise(self, value: float) -> "Phase":
-        """Return the phase with another noise multiplier; UnsupportedError if its mechanism has none.
-
-        Raises:
-            UnsupportedError: if the mechanism has none.
-        """
+        """Return the phase with another noise multiplier; UnsupportedError if its mechanism has none."""
         if self.noise_multiplier is None:
             raise UnsupportedError(
                 f"noise_multiplier: expected a mechanism that adds noise in {self.name}, got {self.mechanism.name}, "
@@ -104,9 +96,6 @@ class Phase:
 
         Args:
             attained: True for one that costs at most what an actual data set costs, False for an upper bound.
-
-        Raises:
-            KeyedInputError: nothing is proved for correlated noise under this sampling.
         """
         if not self.is_correlated and not self.hierarchy.spans_steps:
             return self
@@ -241,9 +230,6 @@ class Plan:
 
         Args:
             attained: as for `Phase.independent`.
-
-        Raises:
-            UnsupportedError: several units are protected together under cyclic draws.
         """
         if not any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases):
             return self
@@ -317,9 +303,6 @@ def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
     Returns:
         Upper bounds, for a unit of each part; of replaced units of level 1 also for each ordered pair of parts, the
         unit's own and that of the unit in its place.
-
-    Raises:
-        UnsupportedError: units differ in cost.
     """
     own = {part: tuple(phase for phase in plan.phases if phase.part == part) for part in plan.parts}
     whole = _both(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
@@ -357,9 +340,6 @@ def refuse_parts(plan: Plan) -> None:
 
     Args:
         plan: the plan.
-
-    Raises:
-        UnsupportedError: it has phases on parts.
     """
     if plan.parts:
         raise UnsupportedError(

@@ -66,9 +66,6 @@ class Profiles:
 
         Args:
             rates: false positive rates, shape (n,).
-
-        Returns:
-            Two arrays of shape (n,).
         """
         return self._lines(rates, self.forward, self.backward), self._lines(rates, self.backward, self.forward)
 
@@ -308,9 +305,6 @@ def attack_bounds(
     Args:
         plan: a training run, or its composition where that is at hand.
         false_positive_rates: in (0, 1).
-
-    Returns:
-        Upper bounds; 1 without noise.
     """
     composition = composed(plan)
     profiles = _profiles_at(composition, false_positive_rates)
@@ -338,9 +332,6 @@ def risk(
         false_positive_rates: in (0, 1).
         baselines: in (0, 1): probabilities of success of attackers on a record that is not in the data, or has been
             replaced by one that is independent of it.
-
-    Raises:
-        InputError: for a prior, a rate or a baseline outside (0, 1).
     """
     if not 0 < prior < 1:
         raise InputError(f"prior: expected a probability between 0 and 1, both excluded, got {prior!r}")
@@ -410,13 +401,6 @@ def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> t
     Args:
         plan: a training run, or its composition where that is at hand.
         rates: false positive rates in (0, 1).
-
-    Returns:
-        Upper bounds: of who raises the alarm for "in the data", and of who raises it for "not in the data"; 1 without
-        noise.
-
-    Raises:
-        InputError: for a rate outside (0, 1).
     """
     return _detected(_profiles_at(plan, rates), rates)
 
@@ -431,9 +415,6 @@ def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> 
     Returns:
         Lower bounds, of who raises the alarm for "in the data", and of who raises it for "not in the data"; 0 without
         noise. What the attacker detects is the rest; where next to nothing is missed, the rest has lost the digits.
-
-    Raises:
-        InputError: for a rate outside (0, 1).
     """
     return _missed(_profiles_at(plan, rates), rates)
 

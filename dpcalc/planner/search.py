@@ -165,9 +165,6 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
         name: of the number.
         growth: factor between the first numbers tried.
         start: a number near the answer; None searches for one by the estimate.
-
-    Raises:
-        NoSolution: the smallest number fails, too.
     """
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(
@@ -292,11 +289,7 @@ class AdvantageGoal(Goal):
 
 
 def require_pld_method(plan: Plan | Composition) -> Composition:
-    """Return the composition of a plan; UnsupportedError unless its method is auto or pld, which bound attackers.
-
-    Raises:
-        UnsupportedError: the plan asks for another method than auto or pld.
-    """
+    """Return the composition of a plan; UnsupportedError unless its method is auto or pld, which bound attackers."""
     composition = composed(plan)
     if composition.plan.method not in {"auto", "pld"}:
         raise UnsupportedError(
@@ -315,9 +308,6 @@ def solve_allocation(
         goal: what is asked.
         max_bins: largest number of bins that is tried.
         with_scheme: from a scheme to the plan with it.
-
-    Raises:
-        NoSolution: nothing meets the goal.
     """
     if isinstance(scheme, RandomAllocation):
 

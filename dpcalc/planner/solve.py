@@ -221,9 +221,6 @@ def _noise_root(
         goal: measure and limit.
         name: of the quantity, for messages.
         direction: the only direction to look at; "" takes the one that decides at the start.
-
-    Raises:
-        NoSolution: the largest noise fails, too.
     """
     looked_at = direction
 
@@ -257,11 +254,7 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
 
 def _shortest_run(phase: Phase) -> int:
-    """Return the fewest steps a config may state: 1, more with participation limits; UnsupportedError: cost may fall.
-
-    Raises:
-        UnsupportedError: epsilon of correlated noise is not proved to rise with the steps of its strategy.
-    """
+    """Return the fewest steps to try: 1, more with participation limits; UnsupportedError if more may cost less."""
     if isinstance(phase.hierarchy.allocation, RandomAllocation):
         what = f"steps: expected a scheme under which more of them cost more in {phase.name}, got random-allocation"
         raise UnsupportedError(f"{what}; solve for sigma or rate (the most times)")

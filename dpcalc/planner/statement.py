@@ -224,9 +224,6 @@ def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
     Args:
         plan: a training run, or its composition, with a finite guarantee.
         size: >= 1.
-
-    Returns:
-        The smaller of the bound for the group and the chain of its members; None where neither is to be had.
     """
     composition = composed(plan)
     run = composition.plan

@@ -91,11 +91,7 @@ class TruncatedNegativeBinomial:
 
     @property
     def gamma(self) -> float:
-        """Parameter gamma in (0, 1) with this mean, rounded down, which costs more; InputError if none has it.
-
-        Raises:
-            InputError: no gamma has this mean.
-        """
+        """Parameter gamma in (0, 1) with this mean, rounded down, which costs more; InputError if none has it."""
         low = -1.0
         while self._mean(low) < self.mean:
             low *= 2

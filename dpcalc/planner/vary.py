@@ -20,9 +20,6 @@ def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
         plan: a training run.
         name: of a phase, or None.
         what: the quantity that is to change, for the message.
-
-    Raises:
-        InputError: no phase has the name, or there are several and none was named.
     """
     if name is None:
         if len(plan.phases) > 1:
@@ -55,9 +52,6 @@ def first_steps(plan: Plan, steps: int) -> Plan:
 
     Returns:
         The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
-
-    Raises:
-        InputError: the run has no so many steps, or it is no whole number.
     """
     expected = f"a whole number from 0 to {plan.steps}, the length of the run"
     left = require_whole("steps", steps, expected)
