@@ -64,7 +64,7 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return sqrt(2 ln(1/d') sum e_i^2) + sum e_i (e^e_i - 1), d' the best share of delta; or UnsupportedError.
+    """Return epsilon by advanced composition of unequal steps, with the best split of delta; or UnsupportedError.
 
     With delta' for the theorem and the rest spread evenly over the steps,
     epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1).
@@ -124,7 +124,7 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 
 
 def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
-    """Return optimal composition at the best split of delta: exact for equal steps, else closed; UnsupportedError.
+    """Return epsilon by optimal composition: exact for equal steps, else its closed form; or UnsupportedError.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -161,7 +161,7 @@ def optimal(counts: dict[Curve, int], *, delta: float) -> AccountantResult:
 
 
 def equal_steps(epsilon: float, count: int, *, delta: float) -> float:
-    """Return the smallest epsilon >= 0 of `count` (epsilon, 0)-DP steps at delta, the sum at 0; or ConvergenceError.
+    """Return the optimal epsilon of `count` (epsilon, 0)-DP steps at delta, rounded up; ConvergenceError above 1e10.
 
     Args:
         epsilon: of one step, >= 0.
@@ -227,7 +227,7 @@ def different_steps(one_step: list[tuple[float, int]], *, delta: float) -> float
 
 
 def _log_false_answer_masses(epsilon: float, count: int, log_delta: float) -> tuple[int, Array]:
-    """Return (first l, array of log P(l) from there on), without tails below e^-40 of delta (low) or of 1 (high)."""
+    """Return (first l, log P(l) from it on) for l false ones of `count` randomized responses, negligible tails cut."""
     # From the mode outwards by the ratio P(l + 1) / P(l) = (k - l) / (l + 1) e^-epsilon, scaled to sum to 1. By
     # Bernstein's inequality l lies t below its mean m with probability at most e^(-t^2 / 2m), and t above it at most
     # e^(-t^2 / (2m + 2t/3)).

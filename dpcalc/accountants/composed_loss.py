@@ -103,6 +103,7 @@ def _compose_steps(
     steps: list[Step], settings: CompositionSettings, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
     """Return [(tilted loss, log slack) for each side] of all steps composed; ConvergenceError for no steps."""
+    # Budgets are shared out before anything is discretized: rounding errors of steps and of their sum add up.
     if not steps:
         raise ConvergenceError("composition: expected at least one step, got none")
     share = 2 if len(steps) == 1 else 4  # the rest is for the sum of the steps
@@ -140,7 +141,7 @@ def _first_discretizations(
 
 
 def _first_discretization(curve: LossCurve, cut: Cells, aim: Resolution, side: BoundSide) -> tuple[Loss, float]:
-    """Return (step on a grid, log slack); cut 16 times finer, if it fits, where it loses 10 budgets of log mass."""
+    """Return (step on a grid, log slack); on a 16 times finer one if it loses 10 budgets of log mass and that fits."""
     first = side.discretize(cut)
     lost = aim.copies * (aim.log_norm - first.log_norm)
     if lost < _MAX_LOSS_OF_MASS * aim.budget:
@@ -278,7 +279,7 @@ def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: floa
 
 
 def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) -> float:
-    """Return a bound on delta at any real epsilon, not clipped: LOWER may be below 0, UPPER above 1.
+    """Return a bound on the finite losses' delta at any real epsilon, not clipped: LOWER may be < 0, UPPER > 1.
 
     Args:
         composed: (tilted loss, log slack).

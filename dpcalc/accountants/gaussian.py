@@ -34,7 +34,7 @@ _LOWER_MARGIN = 1e-11  # relative; wider than the bracket of a root, whose upper
 
 
 def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return the first closed-form bound on epsilon that applies (sign 1: upper, -1: lower); None if none does.
+    """Return a bound on epsilon (sign 1: upper, -1: lower) of Gaussians, one step, or a large delta; else None.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -49,7 +49,7 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int)
 
 
 def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) -> float | None:
-    """Return epsilon's upper (sign 1) or lower (-1) end for unsampled Gaussians; None: others, mu 0 or inf, round-off.
+    """Return a bound on epsilon of unsampled Gaussians (sign 1: upper, -1: lower); None: others, mu 0, round-off.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.
@@ -68,7 +68,7 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, sign: int) ->
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return (left, right) of epsilon, N(0, 1) against N(mu, 1), delta up (sign 1) or down; None: mu 0, overflow."""
+    """Return (below, above) around a Gaussian's epsilon, delta rounded up for sign 1, down for -1; None: mu 0, inf."""
     # With sign +1 the profile is rounded up, with -1 down, with 0 it is taken as computed. (0, 0) where delta at
     # epsilon 0 is no larger; None where floats do not hold the profile.
     log_delta = math.log(delta)
@@ -183,7 +183,7 @@ def _roundoff_of_sum(terms: list[float], epsilon: float) -> float:
 
 
 def _one_step_epsilon_of_atoms(curve: Atoms, delta: float, sign: int) -> float | None:
-    """Return a bound on epsilon of one step of finitely many losses; sign -1: None if epsilon is infinite."""
+    """Return a bound on epsilon of one Atoms step (sign 1: upper, -1: lower, which is None if epsilon is infinite)."""
     if sign > 0:
         return curve.epsilon(delta)
     epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
@@ -314,7 +314,7 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, *, delta: float) -> float:
-    """Return the mu (>= 1e-12) of the Gaussian with this delta, rounded up; 0 for delta 0, inf for 1 or mu over 1e6.
+    """Return the mu whose Gaussian has this delta at epsilon, rounded up; 0 for delta 0, inf for 1 or mu above 1e6.
 
     Args:
         epsilon: >= 0.

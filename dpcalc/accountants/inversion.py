@@ -211,7 +211,7 @@ def _contour_extent(
 
 
 def _contour(counts: dict[Curve, int], order: float, step: float, frequency: float, truncated_mass: float) -> Contour:
-    """Return the contour, its frequency doubled until the integrand is negligible; ConvergenceError above 512 terms."""
+    """Return the contour at step `step`, long enough that its last terms vanish; ConvergenceError above 512 terms."""
     while True:
         count = max(16, math.ceil(frequency / step))
         moments = composed_moments(counts, max_order=order, truncated_mass=truncated_mass, frequency=frequency)

@@ -241,7 +241,7 @@ def delta_upper_curve(
 
 
 def upper_profile(counts: dict[Curve, int], *, around: float, min_difference: float = 1.0) -> UpperProfile:
-    """Return a function, epsilons >= 0 to upper deltas, tight near `around`; cuts 1e-5 `min_difference` or less.
+    """Return upper bounds on delta as a function of epsilon >= 0, tight near `around`, errors below `min_difference`.
 
     Args:
         counts: steps of one direction and how often each occurs, not empty.

@@ -77,10 +77,8 @@ class ExpectedLosses:
         return float(_MARGINS[int(np.argmax(enough))]) if enough.any() else float(_MARGINS[-1])
 
     def single_loss_epsilon(self, delta: float) -> float:
-        """Return the epsilon with sum_i E[(1 - e^(epsilon - L_i))_+] = delta, a lower estimate; 0 if none.
-
-        It solves sum_i E[(1 - e^(epsilon - L_i))_+] = delta for epsilon.
-        """
+        """Return the epsilon with sum_i E[(1 - e^(epsilon - L_i))_+] = delta, a lower estimate; 0 if none."""
+        # As if no two losses ever met in one run: rare ones seldom do, and more of them would only raise epsilon.
         number, loss = self.number[self.loss > 0], self.loss[self.loss > 0]
         above = np.cumsum(number[::-1])[::-1]
         gone = np.cumsum((number * np.exp(-loss))[::-1])[::-1]

@@ -10,6 +10,7 @@ Source: docs/theory.md, Theorem 3.5.
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,7 +78,7 @@ class MomentBound:
 
 
 def best_epsilon(counts: dict[Curve, int], *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the least bound on epsilon over orders, maybe < 0; inf: delta used up; `truncated_mass` 0: it is chosen.
+    """Return the best bound on epsilon of any order, maybe < 0; inf: delta used up; `truncated_mass` 0: chosen here.
 
     Args:
         counts: steps and how often each occurs, not empty.
@@ -117,12 +118,12 @@ def trimmed_epsilon(counts: dict[Curve, int], *, delta: float) -> MomentBound:
 
 def _best_epsilon(counts: dict[Curve, int], delta: float, truncated_mass: float, largest: float) -> MomentBound:
     """Return the smallest bound over orders up to `largest`; `delta` is what the finite losses may use."""
-    orders, value, moments, max_order = _zoom_to_minimum(
+    near = _zoom_to_minimum(
         counts, truncated_mass, lambda z, k, slope: z * slope - k + np.log1p(z) + math.log(delta), largest
     )
-    epsilon = sum_rounded_up(value, log_peak(orders), -math.log(delta)) / orders
+    epsilon = sum_rounded_up(near.log_moments, log_peak(near.orders), -math.log(delta)) / near.orders
     best = int(np.argmin(epsilon))
-    return MomentBound(float(epsilon[best]), float(orders[best]), moments, max_order)
+    return MomentBound(float(epsilon[best]), float(near.orders[best]), near.moments, near.max_order)
 
 
 def best_delta(counts: dict[Curve, int], *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
@@ -149,15 +150,16 @@ def _best_delta(counts: dict[Curve, int], epsilon: float, truncated_mass: float,
     """Return the smallest delta that any order proves, plus `left_out`, the P mass missing in the moments."""
     # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order is best else.
     slower = epsilon * (1 - MOMENT_ROUNDING)
-    orders, value, moments, max_order = _zoom_to_minimum(
+    near = _zoom_to_minimum(
         counts,
         truncated_mass,
         lambda z, _, slope: slope * (1 + MOMENT_ROUNDING) - slower - np.log1p(1 / z),
         _LARGEST_ORDER,
     )
-    log_delta = sum_rounded_up(value, -orders * epsilon, log_peak(orders))
+    log_delta = sum_rounded_up(near.log_moments, -near.orders * epsilon, log_peak(near.orders))
     best = int(np.argmin(log_delta))
-    return MomentBound(math.exp(min(float(log_delta[best]), 1.0)) + left_out, float(orders[best]), moments, max_order)
+    value = math.exp(min(float(log_delta[best]), 1.0)) + left_out
+    return MomentBound(value, float(near.orders[best]), near.moments, near.max_order)
 
 
 def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
@@ -177,11 +179,27 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
     return np.minimum(profile, 1.0)
 
 
+class _OrdersNearMinimum(NamedTuple):
+    """Orders around the one that gives the smallest bound, and where they come from.
+
+    Attributes:
+        orders: 8 orders z, increasing, and corners of RDP curves between them; the last ones tried where the minimum
+            lies outside what is allowed.
+        log_moments: K at each.
+        moments: the moments that gave them.
+        max_order: largest order that these are good for.
+    """
+
+    orders: Array
+    log_moments: Array
+    moments: ComposedMoments
+    max_order: float
+
+
 def _zoom_to_minimum(
     counts: dict[Curve, int], truncated_mass: float, derivative: Callable[[Array, Array, Array], Array], largest: float
-) -> tuple[Array, Array, ComposedMoments, float]:
-    """Return 8 orders and RDP corners about the zero of a rising `derivative`(z, K, K'), K, moments, last order."""
-    # The minimum is where `derivative`, an increasing function of (z, K(z), K'(z)), changes its sign.
+) -> _OrdersNearMinimum:
+    """Return orders close around the minimum, where the rising `derivative`(z, K, K') changes sign, with K there."""
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
     high = min(_FIRST_ORDER, _FIRST_REACH / max(widest_span(counts.items()), 1.0))
     low = high / 3200
@@ -211,7 +229,7 @@ def _zoom_to_minimum(
                     [*orders, *(z for step_corners in corners for z in step_corners if orders[0] < z < orders[-1])]
                 )
                 value, _ = moments.cumulants(orders)
-            return orders, value, moments, high
+            return _OrdersNearMinimum(orders, value, moments, high)
 
 
 # The moments accountant as published: integer moments 1 to 32 (docs/theory.md, Theorem 3.5).
