@@ -97,6 +97,7 @@ class _PhaseAudit:
             block: some steps of the log.
             log: its name, for messages.
         """
+        # An index counts from 0 in its own frame; units are numbered through the frames of all parents.
         begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
         entries = slice(int(begin), int(end))
         steps, paths = (block.steps[entries] - self.first) * self.tasks, block.paths[entries]
@@ -188,13 +189,15 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
 
 
 def _judged(plan: Plan, audits: Sequence[_PhaseAudit]) -> Audit:
-    """Return all phases' tests, equal shares of the false alarm each, and findings that levels below leave open."""
+    """Return all tests, each with an equal share of the false alarm, and a finding for what no lower level explains."""
     logged = [(each, level) for each in audits for level in each.logged()]
     by_level = [(each, level, tuple(statistics_of(level))) for each, level in logged]
     number = max(1, sum(len(tests) for *_, tests in by_level))
     results = []
     findings: list[str] = []
     is_explained = False
+    # From the records up: a fault of the draws below shows in the numbers of the levels above as well, and a finding
+    # for each of them would send the reader to a level that is in order.
     for audit, level, tests in reversed(by_level):
         name = audit.phase.name if len(plan.phases) > 1 else ""
         contradicted = [test for test in tests if test.contradicts(number)]
@@ -238,6 +241,7 @@ def _log_form(plan: Plan) -> LogForm:
     for phase in plan.phases:
         levels = phase.hierarchy.levels
         names.add((*((TASK,) if phase.hierarchy.episodes else ()), *(level.name for level in levels)))
+    # One header describes the whole log, so that its columns must mean the same in every phase.
     if len(names) > 1:
         raise UnsupportedError(
             "audit-sampler: expected tasks in every phase or in none, got both; audit them one by one"
@@ -261,6 +265,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     declared: list[DeclaredLevel] = []
     parents, is_every = 1, True
     shown = _shown(hierarchy, schemes)
+    # Outermost first: whether every parent draws at every time follows from the levels above.
     for number, (level, scheme) in enumerate(zip(hierarchy.levels, schemes, strict=True), start=1):
         sizes: IntArray | int = level.count
         if hierarchy.tree is not None:
@@ -337,7 +342,7 @@ def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None
         if probability is None:
             shown.insert(0, None)
             continue
-        ends = {_nonempty(scheme, size, probability) for size in (level.min_count, level.count)}
+        ends = {_nonempty_probability(scheme, size, probability) for size in (level.min_count, level.count)}
         draws = above.redraw_every // level.redraw_every
         value = ends.pop()
         shown.insert(0, None if ends or value is None else 1 - (1 - value) ** draws)
@@ -347,8 +352,8 @@ def _shown(hierarchy: Hierarchy, schemes: Sequence[Scheme]) -> list[float | None
     return shown
 
 
-def _nonempty(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return Pr[a draw shows a unit], Poisson, fixed or all; shuffle, copies, cut only for `shown` 1; else None."""
+def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:
+    """Return the chance that a draw shows a unit; None if it varies: hidden copies, passes or cuts, chosen steps."""
     match scheme:
         case Poisson(probability=rate):
             return float(1 - (1 - float(rate) * shown) ** size)

@@ -62,6 +62,7 @@ def _repeated_entries(logged: LoggedLevel, by_kind: Contradicted) -> str:
     if Kind.REPEATS not in by_kind or first is None or isinstance(level.scheme, WithReplacement):
         return ""
     draws = logged.draws
+    # Pairs of equal units among draws with replacement; far fewer repeats are accidents, of merged workers for example.
     by_chance = float((draws.sizes * (draws.sizes - 1) / (2 * draws.frames)).sum())
     scheme = f"`{level.scheme.name}`"
     name = f"this is `with-replacement`, not {scheme}" if counts.repeats > by_chance / 4 else f"{scheme} excludes that"
@@ -226,6 +227,8 @@ def _usual_share(sizes: IntArray) -> float:
     return float(np.bincount(sizes).max() / sizes.size) if sizes.size else 1.0
 
 
+# In the order of how much a pattern explains: entries that all stand twice, for example, make sizes and passes wrong
+# too, and the reader should hear of the cause.
 _PATTERNS: tuple[Callable[[LoggedLevel, Contradicted], str], ...] = (
     _every_entry_repeated,
     _assignment,

@@ -198,6 +198,7 @@ class LevelCounts:
             self._count_repeats(steps, units)
         is_new = np.concatenate([[True], (np.diff(units) != 0) | (np.diff(steps) != 0)])
         steps, units = steps[is_new], units[is_new]
+        # A last period that the run cuts short may have hidden units that a whole one shows: `times` leaves it out.
         counted = steps // self.level.period < self.level.times
         steps, units = steps[counted], units[counted]
         if not units.size:
@@ -271,6 +272,7 @@ class LevelCounts:
         shown = np.diff(begins, append=units.size)
         times, units, first = times[begins], units[begins], steps[begins]
         expected = np.minimum(self.level.period, end - times * self.level.period)
+        # A held unit is in every step of its period; the last period may end with the run.
         if self.unheld is None and np.any(shown != expected):
             place = int(np.argmax(shown != expected))
             self.unheld = int(first[place]), int(units[place])
@@ -278,6 +280,7 @@ class LevelCounts:
 
     def _next_numbers(self, parents: IntArray) -> IntArray:
         """Return the number of each draw among those of its parent, in the order of time, and count on from there."""
+        # Where a parent is not always drawn, the log does not show its empty draws: they have no number.
         order = np.argsort(parents, kind="stable")
         ordered = parents[order]
         begins = np.flatnonzero(np.concatenate([[True], np.diff(ordered) != 0]))
@@ -344,6 +347,7 @@ def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray,
     if not steps.size:
         return
     records = levels[-1].level.units
+    # One key for each (step, record): a sort of whole numbers is several times as fast as one of pairs.
     keys = np.sort((steps - steps[0]) * records + units)
     steps, units = steps[0] + keys // records, keys % records
     for counts in reversed(levels):

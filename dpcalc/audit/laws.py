@@ -47,6 +47,8 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         UnsupportedError: the scheme cannot be tested.
     """
     level, scheme = logged.level, logged.level.scheme
+    # Tests are chosen by the declaration: were they chosen by the log, their number, among which the false alarm is
+    # shared, would depend on chance, and honest logs would be contradicted more often than promised.
     if level.period > 1 and level.is_shown:
         yield _held_test(logged)
     if level.is_last and not level.is_mixed and not isinstance(scheme, WithReplacement):
@@ -112,7 +114,7 @@ def _held_test(logged: LoggedLevel) -> Statistic:
 def _pass_tests(
     logged: LoggedLevel, scheme: Shuffle | BallsInBins | RandomAllocation | AnyOrder | CyclicPoisson
 ) -> Iterator[Statistic]:
-    """Yield the tests of a scheme whose draws are not alike, or depend on each other."""
+    """Yield the tests of a scheme whose draws depend on each other, each scheme by its own function."""
     match scheme:
         case Shuffle():
             yield from _shuffle_tests(logged, scheme)
@@ -132,6 +134,7 @@ def _shuffle_tests(logged: LoggedLevel, shuffle: Shuffle) -> Iterator[Statistic]
     yield _pass_test(logged)
     if not level.is_shown:
         return
+    # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
     place = draws.numbers % level.window
     left = draws.frames - place * shuffle.size
     expected = np.minimum(left, shuffle.size)
@@ -202,6 +205,7 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
     yield counted(Kind.TOTAL, "units drawn in all", [drawn])
     yield spread_test(logged, lambda frame: np.full(frame.shape, float(scheme.probability)), cycles)
     window = level.window // scheme.groups
+    # Windows of whole cycles; the last one may be shorter, and is expected to have fewer repeats.
     lengths = np.diff([*range(0, cycles, window), cycles])
     repeats = [
         Count(

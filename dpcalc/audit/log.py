@@ -78,6 +78,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
     """
     with opened(path) as (name, stream):
         pieces = text_pieces(name, stream)
+        # By content, not by name: standard input has none.
         first = next(((at, text) for at, text in pieces if text.strip()), (1, ""))
         is_csv = not first[1].lstrip().startswith(("[", "{")) and bool(first[1])
         for block in (_csv_blocks if is_csv else _json_blocks)(name, chain([first], pieces), form):
@@ -87,7 +88,7 @@ def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager: (name, bytes) of a regular file, or standard input for "-"; InputError, also for the block's.
+    """Open a regular file, or standard input for "-", as (name, bytes); also errors of reading it become InputError.
 
     Args:
         path: file name, or "-".
@@ -123,6 +124,8 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
     """
     line, waiting, is_begin = 1, b"", True
     while data := stream.read(_CHUNK):
+        # `tail` is a line that goes on in the next chunk. It is bounded before it is kept: a file without line ends
+        # must not fill the memory.
         head, newline, tail = data.rpartition(b"\n")
         if len(waiting) + len(tail) > MAX_LINE:
             raise InputError(f"{name}:{line}: expected at most {MAX_LINE} characters in a line, got more")
@@ -240,7 +243,7 @@ def short(value: object) -> str:
 
 
 def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
-    """Yield blocks of CSV, steps ascending, those left out empty, the last one present; InputError for others."""
+    """Yield blocks of CSV, steps ascending; steps without rows are empty, but the last must have one; or InputError."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = max(DELIMITERS, key=header.count)
@@ -271,6 +274,7 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
         if marked > first:
             yield _csv_block(rows[:split], first, marked)
             first = marked
+    # The last step must be there, or a log that was cut off would pass for one that ends with empty batches.
     if marked != form.steps - 1:
         raise _count_error(
             name,

@@ -120,6 +120,7 @@ def counted(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
     tails = [log_tail(count) for count in every]
     if not tails:
         return Statistic(kind=kind, quantity=quantity, observed=0, expected=0, log_p_value=0.0)
+    # A union bound over the counts; twice, because the tail is chosen by the side that the log is on.
     place = tails.index(min(tails))
     return Statistic(
         kind=kind,
@@ -179,7 +180,7 @@ class PrivacyCurve:
 
     @classmethod
     def of(cls, profiles: tuple[Profiles, ...]) -> "PrivacyCurve":
-        """Return the curve of the costliest of several units and of both directions; without any, that of no noise."""
+        """Return the curve of the costliest of several units, both directions; without units it excludes no attack."""
         if not profiles:
             return cls(np.zeros(1), np.ones(1))
         last = max(float(each.epsilons[-1]) for each in profiles)
@@ -189,32 +190,22 @@ class PrivacyCurve:
         deltas = [np.maximum(each.forward, each.backward)[place] for each, place in zip(profiles, at, strict=True)]
         return cls(low, np.max(deltas, axis=0))
 
+    @property
+    def _lines(self) -> tuple[Array, Array]:
+        """Return (e^epsilon, delta) as columns, shape (n, 1): slope and height of the lines that bound both rates."""
+        return np.exp(self.epsilons)[:, None], self.deltas[:, None]
+
     def true_positive_rates(self, rates: Array) -> Array:
-        """Return upper bounds on any attacker's true positive rate at each false positive rate.
-
-        Args:
-            rates: false positive rates in [0, 1], shape (k,).
-
-        Returns:
-            Upper bounds in [0, 1], shape (k,).
-        """
-        slopes, rates = np.exp(self.epsilons)[:, None], rates[None, :]
-        deltas = self.deltas[:, None]
+        """Return upper bounds in [0, 1] on any attacker's true positive rates at false positive `rates`, shape (k,)."""
+        slopes, deltas = self._lines
+        # Each line holds for an attack and for its complement, which calls "out" what the attack calls "in".
         bounds = np.minimum(slopes * rates + deltas, 1 - np.maximum(1 - rates - deltas, 0.0) / slopes)
         highest: Array = np.minimum(bounds.min(axis=0), 1.0)
         return highest
 
     def false_positive_rates(self, rates: Array) -> Array:
-        """Return lower bounds on any attacker's false positive rate at each true positive rate.
-
-        Args:
-            rates: true positive rates in [0, 1], shape (k,).
-
-        Returns:
-            Lower bounds in [0, 1], shape (k,).
-        """
-        slopes, rates = np.exp(self.epsilons)[:, None], rates[None, :]
-        deltas = self.deltas[:, None]
+        """Return lower bounds in [0, 1] on any attacker's false positive rates at true positive `rates`, shape (k,)."""
+        slopes, deltas = self._lines
         bounds = np.maximum((rates - deltas) / slopes, 1 - deltas - slopes * (1 - rates))
         lowest: Array = np.clip(bounds.max(axis=0), 0.0, 1.0)
         return lowest
@@ -253,6 +244,7 @@ class Guesses:
         low, high = _SMALLEST, 0.0
         if self._is_possible(np.zeros(1), curve)[0]:
             return 1.0
+        # The p-value is the largest probability that is possible; its logarithm is bracketed, the upper end returned.
         for _ in range(_ROUNDS):
             ends = np.linspace(low, high, _SPLIT + 1)
             possible = self._is_possible(ends, curve)
@@ -280,7 +272,7 @@ class Guesses:
         return is_possible
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
-        """Return a lower bound in [0, 100] on epsilon, wrong with probability `error`, by the published p-value.
+        """Return a lower bound in [0, 100] on epsilon, wrong with probability `error`, by Steinke et al. 2023.
 
         Args:
             delta: of the guarantee, in [0, 1).
@@ -335,6 +327,7 @@ class Alarms:
         Args:
             error: probability with which one of both may fail; each has half of it.
         """
+        # A union bound: either rate may fail with half of the error.
         half = error / 2
         low = betaincinv(self.detected, self.included - self.detected + 1, half) if self.detected else 0.0
         is_all = self.false == self.excluded
@@ -367,6 +360,7 @@ class Alarms:
             A lower bound on epsilon, 0 where nothing is contradicted.
         """
         low, high = self.rates(error)
+        # The attack that raises the alarms, and its complement: either may show the larger epsilon.
         pairs = ((low - delta, high), (1 - high - delta, 1 - low))
         ratios = [above / below for above, below in pairs if above > 0 and below > 0]
         return max(0.0, math.log(max(ratios, default=1.0)))

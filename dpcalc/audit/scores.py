@@ -50,7 +50,7 @@ class Scores:
 
 
 def read_scores(path: str) -> Scores:
-    """Return the scores of a CSV file: columns member, score and maybe run in any order; InputError for others.
+    """Return the scores of a CSV file: columns member, score and maybe run, in any order; InputError for others.
 
     Args:
         path: file name, or "-" for standard input.
@@ -88,6 +88,7 @@ def read_scores(path: str) -> Scores:
 
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
     """Return a piece from line `start` on as numbers, shape (rows, columns), without blank lines; or InputError."""
+    # The fast way for numbers alone; words such as `true`, quotes and faults are read cell by cell.
     table = plain_table(text, len(columns), b"+-.eE", np.float64)
     if table is not None and _is_valid(table, columns):
         return table
@@ -230,6 +231,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         profiles = () if is_noiseless(composition.plan) else both_profiles(composition, _RATES, (plan.delta,))
     curve = PrivacyCurve.of(profiles)
     tests = tuple(ScoreTest(rule=rule, counts=counts, p_value=counts.p_value(curve)) for rule, counts in counted)
+    # Several rules share the false alarm equally, as a union bound over them demands.
     error = rules.false_alarm / len(tests)
     return ScoreAudit(
         guarantee=guarantee(composition),
@@ -254,7 +256,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
 
 
 def _guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
-    """Return (rule, counts) for each number of guesses, or a quarter; InputError for thresholds or unfair coins."""
+    """Return (rule, counts) of each pair of numbers to guess, by default a quarter; InputError for biased coins."""
     canaries, included = len(scores.scores), int(scores.included.sum())
     if rules.thresholds:
         raise InputError(
@@ -309,7 +311,7 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
 
 
 def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
-    """Return (rule, counts) by threshold, or of one a fixed random half chose for the other; InputError if guesses."""
+    """Return (rule, alarms) of each threshold, by default of one that half of the runs chooses; or InputError."""
     if rules.guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
@@ -318,6 +320,7 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
     if rules.thresholds:
         everything = np.arange(len(scores.scores))
         return [(f"score >= {number!r}", _counted(scores, everything, number)) for number in rules.thresholds]
+    # A threshold that is chosen on the runs that test it profits from their noise: one half chooses, the other tests.
     order = np.random.Generator(np.random.PCG64(_HELD_OUT_SEED)).permutation(len(scores.scores))
     choosing, tested = order[: len(order) // 2], order[len(order) // 2 :]
     values = np.unique(scores.scores[choosing])

@@ -67,6 +67,7 @@ class ShownSizes:
             frame: size of the frame of each, the same shape.
         """
         trials = self.law.trials(frame)
+        # Where a draw without entries leaves no trace the law is conditioned on at least one unit.
         above = binom.sf(size - 1, trials, self.probability)
         if self.is_nonempty:
             above = np.where(size <= 1, 1.0, above / binom.sf(0, trials, self.probability))
@@ -349,6 +350,7 @@ def _part_test(logged: LoggedLevel, size: int) -> Statistic:
         logged: the level.
         size: units in each frame.
     """
+    # A loader that never reaches some part of each parent, its end for example, shows here before it does in any unit.
     parts = min(size, _MAX_PARTS)
     part = np.arange(size) * parts // size
     observed = np.bincount(part, weights=logged.counts.counts.reshape(-1, size).sum(axis=0))

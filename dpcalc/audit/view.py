@@ -86,6 +86,7 @@ def _number(value: float) -> str:
 
 def _p_value(log_p_value: float) -> str:
     """Return "<= P" rounded up (a power of ten below 0.01), also for one too small for a float; "0" if impossible."""
+    # Logarithms down to the end: a p-value of 1e-4000 would be 0 as a float, and 0 means impossible.
     if log_p_value == -math.inf:
         return "0"
     if log_p_value > math.log(0.01):
