@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from operator import index
 
+FIX_INPUT, NO_VERDICT = 2, 3  # exit codes
 LOG_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
 """Text in a log line that the CI runner of GitHub, Azure or TeamCity would execute as a command."""
 
@@ -97,6 +98,40 @@ def no_verdict_reason(error: Exception) -> tuple[str, str]:
             return "DPC904", "no answer within the memory of this machine"
         case _:
             return "DPC999", f"internal error: {type(error).__name__}: {error}"
+
+
+def diagnosis(error: Exception) -> tuple[str, int]:
+    """Return the printable message of an exception and its exit code: 2 for an InputError, else 3.
+
+    Args:
+        error: of this package or any other.
+    """
+    if isinstance(error, InputError):
+        located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
+        message, code = str(error) if located else f"error: {error}", FIX_INPUT
+    else:
+        rule, sentence = no_verdict_reason(error)
+        hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
+        message, code = f"error[{rule}]: {sentence}{hint}", NO_VERDICT
+    return printable(message), code
+
+
+def printable(text: str) -> str:
+    """Return lines with escapes for everything that could steer a terminal, or command a runner that logs them.
+
+    Args:
+        text: lines, of anybody.
+    """
+    return "\n".join(map(_escaped, text.split("\n")))
+
+
+def _escaped(line: str) -> str:
+    """Return a line with escapes for unprintable characters, and for the first one of a runner's command."""
+    commands = {match.start() for match in LOG_COMMAND.finditer(line)}
+    return "".join(
+        f"\\x{ord(char):02x}" if at in commands else char if char.isprintable() else ascii(char)[1:-1]
+        for at, char in enumerate(line)
+    )
 
 
 def require_positive(name: str, value: float) -> None:

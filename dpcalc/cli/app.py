@@ -10,9 +10,9 @@ from typing import Any, Protocol, TextIO, runtime_checkable
 
 from dpcalc._version import __version__
 from dpcalc.cli.output import CommandResult, output_error, print_remark, print_result
-from dpcalc.errors import LOG_COMMAND, NO_VERDICT_HINT, InputError, OutputError, no_verdict_reason
+from dpcalc.errors import FIX_INPUT, OutputError, diagnosis, printable
 
-FIX_INPUT, NO_VERDICT, INTERRUPTED, READER_GONE = 2, 3, 130, 141
+INTERRUPTED, READER_GONE = 130, 141
 PROGRAM = "dpcalc"
 COMPLETING = "_DPCALC_COMPLETE"  # the environment variable by which a shell asks for completions
 
@@ -54,6 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         answer = _result(arguments)
         print_result(answer)
+        codes = [_print_error(error) for error in answer.errors]
     except KeyboardInterrupt:
         return INTERRUPTED
     except Stopped as stop:
@@ -61,25 +62,33 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return READER_GONE
     except Exception as error:  # noqa: BLE001  a crash must not look like the answer "no"
-        return _print_error(output_error(error) or error, arguments)
-    return answer.code
+        error = output_error(error) or error
+        errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+        codes = [_print_error(each) for each in errors]
+        if _wants_json(arguments) and not isinstance(error, OutputError):
+            _print_json_error(_command(arguments), errors)
+        return max(codes)
+    return max(answer.code, *codes, 0)
 
 
-def _print_error(error: Exception, arguments: Sequence[str]) -> int:
-    """Print an exception to standard error, with --json also to standard output; return its exit code, 2 or 3."""
+def _print_error(error: Exception) -> int:
+    """Print an exception to standard error, an OutputError's remarks after it; return its exit code, 2 or 3."""
     if os.environ.get("DPCALC_TRACEBACK"):
         print_remark("".join(traceback.format_exception(error)).rstrip())
     message, code = _diagnosis(error)
-    plain = "\n".join(map(_escaped, message.split("\n")))
-    print_remark(plain)
+    print_remark(message)
     for remark in error.asides if isinstance(error, OutputError) else ():
         print_remark(remark)
-    if _wants_json(arguments) and not isinstance(error, OutputError):
-        with suppress(Exception):  # it has been said on standard error
-            from dpcalc.report.fields import error_json
-
-            print_result(CommandResult(text=error_json(_command(arguments), error, message=plain, exit_code=code)))
     return code
+
+
+def _print_json_error(command: str, errors: Sequence[Exception]) -> None:
+    """Print exceptions as JSON to standard output, if that can be written."""
+    with suppress(Exception):  # it has been said on standard error
+        from dpcalc.report.fields import document, error_field
+
+        field = error_field([(error, *_diagnosis(error)) for error in errors])
+        print_result(CommandResult(text=document(command, (field,))))
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
@@ -116,30 +125,13 @@ def _option_hint(error: UsageError) -> str:
 
 
 def _diagnosis(error: Exception) -> tuple[str, int]:
-    """Return the message of an exception and its exit code: 2 for errors of the input, else 3."""
-    # Nothing is imported: a broken installation ends here too.
-    match error:
-        case InputError():
-            located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
-            return str(error) if located else f"error: {error}", FIX_INPUT
-        case UsageError():
-            usage = io.StringIO()
-            error.show(usage)
-            shown = usage.getvalue().rstrip().replace("Value error, ", "", 1)  # pydantic's prefix
-            return shown + _option_hint(error), FIX_INPUT
-        case _:
-            code, sentence = no_verdict_reason(error)
-            hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
-            return f"error[{code}]: {sentence}{hint}", NO_VERDICT
-
-
-def _escaped(line: str) -> str:
-    """Return a line with escapes for everything that could steer a terminal, or command a runner that logs it."""
-    commands = {match.start() for match in LOG_COMMAND.finditer(line)}
-    return "".join(
-        f"\\x{ord(char):02x}" if at in commands else char if char.isprintable() else ascii(char)[1:-1]
-        for at, char in enumerate(line)
-    )
+    """Return the printable message of an exception and its exit code: 2 for errors of the input, else 3."""
+    if not isinstance(error, UsageError):
+        return diagnosis(error)
+    usage = io.StringIO()
+    error.show(usage)
+    shown = usage.getvalue().rstrip().replace("Value error, ", "", 1)  # pydantic's prefix
+    return printable(shown + _option_hint(error)), FIX_INPUT
 
 
 def _result(arguments: Sequence[str]) -> CommandResult:

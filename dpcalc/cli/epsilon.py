@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks, width, write_file
+from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks, width, with_errors, write_file
 from dpcalc.cli.sources import (
-    add_path_to_errors,
     has_every_unit,
     loaded_for_every_unit,
     loaded_plan,
-    loaded_plans,
+    plan_results,
     set_config,
+    several_paths,
 )
 from dpcalc.errors import InputError
 from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from dpcalc.config.load import Loaded
+    from dpcalc.errors import DpcalcError
     from dpcalc.mechanisms.pate import Aggregation, Votes
     from dpcalc.pate.answer import PateAnswer
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
@@ -50,18 +53,22 @@ def epsilon(
     The epsilon is a certified upper bound for every data set.
     """
     warnings: tuple[str, ...] = ()
+    errors: tuple[DpcalcError, ...] = ()
+    files: Sequence[Loaded]
     if has_every_unit(context):
         set_config(context, configs)
         files = loaded_for_every_unit(context)
         output, notes = _of_every_unit(files)
-    elif len(files := loaded_plans(context, configs)) > 1:
-        output, notes = _of_several(files)
+    elif paths := several_paths(context, configs):
+        output, notes, files, errors = _of_several(context, paths)
     else:
+        files = (loaded_plan(context),)
         with_checks = verbose and (as_json or not quiet)
         output, notes, warnings = _of_one(files[0], with_checks=with_checks, with_votes=as_json or not quiet)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
     asides = (*remarks(findings, notes, quiet=quiet), *warnings)
-    return CommandResult(text=output_text(output, as_json=as_json, quiet=quiet, verbose=verbose), asides=asides)
+    text = output_text(output, as_json=as_json, quiet=quiet, verbose=verbose)
+    return CommandResult(text=text, asides=asides, errors=errors)
 
 
 def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Output, tuple[str, ...], tuple[str, ...]]:
@@ -96,18 +103,19 @@ def _of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> tuple[Out
     return evaluation_output(evaluation, loaded, checks=checks, errors=errors, extra=extra), notes, warnings
 
 
-def _of_several(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
-    """Return (result, notes) of several configs; each note, and each error, begins with the config's name."""
+def _of_several(
+    context: typer.Context, paths: tuple[str, ...]
+) -> tuple[Output, tuple[str, ...], list[Loaded], tuple[DpcalcError, ...]]:
+    """Return (result, notes, configs with an answer, errors of the others); each note begins with the config's name."""
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, note_texts
     from dpcalc.report.guarantees import config_names
 
-    costs = []
-    for loaded in files:
-        with add_path_to_errors(loaded, among=files):
-            costs.append((evaluate(loaded.plan), loaded))
+    costs, errors = plan_results(context, paths, evaluate)
+    files = [loaded for _, loaded in costs]
     named = zip(config_names(files), costs, strict=True)
-    return costs_output(costs), tuple(f"{name}: {text}" for name, (each, _) in named for text in note_texts(each))
+    notes = tuple(f"{name}: {text}" for name, (each, _) in named for text in note_texts(each))
+    return with_errors(costs_output(costs), errors), notes, files, errors
 
 
 def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
@@ -256,14 +264,16 @@ def compare(
     from dpcalc.planner.compare import compare as rows_of
     from dpcalc.report.evaluation import comparison_output, comparisons_output
 
-    files = loaded_plans(context, configs)
-    comparisons = []
-    for loaded in files:
-        with add_path_to_errors(loaded, among=files):
-            comparisons.append((rows_of(loaded.plan), loaded))
-    output = comparisons_output(comparisons) if len(files) > 1 else comparison_output(*comparisons[0])
-    asides = remarks([diagnostic for loaded in files for diagnostic in loaded.diagnostics])
-    return CommandResult(text=output_text(output, as_json=as_json), asides=asides)
+    errors: tuple[DpcalcError, ...] = ()
+    if paths := several_paths(context, configs):
+        comparisons, errors = plan_results(context, paths, rows_of)
+        output = with_errors(comparisons_output(comparisons), errors)
+    else:
+        loaded = loaded_plan(context)
+        comparisons = [(rows_of(loaded.plan), loaded)]
+        output = comparison_output(*comparisons[0])
+    asides = remarks([finding for _, loaded in comparisons for finding in loaded.diagnostics])
+    return CommandResult(text=output_text(output, as_json=as_json), asides=asides, errors=errors)
 
 
 # `dpcalc statement`: a privacy statement for reviewers.

@@ -13,7 +13,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, has_styles, on_terminal, output_text, remarks, width
 from dpcalc.cli.progress import announce, report_progress
-from dpcalc.cli.sources import config_reader, loaded_plan, matching_paths, named_config, set_config
+from dpcalc.cli.sources import config_reader, for_each, loaded_plan, matching_paths, named_config, set_config
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,7 +108,10 @@ def curve(  # noqa: PLR0913  one parameter an option
     varies_size, reader = kind == "rate", config_reader(context)
     read = reader.open if varies_size else reader.load
     paths = [path for word in configs or () for path in matching_paths(word)]
-    loaded = tuple(map(read, paths)) if paths else (loaded_plan(context, allow_any_size=varies_size),)
+    loaded, errors = for_each(paths, read)
+    if errors:  # one picture is one answer: it is drawn with every config or not at all
+        raise ExceptionGroup("configs that cannot be used", errors)
+    loaded = loaded or [loaded_plan(context, allow_any_size=varies_size)]
     names = zip(config_names(loaded), (config.plan for config in loaded), strict=True)
     request = CurveRequest(
         plans=tuple(names), methods=tuple(dict.fromkeys(methods or ())), grid=grid, on_progress=report_progress

@@ -9,11 +9,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from dpcalc.config.source import Diagnostic, Severity, visible
-from dpcalc.errors import InputError, OutputError, system_message
+from dpcalc.errors import DpcalcError, InputError, OutputError, diagnosis, system_message
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
@@ -54,6 +55,22 @@ def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, v
     from dpcalc.report.terminal import terminal_text
 
     return terminal_text(output, width=width(), styled=has_styles(), verbose=verbose)
+
+
+def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
+    """Return a result whose JSON has the field `error` too, if there are errors of inputs that it leaves out.
+
+    Args:
+        output: the result.
+        errors: as `CommandResult` takes them.
+    """
+    if not errors:
+        return output
+
+    from dpcalc.report.fields import error_field
+
+    described = error_field([(error, *diagnosis(error)) for error in errors])
+    return replace(output, fields=(*output.fields, described))
 
 
 # Verdicts and findings as a terminal shows them: wrapped at its width, the words that decide in colour.
@@ -185,12 +202,14 @@ class CommandResult:
         code: exit code.
         asides: for standard error, one entry a remark.
         changed: files that the command has written: they stay written if the answer cannot be.
+        errors: of inputs that the text leaves out, to be printed after it; the exit code is at least theirs.
     """
 
     text: str
     code: int = 0
     asides: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    errors: tuple[DpcalcError, ...] = ()
 
 
 def print_result(answer: CommandResult) -> None:

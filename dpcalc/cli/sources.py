@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -16,14 +15,17 @@ from dpcalc.cli import options
 from dpcalc.cli.options import SHARED
 from dpcalc.cli.output import CommandResult, print_remark
 from dpcalc.cli.progress import ended_after
-from dpcalc.errors import InputError
+from dpcalc.config.source import ConfigError, visible
+from dpcalc.errors import DpcalcError, InputError
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.config.overrides import Overrides
     from dpcalc.gate.diff import ConfigReader
+    from dpcalc.planner.plan import Plan
 
+Result = TypeVar("Result")
 EXAMPLES = {
     "--sample-rate": "0.004",
     "--batch-size": "256",
@@ -155,8 +157,8 @@ def loaded_plan(context: typer.Context, *, assumed: Sequence[str] = (), allow_an
     return _without_assumed_places(loaded if allow_any_size else loaded.accepted())
 
 
-def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple[Loaded, ...]:
-    """Return a command's configs in order, none deduplicated; without names the one found; InputError for none.
+def several_paths(context: typer.Context, configs: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the paths of several configs, duplicates too; () for at most one, which the context stores; or InputError.
 
     Args:
         context: of the command.
@@ -164,29 +166,54 @@ def loaded_plans(context: typer.Context, configs: Sequence[str] | None) -> tuple
             searches for one.
     """
     request: ConfigRequest = context.meta[_REQUEST]
-    paths = [path for word in configs or () for path in matching_paths(word)]
+    paths = tuple(path for word in configs or () for path in matching_paths(word))
     if len(paths) < 2:
         set_config(context, paths)
-        return (loaded_plan(context),)
+        return ()
     if request.no_config:
         raise InputError(f"--no-config: expected no config beside it, got {', '.join(paths)}; leave one of them out")
-    return tuple(_without_assumed_places(config_reader(context).load(path)) for path in paths)
+    return paths
 
 
-@contextmanager
-def add_path_to_errors(loaded: Loaded, *, among: Sequence[Loaded]) -> Iterator[None]:
-    """Prefix InputErrors of the block with the path of a config, if there are several configs.
+def plan_results(
+    context: typer.Context, paths: Sequence[str], compute: Callable[[Plan], Result]
+) -> tuple[list[tuple[Result, Loaded]], tuple[DpcalcError, ...]]:
+    """Return (results with their configs, errors of the other configs), overrides applied; ExceptionGroup for none.
 
     Args:
-        loaded: the config that the block is about.
-        among: all configs of the command.
+        context: of the command.
+        paths: of the configs.
+        compute: computes the result of a plan.
     """
-    try:
-        yield
-    except InputError as error:
-        if len(among) < 2:
-            raise
-        raise InputError(f"{loaded.path}: {error}") from error
+    reader = config_reader(context)
+
+    def computed(path: str) -> tuple[Result, Loaded]:
+        loaded = _without_assumed_places(reader.load(path))
+        return compute(loaded.plan), loaded
+
+    results, errors = for_each(paths, computed)
+    if not results:
+        raise ExceptionGroup("no config has a result", errors)
+    return results, errors
+
+
+def for_each(paths: Sequence[str], compute: Callable[[str], Result]) -> tuple[list[Result], tuple[DpcalcError, ...]]:
+    """Return (results, errors) of a computation on each file; equal errors, as of an override, once.
+
+    Args:
+        paths: of the files.
+        compute: computes the result of one; any exception but a DpcalcError passes.
+    """
+    results: list[Result] = []
+    errors: dict[str, DpcalcError] = {}
+    for path in paths:
+        try:
+            results.append(compute(path))
+        except DpcalcError as error:
+            if not isinstance(error, ConfigError):  # which says the place itself
+                error.args = (f"{visible(path)}: {error}",)
+            errors.setdefault(str(error), error)
+    return results, tuple(errors.values())
 
 
 def set_config(context: typer.Context, configs: Sequence[str] | None) -> None:
@@ -295,7 +322,6 @@ def matching_paths(word: str) -> Sequence[str]:
         word: a file name, or a pattern with `*` that no shell has expanded.
     """
     from dpcalc.config.discovery import matching_files
-    from dpcalc.config.source import visible
 
     if "*" not in word:
         return [word]

@@ -137,7 +137,7 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
         command="epsilon",
         fields=(json_only("configs", fields),),
         blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
-        table=Table(headline=f"{len(rows)} configs", columns=columns, rows=tuple(rows)),
+        table=Table(headline=counted(len(rows), "config"), columns=columns, rows=tuple(rows)),
         quiet_text="".join(quiet_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
     )
 
@@ -388,7 +388,7 @@ def comparisons_output(comparisons: Comparisons) -> Output:
         fields=(json_only("configs", [_comparison_fields(*each) for each in comparisons]),),
         blocks=tuple((path_field(each[1]), *block) for each in comparisons for block in _blocks(*each)),
         table=Table(
-            headline="; ".join(filter(None, (f"epsilon of {len(files)} configs", visible(facts)))),
+            headline="; ".join(filter(None, (f"epsilon of {counted(len(files), 'config')}", visible(facts)))),
             columns=("method", "bound", *map(visible, names), "note"),
             rows=tuple((*key, *(_epsilon_cell(table.get(key)) for table in tables), "") for key in keys),
         ),

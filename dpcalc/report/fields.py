@@ -280,28 +280,23 @@ def origin_fields(loaded: Loaded) -> Fields:
     )
 
 
-def error_json(command: str, error: Exception, *, message: str, exit_code: int) -> str:
-    """Return the JSON of a command that an error has ended: exit code, rule (else DPC104), message, findings.
+def error_field(errors: Sequence[tuple[Exception, str, int]]) -> Field:
+    """Return the field `error` of JSON: exit code, rule (else DPC104), message and findings of what went wrong.
 
     Args:
-        command: name of the command, "" if none was given.
-        error: the exception.
-        message: the text on standard error.
-        exit_code: 2 if the input must be fixed, 3 if there is no verdict.
-
-    Returns:
-        A document whose `error` holds the exit code, the rule, the message and, for a config
-        that cannot be used, the findings with line and column.
+        errors: at least one (exception, its message on standard error, its exit code). The highest exit code counts;
+            the rule is that of the first error with this code.
     """
-    located = error.diagnostics if isinstance(error, ConfigError) else ()
-    code = no_verdict_reason(error)[0] if exit_code == 3 else located[0].code if located else "DPC104"
+    worst, _, exit_code = max(errors, key=lambda each: each[2])
+    located = [finding for error, *_ in errors if isinstance(error, ConfigError) for finding in error.diagnostics]
+    own_code = worst.diagnostics[0].code if isinstance(worst, ConfigError) else "DPC104"
     fields = (
         Field("exit_code", exit_code),
-        Field("code", code),
-        Field("message", message.removeprefix("error: ")),
+        Field("code", no_verdict_reason(worst)[0] if exit_code == 3 else own_code),
+        Field("message", "\n".join(message.removeprefix("error: ") for _, message, _ in errors)),
         Field("findings", diagnostic_fields(located)),
     )
-    return document(command, (Field("error", fields),))
+    return json_only("error", fields)
 
 
 def yes_no(value: bool) -> str:  # noqa: FBT001  it spells a truth value, it does not switch on one

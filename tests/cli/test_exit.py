@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 import dpcalc as package
+from dpcalc import errors
 from dpcalc.cli import app
 from dpcalc.cli.app import run
 from dpcalc.cli.commands import application
@@ -301,7 +302,7 @@ def test_letters_that_the_stream_does_not_know(process, config):
 
 
 def test_the_exit_codes_of_the_contract():
-    assert (app.FIX_INPUT, app.NO_VERDICT, app.INTERRUPTED, app.READER_GONE) == (2, 3, 130, 141)
+    assert (errors.FIX_INPUT, errors.NO_VERDICT, app.INTERRUPTED, app.READER_GONE) == (2, 3, 130, 141)
 
 
 def test_a_missing_answer_names_the_run_and_what_to_try(real, file):

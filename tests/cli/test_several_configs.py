@@ -73,7 +73,6 @@ def test_options_hold_for_all(real, two):
         (("epsilon", "--no-config"), "--no-config: expected no config beside it"),
         (("compare", "--no-config"), "--no-config: expected no config beside it"),
         (("epsilon", "--unit", "all"), "--unit all: expected one config"),
-        (("epsilon", "missing.yaml"), "missing.yaml"),
     ],
 )
 def test_refusals(real, two, words, message):
@@ -99,9 +98,10 @@ def test_a_refused_run_among_several_is_named(real, file, tmp_path, command):
     assert (alone.code, alone.out) == (2, "")
     said = f"{path}:4:35: error[DPC104]: level example: expected a shuffle whose passes have as many steps"
     assert alone.err.startswith(said)
-    among = real(name, *kind, str(file()), str(path), *options)
-    assert (among.code, among.out) == (2, "")
-    assert among.err.startswith(said)
+    among = real(name, *kind, str(path), str(file()), *options)
+    is_one_picture = name == "curve"
+    assert (among.code, among.out == "") == (2, is_one_picture)
+    assert said in among.err
 
 
 @pytest.mark.heavy
@@ -164,3 +164,54 @@ def test_a_pattern_that_no_shell_has_expanded(real, tmp_path, monkeypatch, comma
 
 def test_a_command_on_one_config_takes_no_pattern(real):
     assert "no such file\n  = this command takes one config: name it" in real("risk", "*.yaml").err
+
+
+@pytest.mark.parametrize("command", ["epsilon -q", "epsilon", pytest.param("compare", marks=pytest.mark.heavy)])
+def test_a_file_that_cannot_be_used_keeps_no_answer_from_the_others(real, two, tmp_path, command):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(FLAT.replace("steps", "stepz"), encoding="utf-8")
+    good = real(*command.split(), *two)
+    both = real(*command.split(), two[0], str(wrong), two[1], "missing.yaml")
+    assert (good.code, both.code) == (0, 2)
+    assert both.out == good.out
+    assert f"{wrong}:6:12: error[DPC101]: unknown key `stepz`" in both.err
+    assert "missing.yaml: error[DPC100]: no such file" in both.err
+    alone = real(*command.split(), two[0], str(wrong))  # the form of the answer is that of several files
+    assert alone.out == real(*command.split(), two[0], str(wrong), "missing.yaml").out
+    assert alone.out.strip() == good.out[: len(alone.out)].strip()
+
+
+def test_errors_of_single_files_are_in_json_beside_the_answers(real, two, tmp_path):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(FLAT.replace("steps", "stepz"), encoding="utf-8")
+    document = json.loads(real("epsilon", "missing.yaml", str(wrong), *two, "--json").out)
+    assert document["configs"] == json.loads(real("epsilon", *two, "--json").out)["configs"]
+    error = document["error"]
+    assert (error["exit_code"], error["code"]) == (2, "DPC100")
+    assert [(each["path"], each["code"]) for each in error["findings"]] == [
+        ("missing.yaml", "DPC100"),
+        (str(wrong), "DPC101"),
+    ]
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare", "curve steps"])
+def test_without_a_single_answer_every_error_is_said_once(real, two, tmp_path, command):
+    (tmp_path / "wrong.yaml").write_text("version: 2\n", encoding="utf-8")
+    words = (*command.split(), "missing.yaml", "wrong.yaml")
+    ended = real(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert "missing.yaml: error[DPC100]" in ended.err
+    assert "wrong.yaml:1:10: error" in ended.err
+    error = json.loads(real(*words, "--json").out)["error"]
+    assert {each["path"] for each in error["findings"]} == {"missing.yaml", "wrong.yaml"}
+    assert real(*command.split(), *two, "--set", "foo=1").err.count("unknown key `foo`") == 1
+
+
+def test_a_computation_without_a_verdict_among_others_is_exit_code_3(dpcalc, config):
+    paths = [config(file=f"{steps}.yaml", steps=steps) for steps in (500, 901, 700)]
+    ended = dpcalc("epsilon", *paths, "missing.yaml", "-q")
+    assert (ended.code, ended.out) == (3, "0.500000\n0.700000\n")
+    assert f"error[DPC901]: {paths[1]}: the grid did not converge" in ended.err
+    assert "missing.yaml: error[DPC100]" in ended.err
+    document = json.loads(dpcalc("epsilon", *paths, "--json").out)
+    assert (len(document["configs"]), document["error"]["code"], document["error"]["exit_code"]) == (2, "DPC901", 3)
