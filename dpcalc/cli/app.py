@@ -44,9 +44,6 @@ class UsageError(Protocol):
 def run(arguments: Sequence[str]) -> int:
     """Run one command, print its result or its error; return the exit code, 0 or 1 only for a result.
 
-    Args:
-        arguments: the words after `dpcalc`.
-
     Returns:
         The exit code: 0 yes or computed, 1 no, 2 fix the input, 3 no verdict, 130 interrupted, 141 reader gone. Only
         the result of a command is 0 or 1; an exception never is.

@@ -26,11 +26,7 @@ class HelpfulCommand(TyperCommand):
     """A command with a plain help page, and a progress bar while it runs."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
-        """Return the parameters; those that are texts or flags are taken without pydantic.
-
-        Args:
-            ctx: the context of the command.
-        """
+        """Return the parameters; those that are texts or flags are taken without pydantic."""
         return _without_conversion(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -83,11 +79,7 @@ class HelpfulGroup(TyperGroup):
     """A group of commands with a plain help page."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
-        """Return the group's own parameters; those that are texts or flags are taken without pydantic.
-
-        Args:
-            ctx: the context of the group.
-        """
+        """Return the group's own parameters; those that are texts or flags are taken without pydantic."""
         return _without_conversion(super().get_params(ctx))
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401  likewise

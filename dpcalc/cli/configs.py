@@ -85,8 +85,7 @@ SCHEMA_EXAMPLE = "Example: dpcalc schema > dpcalc.schema.json"
 
 
 def schema(
-    *,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of every key instead.")] = False,
+    *, markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of every key instead.")] = False
 ) -> CommandResult:
     """Print the JSON Schema of the config file, for editors.
 

@@ -281,21 +281,13 @@ def _way_out(text: str) -> str:
 
 
 def seconds(text: str | None) -> float:
-    """Return the limit of `--timeout` in seconds, > 0, at most 1e6; infinite for None; InputError for other texts.
-
-    Args:
-        text: the text of the user, or None.
-    """
+    """Return the limit of `--timeout` in seconds, > 0, at most 1e6; infinite for None; InputError for other texts."""
     value = number("--timeout", text, positive=True)
     return math.inf if value is None else min(value, MAX_SECONDS)
 
 
 def memory(text: str) -> int:
-    """Return the limit of `--memory-limit` (gigabytes of 1e9) in bytes, at most 2^60; InputError unless > 0.
-
-    Args:
-        text: gigabytes, as the user wrote them.
-    """
+    """Return the limit of `--memory-limit` (gigabytes of 1e9) in bytes, at most 2^60; InputError unless > 0."""
     value = number("--memory-limit", text)
     if not value:
         raise InputError(f"--memory-limit: expected a number of gigabytes > 0, got `{text}`")

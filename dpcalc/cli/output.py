@@ -311,11 +311,7 @@ def file_exists_error(option: str, path: str) -> InputError:
 
 
 def check_picture(path: str) -> None:
-    """Raise InputError for a picture of unknown format, no plotting library, no folder, or a read-only file there.
-
-    Args:
-        path: the file; its ending is the format.
-    """
+    """Raise InputError for a picture of unknown format, no plotting library, no folder, or a read-only file there."""
     from dpcalc.charts.plot import picture_format
 
     picture_format(path)

@@ -316,11 +316,7 @@ def chosen_configs(words: Sequence[str] | None) -> ChosenConfigs:
 
 
 def matching_paths(word: str) -> Sequence[str]:
-    """Return [word] if it has no "*", else a file of that name and the pattern's matches; InputError for no match.
-
-    Args:
-        word: a file name, or a pattern with `*` that no shell has expanded.
-    """
+    """Return [word] if it has no "*", else a file of that name and the pattern's matches; InputError for no match."""
     from dpcalc.config.discovery import matching_files
 
     if "*" not in word:

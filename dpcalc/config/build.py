@@ -40,10 +40,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 
 def build(config: Sections) -> Plan:
-    """Return the plan of valid sections; ConfigError: no bound, wrong parts, steps, values; LookupError: None section.
-
-    Args:
-        config: sections without errors and contradictions.
+    """Return the plan of sections without errors; ConfigError if no bound covers it, or it refuses its numbers.
 
     Returns:
         The plan; rates are exact, epochs are rounded up to whole steps.
@@ -53,7 +50,7 @@ def build(config: Sections) -> Plan:
             this sampling, or the plan refuses its values.
         LookupError: a section is None, which callers exclude.
     """
-    data, privacy, accounting = config.data, config.privacy, config.accounting
+    data, privacy, accounting, partition = config.data, config.privacy, config.accounting, config.partition
     if data is None or privacy is None or accounting is None:
         raise LookupError("build: expected sections without errors, got a missing one")
     names = [level.name for level in data.levels]
@@ -68,7 +65,9 @@ def build(config: Sections) -> Plan:
             group_size=privacy.group_size,
             budget=_budget(config.budget),
             tuning=_repetitions(config.tuning),
-            partition=_partition(config.partition),
+            partition=None
+            if partition is None
+            else Partition(rule=partition.rule, parts=tuple(part.name for part in partition.parts)),
             method=accounting.method,
         )
     except ConfigError:
@@ -130,13 +129,6 @@ def _refuse_wrong_parts(config: Sections) -> None:
         if amount is not None:
             message = f"`{amount.path}` gives no rate: how many units a part holds is not known"
             raise ConfigError([error("DPC107", amount.anchor, message, "state `rate`")])
-
-
-def _partition(partition: schema.Partition | None) -> Partition | None:
-    """Return the parts of the data of the plan; None if the file has none."""
-    if partition is None:
-        return None
-    return Partition(rule=partition.rule, parts=tuple(part.name for part in partition.parts))
 
 
 def _repetitions(tuning: schema.Tuning | None) -> "Repetitions | None":
@@ -203,7 +195,7 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
 
 
 def _refuse_correlated(phase: Phase, run: RunSections) -> None:
-    """Raise ConfigError: correlated noise uncovered or too long, its schemes without it, `epochs` in any order."""
+    """Raise ConfigError if no bound covers correlated noise or draws over several steps, or `epochs` in any order."""
     if not phase.is_correlated and not phase.hierarchy.spans_steps:
         return
     from dpcalc.amplification.correlated import correlated_fault, length_fault  # noqa: PLC0415  it loads numpy

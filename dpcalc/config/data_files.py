@@ -48,11 +48,7 @@ def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scal
 
 @contextmanager
 def errors_at(name: Scalar) -> Iterator[None]:
-    """Context manager that turns a Refusal of a file into a ConfigError at the place of its name.
-
-    Args:
-        name: the scalar that is the file's name.
-    """
+    """Context manager that turns a Refusal of a file into a ConfigError at the place of its name."""
     try:
         yield
     except Refusal as cause:

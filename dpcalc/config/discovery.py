@@ -53,7 +53,7 @@ class DiscoveredConfigs:
 
 
 def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredConfigs | None:
-    """Return the configs in DPCALC_CONFIG, else of the nearest folder upwards with some; None; InputError if ambiguous.
+    """Return the configs that DPCALC_CONFIG or the nearest folder upwards names, None if none; InputError if unclear.
 
     Args:
         current: the current directory, absolute.
@@ -77,11 +77,7 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
 
 
 def folders_to_search(current: Path) -> tuple[Path, ...]:
-    """Return the current directory and those above it to the top of its git repository; outside git it alone.
-
-    Args:
-        current: the current directory, absolute; outside git only itself is returned.
-    """
+    """Return the current directory and those above it to the top of its git repository; outside git it alone."""
     root = git_root(current)
     upwards = (current, *current.parents)
     return upwards[: upwards.index(root) + 1] if root is not None else (current,)
@@ -315,14 +311,9 @@ def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
 
 def _parts_after_match(states: set[int], name: str, parts: Sequence[str]) -> set[int]:
     """Return the indices behind the parts of `states` that match a name; a `**` is skipped."""
-    return {at + 1 for at in states if at < len(parts) and parts[at] != ANY_DEPTH and _matches_part(name, parts[at])}
+    return {at + 1 for at in states if at < len(parts) and parts[at] != ANY_DEPTH and fnmatchcase(name, parts[at])}
 
 
 def _any_depth_parts(states: set[int], parts: Sequence[str]) -> set[int]:
     """Return the `**` among the parts; they match this directory and stay possible below it."""
     return {at for at in states if at < len(parts) and parts[at] == ANY_DEPTH}
-
-
-def _matches_part(name: str, part: str) -> bool:
-    """Return True if a name matches one part of a pattern."""
-    return fnmatchcase(name, part) if _is_wild(part) else name == part

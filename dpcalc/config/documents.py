@@ -95,9 +95,6 @@ def read_document(source: Source, suffix: str) -> Document:
 def parse_toml(source: Source) -> dict[str, object]:
     """Return a TOML text as dictionaries, floats as text; Refusal: over MAX_DOTS points a line; ValueError: no TOML.
 
-    Args:
-        source: the text.
-
     Raises:
         Refusal: a line has more than MAX_DOTS points.
         ValueError: it is no TOML.
@@ -121,37 +118,29 @@ class _TreeBuilder:
     def __init__(self, source: Source) -> None:
         self._mark = Mark(source, 1, 1)
         self._count = 0
-        self._depth = 0
 
-    def build(self, value: object, path: str) -> Node:
+    def build(self, value: object, path: str, depth: int = 0) -> Node:
         """Return a JSON or TOML value as a tree, all marked at the file's beginning; Refusal if too large or deep.
 
         Args:
             value: dict, list or scalar.
             path: dotted path of the value.
+            depth: dictionaries and lists around it.
         """
         # JSON has no aliases, but a small file can still nest deeply or hold many values: the limits are those of YAML.
         self._count += 1
-        if self._count > MAX_EVENTS or self._depth > MAX_DEPTH:
+        if self._count > MAX_EVENTS or depth > MAX_DEPTH:
             raise _too_large()
-        if isinstance(value, dict | list):
-            self._depth += 1
-            tree = self._build_section(value, path) if isinstance(value, dict) else self._build_items(value, path)
-            self._depth -= 1
-            return tree
+        if isinstance(value, dict):
+            entries = {str(key): self.build(below, join(path, str(key)), depth + 1) for key, below in value.items()}
+            repeated = value.repeated if isinstance(value, Table) else frozenset[str]()
+            return Section(entries=entries, repeated=repeated, mark=self._mark, key=None, path=path)
+        if isinstance(value, list):
+            items = tuple(self.build(below, f"{path}[{index}]", depth + 1) for index, below in enumerate(value))
+            return Items(items=items, mark=self._mark, key=None, path=path)
         plain = value is None or isinstance(value, Number | bool | int)
         text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
         return Scalar(text=text, plain=plain, mark=self._mark, key=None, path=path)
-
-    def _build_section(self, value: dict[str, object], path: str) -> Section:
-        """Return a dictionary as a Section, with the keys that a JSON object repeats."""
-        entries = {str(name): self.build(below, join(path, str(name))) for name, below in value.items()}
-        repeated = value.repeated if isinstance(value, Table) else frozenset[str]()
-        return Section(entries=entries, repeated=repeated, mark=self._mark, key=None, path=path)
-
-    def _build_items(self, value: list[object], path: str) -> Items:
-        items = tuple(self.build(below, f"{path}[{index}]") for index, below in enumerate(value))
-        return Items(items=items, mark=self._mark, key=None, path=path)
 
 
 def _too_large() -> Refusal:
@@ -251,9 +240,6 @@ class References:
 
     def resolved(self, node: Node) -> Node:
         """Return a tree with references replaced by values, but below `x-`; a wrong one stays, its error in `faults`.
-
-        Args:
-            node: the tree; values of `x-` keys stay as they are.
 
         Returns:
             The tree; a value from elsewhere has the place of its reference. A reference that leads nowhere stays, and

@@ -236,9 +236,6 @@ class Rewrite:
 def write(rewrite: Rewrite) -> tuple[str, ...]:
     """Make a file state another plan; return "path:line: key: value" per number; InputError: options, references.
 
-    Args:
-        rewrite: the file and the plan.
-
     Raises:
         InputError: the file cannot be changed so, or not be written; nothing was changed.
     """

@@ -123,11 +123,7 @@ class Folder:
 
 
 def refuse_unusual_name(name: str) -> None:
-    """Raise Refusal unless a name is a relative path with `/`, visible, at most MAX_NAME characters; `..` is allowed.
-
-    Args:
-        name: as a reference writes it.
-    """
+    """Raise Refusal unless a name is a relative path with `/`, visible, of at most MAX_NAME characters; `..` may be."""
     if len(name) > MAX_NAME or visible(name) != name or "\\" in name or not name:
         raise Refusal("DPC110", "is no plain file name", "write a relative path with `/`, e.g. `conf/train.yaml`")
     if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("~"):
@@ -135,11 +131,7 @@ def refuse_unusual_name(name: str) -> None:
 
 
 def config_folder(path: str) -> Folder:
-    """Return a config's directory (of standard input: the current one) and the git root around it, or itself.
-
-    Args:
-        path: the config as the user named it; standard input belongs to the current directory.
-    """
+    """Return a config's directory (of standard input: the current one) and the git root around it, or itself."""
     folder = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
     root = git_root(folder)
     return Folder(folder=_real(folder), root=_real(root or folder))
@@ -162,9 +154,6 @@ def git_root(folder: Path) -> Path | None:
 
 def refuse_outward_link(path: str) -> None:
     """Raise ConfigError for a config that is a symbolic link out of its repository; "-" and outside git pass.
-
-    Args:
-        path: the config as the user named it.
 
     Raises:
         ConfigError: a link leads out. The author of the link is not the user who named the file, and a message would

@@ -24,7 +24,6 @@ from dpcalc.config.normal import fingerprint
 from dpcalc.config.overrides import (
     COMMAND_LINE,
     Assignment,
-    Changes,
     Overrides,
     parse_overrides,
     with_assumptions,
@@ -345,9 +344,12 @@ def _open(source: Source, key: str, overrides: Overrides, files: Files) -> _Open
     changed, unreadable = parse_overrides(overrides)
     main = Document(tree=replace_at(tree, part.keys, apply_changes(part.root, changed)), tagged=tagged_paths(flaws))
     references = References(main, files)
-    resolved = _resolve_section(part.root, references)
+    resolved = references.resolved(part.root)
     sources = _alias_targets(tree, part.path, source) | references.ends
-    root, settings, lost = long_form(resolved, _resolve_changes(changed, references))
+    assigned = tuple(replace(item, value=references.resolved(item.value)) for item in changed.settings)
+    root, settings, lost = long_form(
+        resolved if isinstance(resolved, Section) else part.root, replace(changed, settings=assigned)
+    )
     # In a file of another kind every key is wrong: one error says so, instead of one for each key.
     refusals = tuple(_not_a_config_errors(root))
     if refusals:
@@ -406,18 +408,6 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
         elif node.mark.source is source:
             outside.setdefault((node.mark.line, node.mark.column), node.path)
     return {path: ("", outside[place]) for path, place in inside.items() if place in outside}
-
-
-def _resolve_section(root: Section, references: References) -> Section:
-    """Return a config with its references followed."""
-    resolved = references.resolved(root)
-    return resolved if isinstance(resolved, Section) else root
-
-
-def _resolve_changes(changed: Changes, references: References) -> Changes:
-    """Return changes with the references in their values followed."""
-    settings = tuple(replace(item, value=references.resolved(item.value)) for item in changed.settings)
-    return replace(changed, settings=settings)
 
 
 def _plan_trees(root: Section) -> Iterator[Node]:

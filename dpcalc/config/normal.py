@@ -21,7 +21,6 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import (
     All,
-    Allocation,
     BallsInBins,
     CappedPoisson,
     CyclicPoisson,
@@ -44,9 +43,6 @@ _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
 def normal_form(plan: Plan) -> str:
     """Return a config that states a plan, defaults written out; InputError if its tree or a rate is too long.
-
-    Args:
-        plan: the plan.
 
     Returns:
         YAML; loading it gives the same plan, and the same hash.
@@ -88,7 +84,8 @@ def _data_lines(plan: Plan) -> Iterator[str]:
     yield "data:"
     yield "  levels:"
     for level in hierarchy.levels:
-        yield f"    - {{name: {quoted(level.name)}{'' if hierarchy.tree else _count_text(level)}}}"
+        count = level.count if level.is_equal else f"{{min: {level.min_count}, max: {level.count}}}"
+        yield f"    - {{name: {quoted(level.name)}{'' if hierarchy.tree else f', count: {count}'}}}"
     if hierarchy.tree is not None:
         yield f"  tree: {_nested_counts_text(hierarchy.tree)}"
 
@@ -108,11 +105,6 @@ def _terms_lines(plan: Plan) -> Iterator[str]:
     if plan.partition is not None:
         parts = ", ".join(f"{{name: {quoted(part)}}}" for part in plan.partition.parts)
         yield f"partition: {{rule: {quoted(plan.partition.rule)}, parts: [{parts}]}}"
-
-
-def _count_text(level: Level) -> str:
-    """Return `, count: ...` of a level, with a range if parents differ in size."""
-    return f", count: {level.count if level.is_equal else f'{{min: {level.min_count}, max: {level.count}}}'}"
 
 
 def _nested_counts_text(tree: Tree) -> str:
@@ -135,7 +127,11 @@ def _run_lines(phase: Phase) -> Iterator[str]:
         if phase.part and outermost.count > 1:
             outermost = replace(outermost, min_count=1)
         levels = (outermost, *hierarchy.levels[1:])
-        yield from (f"  {quoted(level.name)}: {_draw_text(level)}" for level in levels)
+        for level in levels:
+            amount, remark = _amount_and_remark(level)
+            period = f", redraw_every: {level.redraw_every}" if level.redraw_every > 1 else ""
+            draw = f"{{scheme: {level.scheme.name}{amount}{period}}}"
+            yield f"  {quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
     else:
         built = asdict(hierarchy.episodes)
         yield f"  {EPISODES}: {{{', '.join(f'{key}: {value}' for key, value in built.items())}}}"
@@ -160,13 +156,6 @@ def _also_text(mechanism: "Mechanism") -> str:
     return f", also: [{', '.join(others)}]" if others else ""
 
 
-def _draw_text(level: Level) -> str:
-    """Return the draw of one level as YAML in braces, then its rate or length of a pass as a comment."""
-    amount, remark = _amount_and_remark(level)
-    period = f", redraw_every: {level.redraw_every}" if level.redraw_every > 1 else ""
-    return f"{{scheme: {level.scheme.name}{amount}{period}}}{remark and f'  # {remark}'}"
-
-
 def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one for each scheme
     """Return (", key: value" for how many a level draws, remark on the rate or steps of a pass); "" for none."""
     match level.scheme:
@@ -180,8 +169,10 @@ def _amount_and_remark(level: Level) -> tuple[str, str]:  # noqa: PLR0911  one f
             passes = shuffle.steps_of_a_pass(level.count)
             amount = f", size: {size}{', drop_last: true' if shuffle.drop_last else ''}"
             return amount, f"{'' if level.is_equal else 'at most '}{passes} steps a pass"
-        case BallsInBins() | RandomAllocation() as allocation:
-            return f", {_allocation_keys(allocation)}", f"rate {_rounded_text(level.rate)}"
+        case RandomAllocation(times=times):
+            return f", times: {times}", f"rate {_rounded_text(level.rate)}"
+        case BallsInBins(bins=bins, is_held=is_held):
+            return f", bins: {bins}{', assignment: held' if is_held else ''}", f"rate {_rounded_text(level.rate)}"
         case Poisson() | CappedPoisson() as poisson:
             amount, remark = _rate_and_remark(level, poisson.probability)
             cap = f", max_batch_size: {poisson.max_batch_size}" if isinstance(poisson, CappedPoisson) else ""
@@ -198,13 +189,6 @@ def _group_keys(scheme: CyclicPoisson) -> dict[str, int]:
     """Return the stated keys of draws from groups, but for the rate."""
     limits = {"max_batch_size": scheme.max_batch_size, "max_group_size": scheme.max_group_size}
     return {"groups": scheme.groups} | {key: value for key, value in limits.items() if value is not None}
-
-
-def _allocation_keys(allocation: Allocation) -> str:
-    """Return `times: N` or `bins: N`, with `assignment: held`, of an allocation."""
-    if isinstance(allocation, RandomAllocation):
-        return f"times: {allocation.times}"
-    return f"bins: {allocation.bins}{', assignment: held' if allocation.is_held else ''}"
 
 
 def _rate_and_remark(level: Level, rate: Fraction) -> tuple[str, str]:
@@ -249,9 +233,6 @@ def _rounded_text(number: Fraction) -> str:
 
 def fingerprint(plan: Plan) -> str:
     """Return the SHA-256 in hex of listed fields (no names) of guarantee and budget; new fields count off default only.
-
-    Args:
-        plan: the plan.
 
     Note:
         The names of the run and of its phases are labels and do not count. Fields are listed one by one:

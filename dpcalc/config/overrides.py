@@ -92,11 +92,7 @@ class Changes:
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
-    """Return the command line's overrides as parsed changes, and errors: of unreadable ones, of keys set twice.
-
-    Args:
-        overrides: the texts.
-    """
+    """Return the command line's overrides as parsed changes, and errors: of unreadable ones, of keys set twice."""
     reader = _Reader()
     for number, text in enumerate(overrides.unset, start=1):
         reader.read(partial(_removal, text, f"--unset #{number}"))
@@ -236,11 +232,7 @@ class _GivenKeys:
 
 
 def missing_flags(overrides: Overrides) -> tuple[str, ...]:
-    """Return the options, such as "--delta", that a run without a file lacks; of an unknown scheme not its amount.
-
-    Args:
-        overrides: overrides of the command line.
-    """
+    """Return the options, such as "--delta", that a run without a file lacks; of an unknown scheme not its amount."""
     given = _given_keys(overrides)
     needed = []
     takes = SCHEMES.get(given.scheme or "poisson", ())

@@ -37,14 +37,7 @@ def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
     yield from _task_level_errors(config.root, names)
     for run in runs:
         yield from _episode_clip_errors(run, names)
-        yield from _episode_epoch_errors(run)
-
-
-def _task_unit_error(unit: Scalar, names: tuple[str, ...]) -> Diagnostic:
-    """Return the error (DPC206) for protecting a constructed task, which is no unit of the data."""
-    message = f"`{unit.path}` is `{TASK}`, but tasks are constructed anew in every step: a record sits in many of them"
-    levels = " or ".join(f"`{name}`" for name in names)
-    return error("DPC206", unit.anchor, message, f"hiding one task hides nobody; protect {levels}")
+        yield from _no_passes_errors(run, "constructed tasks make no passes over the data")
 
 
 def _task_level_errors(root: Section, names: tuple[str, ...]) -> Iterator[Diagnostic]:
@@ -65,11 +58,11 @@ def _episode_clip_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[D
         yield error("DPC107", clip.anchor, message, hint)
 
 
-def _episode_epoch_errors(run: RunSections) -> Iterator[Diagnostic]:
-    """Yield DPC107 if a phase, one with constructed tasks, states `epochs`: such tasks make no passes."""
+def _no_passes_errors(run: RunSections, reason: str) -> Iterator[Diagnostic]:
+    """Yield DPC107, with the reason, if a phase states `epochs`."""
     epochs = run.node("training", "epochs")
     if epochs is not None:
-        message = f"`{epochs.path}` is no number of steps: constructed tasks make no passes over the data"
+        message = f"`{epochs.path}` is no number of steps: {reason}"
         yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
 
 
@@ -234,19 +227,16 @@ def _epoch_errors(
     run: RunSections, names: list[str], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
 ) -> Iterator[Diagnostic]:
     """Yield DPC107 for epochs if the first level not drawn whole has unequal counts (no tree) or random allocation."""
-    epochs = run.node("training", "epochs")
-    if epochs is None or tree is not None or run.sampling is None:
+    if tree is not None or run.sampling is None:
         return
     for name, (fewest, largest) in zip(names, count_ranges, strict=True):
         draw = run.sampling.get(name)
         if draw is None or draw.scheme == "all":
             continue
         if draw.scheme == "random-allocation":
-            message = f"`{epochs.path}` is no number of steps: random-allocation chooses among steps, not passes"
-            yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
+            yield from _no_passes_errors(run, "random-allocation chooses among steps, not passes")
         elif draw.scheme not in {"poisson", "balls-in-bins"} and fewest < largest:
-            message = f"`{epochs.path}` is no number of steps: nobody knows how many of level `{name}` there are"
-            yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
+            yield from _no_passes_errors(run, f"nobody knows how many of level `{name}` there are")
         return
 
 
@@ -360,7 +350,10 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
         message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
         yield error("DPC103", section.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
     elif isinstance(unit, Scalar) and unit.text == TASK and any(map(_has_episodes, config.runs)):
-        yield _task_unit_error(unit, names)
+        built = "but tasks are constructed anew in every step: a record sits in many of them"
+        levels = " or ".join(f"`{name}`" for name in names)
+        hint = f"hiding one task hides nobody; protect {levels}"
+        yield error("DPC206", unit.anchor, f"`{unit.path}` is `{TASK}`, {built}", hint)
     elif isinstance(unit, Scalar) and unit.text == EVERY:
         message = f"`{unit.path}` must name one level, got `{EVERY}`"
         hint = f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each"

@@ -32,9 +32,6 @@ Value = str | bool | Fraction | None
 def value(scalar: Scalar) -> Value:
     """Return what a scalar means: an exact number, a boolean, None for an empty or null word, else its text.
 
-    Args:
-        scalar: the scalar.
-
     Note:
         Quoted words are always texts. Numbers are decimal: digits with single underscores between them, a
         point, an exponent. Anything else that looks like a number (`010`, `0x1f`, `1/256`, `.inf`) is a text

@@ -436,11 +436,7 @@ SECTIONS: dict[str, type | None] = {
 
 
 def keys_in(section: str) -> dict[str, Key]:
-    """Return the keys that a user may write in a kind of section, a key of SECTIONS; {} for an unknown kind.
-
-    Args:
-        section: as in SECTIONS.
-    """
+    """Return the keys that a user may write in a kind of section, a key of SECTIONS; {} for an unknown kind."""
     if section == "mechanism":
         return all_mechanism_keys()
     if section == "mechanism.also":

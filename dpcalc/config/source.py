@@ -37,9 +37,6 @@ class Severity(StrEnum):
 def visible(text: str) -> str:
     r"""Return a text, safe on terminals and in logs: control characters and runner commands escaped, else unchanged.
 
-    Args:
-        text: anything, for example a value taken from an untrusted file.
-
     Returns:
         The same text with control, format, surrogate and separator characters written as escapes, and so the first
         character of what a continuous integration runner would take for a command.
@@ -153,12 +150,10 @@ def _printable_part(text: str, start: int, stop: int) -> str:
     """Return a part of a text, escaped; runner commands are recognised in the whole text."""
     # A runner's command can begin before the part that is shown, so the whole text is searched.
     commands = {match.start() for match in LOG_COMMAND.finditer(text)}
-    return "".join(_escaped(text[at]) if at in commands else _printable(text[at]) for at in range(start, stop))
-
-
-def _printable(character: str) -> str:
-    """Return a character, escaped if a terminal would obey it or a reader would not see it."""
-    return _escaped(character) if unicodedata.category(character) in _INVISIBLE else character
+    return "".join(
+        _escaped(text[at]) if at in commands or unicodedata.category(text[at]) in _INVISIBLE else text[at]
+        for at in range(start, stop)
+    )
 
 
 def _escaped(character: str) -> str:
@@ -268,7 +263,12 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
         A named pipe or a device is refused without waiting for it: a gate must not hang.
     """
     try:
-        data = _read_stdin(limit) if path == "-" else _read_file(path, limit)
+        # One byte more than the limit tells a file that is too large.
+        if path == "-":
+            data = _read_stdin(limit + 1)
+        else:
+            with open_regular(path) as stream:
+                data = stream.read(limit + 1)
     except ConfigError:
         raise  # it is a ValueError too
     except FileNotFoundError:
@@ -338,24 +338,15 @@ def whole_file(path: str, code: str, message: str, hint: str) -> ConfigError:
 
 
 def _read_stdin(limit: int) -> bytes:
-    """Read standard input, at most one byte more than the limit; OSError if it is closed."""
+    """Return the first `limit` bytes of standard input; OSError if it is closed."""
     if sys.stdin is None:
         raise OSError("standard input is closed")
-    return sys.stdin.buffer.read(limit + 1)
-
-
-def _read_file(path: str, limit: int) -> bytes:
-    """Read a regular file, at most one byte more than the limit."""
-    with open_regular(path) as stream:
-        return stream.read(limit + 1)
+    return sys.stdin.buffer.read(limit)
 
 
 @contextmanager
 def open_regular(path: str) -> Iterator[BinaryIO]:
     """Context manager: a regular file open for reading; ConfigError for others, without waiting; OSError if missing.
-
-    Args:
-        path: file name.
 
     Raises:
         ConfigError: it is a folder, a named pipe, a device.

@@ -161,9 +161,6 @@ class PathStep:
 def split_path(text: str) -> tuple[tuple[PathStep, ...], int]:
     """Return (steps of a dotted path, number of characters read: fewer than all where the path is malformed).
 
-    Args:
-        text: the path as the user wrote it.
-
     Example:
         >>> [step.key for step in split_path("phases[0].training")[0]], split_path("a..b")[1]
         (['phases', 0, 'training'], 2)

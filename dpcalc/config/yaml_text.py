@@ -55,9 +55,6 @@ class Flaw:
 def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
     """Return (YAML text as a marked tree, flaws such as duplicate keys); ConfigError if it is no YAML or too large.
 
-    Args:
-        source: the text.
-
     Raises:
         ConfigError: there is no tree at all: bad syntax, an empty text, too deep, too many parts, a cycle.
     """

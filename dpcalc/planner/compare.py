@@ -152,11 +152,7 @@ class CrossCheck:
 
 
 def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
-    """Return epsilon by pld and by inversion, both directions of the costliest unit; () for tuning, no noise, failure.
-
-    Args:
-        plan: a training run.
-    """
+    """Return epsilon by pld and inversion, both directions of the costliest unit; () for tuning, no noise, failure."""
     composition = composed(plan)
     run = composition.plan
     if is_noiseless(run) or not releasing_phases(run) or run.tuning is not None:
@@ -315,9 +311,6 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 
 def compare(plan: Plan) -> tuple[Row, ...]:
     """Return rows of all accountants and bounds, valid first, ascending; one if noiseless; UnsupportedError for tuning.
-
-    Args:
-        plan: a training run.
 
     Returns:
         Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong

@@ -90,9 +90,6 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     """Return units or groups of which one is the costliest, never none; InputError for parts or what is not covered.
 
     Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
-
-    Args:
-        plan: a training run.
     """
     refuse_parts(plan)
     with own_allowance(_LAWS_WORK) as meter:
@@ -195,11 +192,7 @@ class Composition:
         self._moment_bounds: dict[int, tuple[float, float]] = {}
 
     def changed(self, plan: Plan) -> "Composition":
-        """Return the composition of `plan`, with shared units if draws and protection are equal; itself for its own.
-
-        Args:
-            plan: the changed plan; for this very one, the composition itself.
-        """
+        """Return the composition of `plan`, with shared units if draws and protection are equal; itself for its own."""
         return self if plan is self.plan or plan is self.stated else Composition(plan, relative=self)
 
     @cached_property

@@ -22,9 +22,7 @@ from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.counts import Average, Bound, CountPair, count_mixtures
 from dpcalc.amplification.data_sets import Contributions, Mixture, data_set_atoms, sign_patterns
-from dpcalc.amplification.schedule import (
-    PhaseBound,
-)
+from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.losses.moments import Curve, composed_moments
@@ -33,21 +31,13 @@ from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, releasing_phases
-from dpcalc.planner.phase_data_set import (
-    Pair,
-    PhaseDataSet,
-    Repetition,
-    allocated_data_set,
-    drawn_data_set,
-)
+from dpcalc.planner.phase_data_set import Pair, PhaseDataSet, Repetition, allocated_data_set, drawn_data_set
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import CoSampled
 from dpcalc.sampling.counts import drop_rare_tail
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import (
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import WithReplacement
 from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
@@ -293,10 +283,7 @@ def _steps(
 
 
 def _few_steps(
-    phase: Phase,
-    released: Callable[[Repetition, Pair], Curve],
-    phase_set: PhaseDataSet,
-    contributions: Contributions,
+    phase: Phase, released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int] | None:
     """Return `_steps`; None for noise that is not Gaussian, an allocation, or many different centers."""
     if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocation is not None:

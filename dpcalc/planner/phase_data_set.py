@@ -83,11 +83,7 @@ def drawn_pair(co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...], cont
         contributions: of all units.
     """
     return data_set_pair(
-        co_sampled,
-        adjacency=plan.adjacency,
-        contributions=contributions,
-        members=plan.group_size,
-        repeats=repeats,
+        co_sampled, adjacency=plan.adjacency, contributions=contributions, members=plan.group_size, repeats=repeats
     )
 
 

@@ -336,11 +336,7 @@ def _both(plan: Plan, compose: Compose, phases: tuple[Phase, ...]) -> "tuple[Ste
 
 
 def refuse_parts(plan: Plan) -> None:
-    """Raise UnsupportedError for a plan with phases on parts, in which no unit takes part in every phase.
-
-    Args:
-        plan: the plan.
-    """
+    """Raise UnsupportedError for a plan with phases on parts, in which no unit takes part in every phase."""
     if plan.parts:
         raise UnsupportedError(
             "part: expected a question about epsilon or delta, the only ones answered for runs on parts of the data, "
