@@ -170,6 +170,7 @@ def _limit_problems(
     """Yield at most one problem: DPC205 infinite, DPC901 undecided, DPC301 over the limit, DPC302 nearly over it."""
     share = demands.policy.warn_at_pct
     mark = new.mark("budget.epsilon") if limit and limit.source == "budget.epsilon" else None
+    # The gravest alone: an infinite epsilon is over every limit, and one over the limit is near it, too.
     if not guarantee.finite:
         yield at_costliest_change(Problem(code="DPC205", severity=Severity.ERROR), base)
     elif limit is not None and _is_undecided(new.plan, guarantee, limit):
@@ -202,6 +203,7 @@ def _regression_problems(
     """Yield what is worse than in the base, a rise of epsilon judged by the limits of both; nothing without a base."""
     if pair is None or base is None:
         return
+    # The limit of the base counts too: a change cannot loosen the limit by which its own rise is judged.
     rises = (
         [_increase_limit(pair.new, "")]
         if demands.allow_budget_change
@@ -226,6 +228,7 @@ def _increase_limit(loaded: Loaded, suffix: str) -> Limit | None:
 
 def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> tuple[Result, ...]:
     """Return the results in order; the first 10 over their limit, or infinite with one, get values that would fit."""
+    # After all verdicts, with the time that is left: a suggestion that comes too late changes none of them.
     requests: dict[int, tuple[Fit, ...]] = {}
     for index, (case, result) in enumerate(zip(files, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
@@ -241,6 +244,7 @@ def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: C
 def _fit_requests(plan: Plan, limit: float) -> Iterator[Fit]:
     """Yield the requests for values that fit a limit: the noise, then for a plan with one phase the steps."""
     yield Fit(plan=plan, quantity="sigma", limit=limit)
+    # Of several phases nobody knows which one should become shorter.
     if len(plan.phases) == 1:
         yield Fit(plan=plan, quantity="steps", limit=limit)
 

@@ -198,6 +198,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
     """
     # pld is tight up to its grid. Another method in its place, or counts that were rounded up, may be far above the
     # truth.
+    # Only such an answer is compared with a limit without asking for the lower bound.
     is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes
     return plan.knows_losses and plan.tuning is None and not is_sharp
 

@@ -274,6 +274,7 @@ def _changed_claims(pair: ConfigPair, base: BaseCost, now: Guarantee) -> Iterato
 
 def _other_file(difference: Difference, new: Loaded) -> str:
     """Return the file of a difference, relative to here if below; "" for the config itself or without a place."""
+    # Reports name files as the user does, from here; absolute paths would differ from machine to machine.
     if difference.mark is None or difference.path == new.path:
         return ""
     path, folder = Path(difference.path), Path.cwd().resolve()
@@ -398,7 +399,7 @@ def two_files(old: str, new: str, reader: ConfigReader) -> Case:
     """
     try:
         before = reader.load(old)
-    except Exception as error:  # noqa: BLE001  as above
+    except Exception as error:  # noqa: BLE001  whatever it is, it is the answer on that file
         return Case(path=old, error=error)
     (case,) = cases([new], replace(reader, base=""))
     if case.new is None:

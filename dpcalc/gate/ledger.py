@@ -150,6 +150,7 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
 def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
     """Return a ledger's bounds: of all runs together, and alone of the runs in `phases_by_run` ({name: phases})."""
     plan = loaded.plan
+    # Runs without their names: repeated ones are then equal, and computed once.
     cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))  # runs are often repeated
     runs = (
         Run(
@@ -259,6 +260,8 @@ def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerE
     phases = () if before is None else before.plan.phases
     expected = (*phases, *_entry_phases(entry))
     try:
+        # Read as a whole before it is written: below something else than phases the lines would mean something else,
+        # or change what stands above them.
         loaded = load_text(data.decode("utf-8-sig"), path=path)
     except ConfigError as error:
         if before is None:

@@ -121,6 +121,7 @@ class Lock:
 
     def _path_and_section(self, name: str) -> tuple[str, str]:
         """Return (path from here, section) of an entry "PATH:SECTION"; a file that has all of it as name wins."""
+        # A colon may stand in the name of a file, too; a file that is there decides.
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
         if os.path.lexists(path) or not colon:
@@ -180,6 +181,7 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> Iterator[Proble
         loaded: the config.
         now: its upper bound.
     """
+    # One finding a config, the most telling: where the hash differs, sources and epsilon may differ as its effect.
     entry = lock.entries.get(lock.entry_name(loaded))
     if entry is None:
         yield _lock_problem(f"is not in {NAME}", now)
@@ -215,6 +217,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
         (one result for each config, `failed` if its entry differs or is missing; the new lock).
     """
     costs.compute_files((case.path, plan) for case in cases for plan in case.plans)
+    # A call may name one config of many: what it does not name is still as it was reviewed.
     entries = dict(lock.entries)
     results = tuple(_lock_result(case, lock, costs, entries) for case in cases)
     return results, Lock(path=lock.path, entries=entries)

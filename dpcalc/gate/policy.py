@@ -55,6 +55,7 @@ class Policy:
 
     def combined_with(self, other: "Policy") -> "Policy":
         """Return the policy that demands all that either demands: smallest limits and percentage, any flag."""
+        # A lower share warns earlier, and so is the stricter one.
         shares = [share for share in (self.warn_at_pct, other.warn_at_pct) if share is not None]
         return Policy(
             max_epsilon=strictest_limit((self.max_epsilon, other.max_epsilon)),
@@ -174,6 +175,7 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
 def _number(value: object, where: str) -> float:
     """Return a finite number >= 0, also from text such as "3"; raise InputError for anything else, also booleans."""
     try:
+        # `true` is 1 to Python; a limit of 1 was not meant by whoever wrote it.
         number = math.nan if isinstance(value, bool) or value is None else float(str(value))
     except ValueError:
         number = math.nan
@@ -201,9 +203,7 @@ _READERS: dict[str, Callable[[object, str], float | bool]] = {
 # Scope of a gate: the configs that a search or a pattern finds now, and those that it finds at the base.
 #
 # A change under review does not decide by which budget or policy it is judged, and it does not decide which configs are
-# judged: a config that the base finds is judged if it is still there, and its absence from the search is a finding of
-# its
-# own.
+# judged: a config that the base finds is judged if it is still there, and its absence from the search is a finding.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,6 +307,7 @@ def with_scope_problems(
         _with_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
         for result in results
     )
+    # Without its pattern a search may still find every file that there is: that alone fails nobody.
     milder = Severity.WARNING if severity is Severity.ERROR else severity
     return (
         *judged,

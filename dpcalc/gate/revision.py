@@ -65,6 +65,7 @@ class Revision:
         plain = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
         output = _git(self.root, "diff-index", *options, *plain, self.commit, "--").decode(errors="surrogateescape")
         fields = output.split("\0")
+        # A rename is three fields: R with a score, the old path, the new path.
         return dict(zip(fields[2::3], fields[1::3], strict=False))
 
     def content(self, place: str, *, limit: int) -> bytes | None:
@@ -190,6 +191,7 @@ class Snapshot:
         """
         refuse_unusual_name(name)
         base = posixpath.dirname(holder) if holder else self.folder
+        # Resolved first: `a/../../x` leaves the repository as `../x` does.
         place = posixpath.normpath(posixpath.join(base, name))
         if place == ".." or place.startswith("../"):
             raise Refusal("DPC110", "lies outside the repository", "")
@@ -212,7 +214,7 @@ class Snapshot:
 
 
 def find_revision(name: str, folder: Path) -> Revision:
-    """Return the commit `name` in a folder's repository; InputError without repository; UnknownRevisionError.
+    """Return the commit `name` in a folder's repository; InputError without one, UnknownRevisionError for the name.
 
     A change under review can put a repository of its own, a submodule, in the place of a folder, with a commit of the
     same name in it. So all files below the repository of the current directory are files of that one.
@@ -225,6 +227,7 @@ def find_revision(name: str, folder: Path) -> Revision:
         InputError: there is no repository.
         UnknownRevisionError: there is no such revision in it.
     """
+    # A submodule in the place of a folder could bring a commit of the same name, with budgets of its own.
     root = _outermost_same(folder, git_root(Path.cwd())) or git_root(folder)
     if root is None:
         raise InputError(f"--base: expected files in a git repository, got {visible(str(folder))}, which is in none")
@@ -246,7 +249,7 @@ def _outermost_same(folder: Path, root: Path | None) -> Path | None:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", fails_with: bytes | None = None) -> bytes:
-    """Return the output of a git command, no hook, filter or fetch run; silent failure: `fails_with`; else InputError.
+    """Return what git prints, with hooks, filters and fetches off; InputError, of a silent failure `fails_with`.
 
     Args:
         root: top directory of the working tree.

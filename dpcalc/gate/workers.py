@@ -44,6 +44,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
     requests = io.BufferedReader(io.FileIO(0))
+    # The function and its limit come first, once; all later messages are tasks.
     first = read_message(requests)
     if first is None:
         return
@@ -72,6 +73,7 @@ def _pickled_answer(function: Function, task: bytes, memory: int | None) -> byte
         allowed = "" if memory is None else f" within {memory / 1e9:g} GB"
         return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory; --memory-limit allows more"))
     except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
+        # A traceback does not travel in a pickle; a note does.
         error.add_note("".join(traceback.format_exception(error)))
         try:
             parcel = pickle.dumps(error)
@@ -287,6 +289,7 @@ class Workers(Generic[T, R]):
         self._workers.remove(worker)
         worker.process.kill()
         worker.process.wait()
+        # It ends with the pipe. Closed before, its number could belong to another file while the listener still reads.
         worker.listener.join()
         for pipe in (worker.process.stdin, worker.process.stdout):
             if pipe is not None:

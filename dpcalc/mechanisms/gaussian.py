@@ -83,8 +83,6 @@ class Gaussian(Mechanism):
     def joint(self) -> "Gaussian":
         """The Gaussian mechanism equal to all sums together, noise rounded down; itself without other sums or noise.
 
-        The noise multiplier is rounded down. The mechanism itself where there are no other sums or no noise.
-
         Note:
             Let the owner of one clipped vector (whatever is clipped: a record, a task, the batch) add v_i to the i-th
             sum, |v_i| <= C_i, which gets noise of deviation sigma_i C_i. Divide the i-th release by sigma_i C_i and

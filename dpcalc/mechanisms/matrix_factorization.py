@@ -83,7 +83,7 @@ class Strategy(ABC):
         return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
 
     def even_noise(self, steps: int, period: int) -> tuple[float, float]:  # noqa: ARG002  columns of most are even
-        """Return factors >= 1 of the noise multiplier as if all columns were equal, for columns that do not overlap.
+        """Return noise factors >= 1 (for upper bounds, for lower ones) with which C acts as if its columns were equal.
 
         Args:
             steps: length of the run, >= 1.
@@ -121,6 +121,7 @@ class Toeplitz(Strategy):
     @property
     def is_rising(self) -> bool:
         """True if the coefficients are >= 0 and fall."""
+        # After their end the coefficients are 0, so that the last one must not be below that.
         c = self.coefficients
         return c[-1] >= 0 and all(later <= earlier for earlier, later in pairwise(c))
 
@@ -324,7 +325,7 @@ class Matrix(Strategy):
         return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
     def even_noise(self, steps: int, period: int) -> tuple[float, float]:
-        """Return noise factors >= 1 as if all columns were equal: by the largest group mean, by the least norm.
+        """Return noise factors >= 1 (for upper bounds, for lower ones) with which C acts as if its columns were equal.
 
         Args:
             steps: length of the run, >= 1.
@@ -343,6 +344,7 @@ def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participati
     of_part = strategies.matrix_sensitivity(strategy.entries[:steps, :steps], participation)
     if steps == strategy.max_steps:
         return of_part
+    # The noise is stated for the whole matrix and stays as it is in a shorter run, with other largest columns.
     whole = strategies.matrix_sensitivity(strategy.entries, Participation(separation=1, max_times=1))
     return replace(of_part, column=whole.column, column_upper=whole.column_upper)
 

@@ -263,6 +263,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
     Returns:
         Upper bounds, shape (queries,).
     """
+    # A table by lead: thousands of queries share its few values.
     overtake = aggregation.overtake_probability(np.arange(votes.teachers + 1.0))
     return np.minimum(votes.union_bound(overtake), votes.max_other_wins)
 

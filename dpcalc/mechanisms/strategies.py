@@ -92,7 +92,7 @@ def _ends(value: float, roundings: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return a Toeplitz strategy's sensitivity, exact for columns apart or >= 0 and falling; InputError: too long.
+    """Return a Toeplitz strategy's sensitivity, exact if columns are apart or c >= 0 falls, else bounds; InputError.
 
     Args:
         coefficients: c_0 other than 0, c_1, ...: finite; those from `steps` on are not used.
@@ -179,6 +179,7 @@ def prefix_sum_sensitivity(steps: int, participation: Participation) -> Sensitiv
     Source: docs/theory.md, Theorem 16.3.
     """
     times, apart = participation.times(steps), participation.separation
+    # In whole numbers up to the end, so that the only rounding is that of the conversion to a float.
     before = apart * sum_of_squares(times - 1)
     ends = _ends(float(before + times**2 * (steps - (times - 1) * apart)), 2)
     how = "coefficients >= 0, the earliest steps cost most"
@@ -254,7 +255,7 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, float]:
-    """Return `even_noise`'s factors: roots of the largest squared norm over (best group mean; least first column).
+    """Return noise factors >= 1 (for upper bounds, for lower ones) with which C acts as if its columns were equal.
 
     Args:
         matrix: n x n, finite.
@@ -273,7 +274,7 @@ def matrix_even_noise(matrix: Array, steps: int, period: int) -> tuple[float, fl
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return a lower triangular matrix's sensitivity, exact without overlap, or >= 0 with fixed epochs.
+    """Return a lower triangular matrix's sensitivity, exact without overlap or >= 0 with fixed epochs, else bounds.
 
     Args:
         matrix: n x n, finite.
@@ -391,6 +392,7 @@ def toeplitz_error(coefficients: tuple[float, ...], steps: int) -> tuple[float, 
     c = np.array(coefficients[:steps])
     if steps * len(c) > _MAX_PRODUCTS or steps > _MAX_PREFIX_SUMS:
         return None
+    # The inverse of a power series, coefficient by coefficient; prefix sums of the noise are its running sums.
     inverse = np.zeros(steps)
     inverse[0] = 1 / c[0]
     later = c[1:] / c[0]
@@ -424,6 +426,7 @@ def tree_error(steps: int, restart_every: int | None) -> tuple[float, float] | N
     leaves = min(steps, restart_every or steps)
     done = np.arange(1, steps + 1)
     trees, places = done // leaves, done % leaves
+    # A prefix is the sum of finished trees and of one node for each 1 in the binary number of the steps after them.
     nodes = trees * leaves.bit_count()
     for level in range(leaves.bit_length()):
         nodes += (places >> level) & 1

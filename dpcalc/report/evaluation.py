@@ -206,7 +206,7 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
 
 
 def _sampling_text(phase: PhaseSummary) -> str:
-    """Return draws in words and, unless noise is correlated, inclusion (up), redraw period and public draws."""
+    """Return draws in words; unless noise is correlated also inclusion probability, redraw period, public draws."""
     if phase.sensitivity is not None:  # nothing is drawn at random
         return visible(phase.sampling)
     words = f"{visible(phase.sampling)}; inclusion {_probability_text(phase.inclusion)}"
@@ -255,7 +255,7 @@ def _bound_text(evaluation: Evaluation) -> str:
 
 
 def _distances_text(phase: PhaseSummary) -> str:
-    """Return the distances d_1..d_p of a phase in clip norms, of both directions where they differ; "none" for none."""
+    """Return a phase's distances in clip norms, per direction if they differ, "times the root of" its redraw period."""
     if not phase.distances:
         return "none"
     factor = f", times the root of {phase.hold}" if phase.hold > 1 else ""
@@ -269,6 +269,7 @@ def _distances_text(phase: PhaseSummary) -> str:
 def _accountant_text(evaluation: Evaluation) -> str:
     """Return the accountant, then the finite epsilons of other valid accountants of the same one-step bound."""
     guarantee = evaluation.guarantee
+    # Of the same one-step bound only: else the difference would not be that of the accountants.
     words = [method_name(guarantee.method)]
     words += [
         f"{method_name(row.method)} would give {epsilon_text(row.epsilon, row.kind)}"
@@ -330,6 +331,7 @@ def _agreement_text(check: CrossCheck) -> str:
     """Return how inversion compares with pld: the relative difference, rounded up, a contradiction, or no estimate."""
     if check.estimate is None:
         return "inversion gives no estimate of this run to compare with"
+    # An estimate outside the certified interval is a defect of one of both, which only a report can show us.
     if not check.is_bracketed:
         return f"inversion gives {rounded_up(check.estimate, digits=6)}, outside pld's interval: please report this run"
     return f"inversion agrees with pld to {rounded_up(check.difference, digits=1)}"
@@ -377,11 +379,13 @@ def comparisons_output(comparisons: Comparisons) -> Output:
         comparisons: the rows of each config, and the config.
     """
     files = [loaded for _, loaded in comparisons]
+    # A row that only some configs have is kept, in the order of its first occurrence; the others have "n/a" there.
     keys = dict.fromkeys((row.method, row.bound) for rows, _ in comparisons for row in rows)
     tables = [{(row.method, row.bound): row for row in rows} for rows, _ in comparisons]
     plans = [loaded.plan for loaded in files]
     facts = shared_facts(plans, without=("sampling", "noise", "length"))
     differences = (differing_facts(plan, plans) for plan in plans)
+    # Columns say in what the configs differ, so that the headline states the rest once.
     names = (", ".join(filter(None, pair)) for pair in zip(config_names(files), differences, strict=True))
     return Output(
         command="compare",
@@ -415,10 +419,11 @@ def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> Fields:
 
 
 def _epsilon_cell(row: Row | None) -> str:
-    """Return epsilon, followed by its kind where it is no valid upper bound; "n/a" without a row or a number."""
+    """Return epsilon, with "(KIND)" if it is no bound, "(not valid)" if the bound does not hold; "n/a" without one."""
     if row is None or row.epsilon is None:
         return "n/a"
     epsilon = epsilon_text(row.epsilon, row.kind)
+    # Side by side with upper bounds a number of another kind must say so, or the smallest one would look best.
     if row.kind in {Kind.ESTIMATE, Kind.APPROXIMATION}:
         return f"{epsilon} ({row.kind})"
     return epsilon if row.valid else f"{epsilon} (not valid)"

@@ -90,6 +90,7 @@ class Field:
 
     def rows(self) -> Iterator[tuple[Field, str]]:
         """Yield (field, text) of each row on a terminal, with label and text only; of an object's fields too."""
+        # An object has no text of its own: its fields have the rows, unless `row` words it as a whole.
         texts = self.texts() if self.row is None and not isinstance(self.value, tuple) else self.row or ()
         for text in (texts,) if isinstance(texts, str) else texts:
             if self.label and text:
@@ -193,6 +194,7 @@ def plain_lines(fields: Fields, prefix: str = "") -> Iterator[tuple[str, str]]:
         fields: the fields.
         prefix: of the names, with its dot.
     """
+    # A stable sort: fields of one section stay in the order of their declaration.
     for field in sorted(fields, key=lambda field: field.section):
         if field.plain is None and isinstance(field.value, tuple):
             yield from plain_lines(field.value, prefix if field.is_inline else f"{prefix}{field.name}.")
@@ -239,6 +241,7 @@ def _json_value(value: object) -> object:
             return {field.name: _json_value(field.value) for field in value if field.in_json}
         case list():
             return [_json_value(each) for each in value]
+        # JSON has no infinity; a field `finite` beside it tells infinite from unknown.
         case float() if math.isinf(value):
             return None
         case _:
@@ -287,6 +290,7 @@ def error_field(errors: Sequence[tuple[Exception, str, int]]) -> Field:
         errors: at least one (exception, its message on standard error, its exit code). The highest exit code counts;
             the rule is that of the first error with this code.
     """
+    # A script that reads JSON gets the same facts as a person does, at the same places of the file.
     worst, _, exit_code = max(errors, key=lambda each: each[2])
     located = [finding for error, *_ in errors if isinstance(error, ConfigError) for finding in error.diagnostics]
     own_code = worst.diagnostics[0].code if isinstance(worst, ConfigError) else "DPC104"

@@ -37,7 +37,7 @@ _LONGEST_FRACTION = 64  # characters
 
 
 def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon: str | None = None) -> Field:
-    """Return a guarantee for JSON, epsilon rounded up but not over `limit`, or as `epsilon` says; notes in JSON only.
+    """Return a guarantee as a field, notes only in JSON; epsilon as `epsilon` says, else rounded up apart from `limit`.
 
     Args:
         guarantee: the guarantee; its epsilon is rounded up, its lower bound down.
@@ -51,6 +51,7 @@ def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, epsilon
         "tight": tight_text(guarantee),
         "notes": "",
     }
+    # All of them from one dict, so that a new part of a guarantee reaches every output.
     fields = (Field(name, value, plain=texts.get(name)) for name, value in guarantee.to_dict().items())
     return Field("guarantee", tuple(fields), section=Section.UNIT, is_inline=True)
 
@@ -130,6 +131,7 @@ def budget_field(epsilon: float, limit: float | None) -> Field:
     """
     if limit is None:
         return json_only("budget", None)
+    # Nothing spent of nothing is within the budget; anything else of nothing exceeds it infinitely.
     used = epsilon / limit if limit > 0 else 0.0 if epsilon == 0 else math.inf
     value = (
         Field("epsilon", limit),
@@ -214,6 +216,7 @@ def quiet_line(epsilon: float) -> str:
 
 def config_names(files: Sequence[Loaded]) -> list[str]:
     """Return a label for each config: its name, or its path if unnamed; the paths of all where two labels agree."""
+    # Paths for all as soon as two labels agree: a mixture would leave open which of them is meant.
     names = [loaded.plan.name or loaded.path for loaded in files]
     return names if len(set(names)) == len(names) else [loaded.path for loaded in files]
 
@@ -261,6 +264,7 @@ def budget_used(epsilon: float, limit: float) -> str:
     """
     if not math.isfinite(epsilon):
         return "no finite epsilon"
+    # Before the percentage, which is rounded up: 0 of 0 is no percentage, and is within the budget.
     if epsilon == limit:
         return "100% used"
     if limit == 0:

@@ -39,7 +39,7 @@ def _constant(value: Value) -> Callable[[StatementView], Value]:
 
 
 def _row(heading: str, label: str) -> Callable[[StatementView], str]:
-    """Return the function from a view to a section's rows of a label ("": all, with labels), joined by "; "."""
+    """Return a function: view -> texts of a section's rows of a label, joined by "; "; of label "" all, with labels."""
 
     def text(view: StatementView) -> str:
         rows = [row for section in view.sections if section.heading == heading for row in section.rows]
@@ -160,6 +160,7 @@ def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: AR
         value = field.value(view)
         if value is None:
             continue
+        # The order of FIELDS is that of the schema, which YAML keeps: people compare entries side by side.
         *objects, name = field.path.split(".")
         inner = entry
         for each in objects:
@@ -170,11 +171,12 @@ def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: AR
 
 
 def registry_notes(view: StatementView) -> tuple[str, ...]:
-    """Return sentences on what is left to a person: what is asked, what is left out, what is assumed.
+    """Return a sentence with the fields that a person must answer, one of those left out, one of those assumed.
 
     Args:
         view: the statement.
     """
+    # Nobody may take a generated entry for a complete one: what dpcalc cannot know is said, field by field.
     values = [(field, field.value(view)) for field in FIELDS]
     groups = (
         (

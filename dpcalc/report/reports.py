@@ -16,6 +16,7 @@ from dpcalc.report.rules import RULES
 
 # Text for people: with the lines of the file that findings stand in, or a line a finding.
 
+# Recognises an earlier report, which a new one may replace. A config or a lock file has no such last line.
 _LAST_LINE = re.compile(r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n]*)?\n?\Z")
 
 
@@ -94,6 +95,7 @@ def _finding_lines(view: GateView, file: FileView) -> list[str]:
 def _code_block(lines: list[str]) -> list[str]:
     """Return the lines in a fence longer than any run of backticks in them."""
     text = "\n".join(lines)
+    # No text of a file can close such a fence, and so leave the block.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return [f"{fence}text", text, fence]
 
@@ -135,6 +137,7 @@ def _annotations(view: GateView) -> Iterator[str]:
         if level not in view.levels:
             continue
         pairs = [(file, finding) for file in view.files for finding in file.findings if finding.severity is level]
+        # GitHub drops what is beyond the tenth without a word: the tenth says how many there are.
         shown = pairs if len(pairs) <= MAX_ANNOTATIONS else pairs[: MAX_ANNOTATIONS - 1]
         yield from (_annotation(command, file, finding) for file, finding in shown)
         if len(pairs) > len(shown):
@@ -184,6 +187,7 @@ def _gitlab_entry(file: FileView, finding: Diagnostic, fingerprint: str) -> dict
     """Return one finding for GitLab; an error that left a file without a verdict is critical."""
     location, line, _ = file.place(finding)
     hint = f" ({finding.hint})" if finding.hint else ""
+    # Without a verdict nothing is known of the run, which is worse than a budget that is exceeded.
     is_critical = finding.severity is Severity.ERROR and file.result.verdict is Verdict.UNDECIDED
     return {
         "description": f"{finding.message}{hint}",
@@ -213,6 +217,7 @@ _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 def junit_xml(view: GateView) -> str:
     """Return JUnit XML: failed files are failures, invalid and undecided ones errors; findings are the output."""
+    # JUnit knows two ways not to pass: a failure is an answer, an error is the lack of one.
     failed = sum(file.result.verdict is Verdict.FAILED for file in view.files)
     broken = sum(file.result.verdict in {Verdict.INVALID, Verdict.UNDECIDED} for file in view.files)
     counts = {"tests": str(len(view.files)), "failures": str(failed), "errors": str(broken)}
@@ -229,6 +234,7 @@ def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
     case = ET.SubElement(
         suite, "testcase", {"name": _xml_text(visible(file.result.path)), "classname": f"dpcalc.{view.command}"}
     )
+    # The attribute is one line of an overview: the first error, or warning, stands for all.
     causes = [each for level in (Severity.ERROR, Severity.WARNING) for each in file.findings if each.severity is level]
     texts = [finding.format() for finding in view.visible_findings(file)]
     if file.result.verdict is not Verdict.PASSED:
@@ -240,6 +246,7 @@ def _add_case(suite: ET.Element, view: GateView, file: FileView) -> None:
 
 def _xml_text(text: str) -> str:
     """Return a text with escapes for characters that XML cannot hold; line breaks stay."""
+    # XML 1.0 has neither U+FFFE nor U+FFFF, on no plane; `visible` leaves them, for a terminal shows them.
     return "\n".join(
         "".join(char if ord(char) & 0xFFFE != 0xFFFE else f"\\U{ord(char):08x}" for char in visible(line))
         for line in text.split("\n")
@@ -297,6 +304,7 @@ def _sarif_rule(code: str) -> dict[str, object]:
 def _sarif_result(file: FileView, finding: Diagnostic, fingerprint: str, codes: list[str]) -> dict[str, object]:
     """Return a finding as SARIF: rule, its index in `codes`, level, message and hint, place, fingerprint."""
     location, line, column = file.place(finding)
+    # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.
     uri = quote(location or "stdin", errors="surrogatepass")
     hint = f"\n{finding.hint}" if finding.hint else ""
     return {

@@ -83,6 +83,7 @@ def rounded_up_within(value: float, limit: float) -> str:
         >>> rounded_up_within(1.9968, 1.997), rounded_up_within(1.93, 2.0)
         ('1.997', '1.93')
     """
+    # A solver promises its target: 1.9968 may not be printed as 2.00 where 1.997 was asked for.
     text = rounded_up(value)
     return text if Decimal(text) <= _exact(limit) else as_given(limit)
 
@@ -101,6 +102,7 @@ def percent_up(part: float, whole: float) -> str:
         >>> percent_up(1.0, 3.0), percent_up(1.9999, 2.0)
         ('33.4', '99.995')
     """
+    # 50 digits, rounded up: more than any float has, so that the quotient does not fall to the wrong side of 100.
     percent = Context(prec=50, rounding=ROUND_CEILING).divide(100 * _exact(part), _exact(whole))
     return _text(_rounded_apart(percent, Decimal(100), DIGITS))
 

@@ -61,6 +61,7 @@ def with_safe_decimal(
     """
     if isinstance(solution.value, int):
         return solution
+    # A short decimal is another value than the one found: what is printed beside it is measured for it.
     for digits in (BARE_DIGITS, BARE_DIGITS + 3, _FULL_DIGITS):
         value = _cheaper_decimal(solution.value, digits)
         plan = _with_value(solution, before, value)
@@ -295,6 +296,7 @@ def _failing_value(solution: Solution) -> str:
     fails = solution.fails_at
     if fails is None:
         return ""
+    # A rate fails above the solution, noise below it. Rounded away from it, the printed value fails as well.
     if isinstance(fails, Fraction):
         return as_given(float(rounded_up(fails, digits=BARE_DIGITS)))
     return str(fails) if isinstance(fails, int) else as_given(float(rounded_down(fails, digits=BARE_DIGITS)))
@@ -303,6 +305,7 @@ def _failing_value(solution: Solution) -> str:
 def _unchanged_noise_text(name: str, plan: Plan) -> str:
     """Return the noise of the other sums on the sample, which a search for noise leaves alone; "" without such sums."""
     # Searches for other quantities (`name`) give "" too.
+    # Whoever turns this knob should know that the noise of the other sums stays as it is.
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
     if not others or not name.startswith(NOISE):
         return ""
@@ -396,6 +399,7 @@ def _detection_row(detection: Detection) -> Field:
     """Return the row of a terminal with the true positive rates at one false positive rate."""
     present = _detected(detection.present, detection.present_missed)
     absent = _detected(detection.absent, detection.absent_missed)
+    # Two attacks: an alarm says "present" or "absent". The bound of one says nothing about the other.
     sides = f'{present} of those in the data ("absent": {absent} of those not in it)'
     return terminal_only(f"{100 * detection.false_positive_rate:g}% false alarms", f"detect at most {sides}")
 

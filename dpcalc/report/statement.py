@@ -114,6 +114,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
     """
     name = visible(loaded.plan.name or loaded.path)
     finite, deployment = statement.evaluation.guarantee.finite, DEPLOYMENT
+    # With `tuning` the choice among runs is paid for, so that it may not stand among what is not covered.
     not_covered: tuple[str, ...] = NOT_COVERED
     if loaded.plan.tuning is not None:
         deployment = (*deployment[:-1], ("tuning", TUNED.format(loaded.plan.tuning.words)))
@@ -141,6 +142,7 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
     guarantee = statement.evaluation.guarantee
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
+        # The promise in words of probability; epsilon stands in the rows below it.
         factor = _factor_text(_epsilon_text(guarantee, budget))
         difference = PROMISES[guarantee.adjacency].format(protected_text(guarantee))
         promise = (
@@ -164,7 +166,7 @@ def _factor_text(epsilon: str) -> str:
 
 
 def _guarantee_rows(statement: Statement, budget: Budget | None) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of the guarantee, if finite of its kind, mu-GDP and accountant, and of the budget if any."""
+    """Yield (name, text) of the guarantee's parts; if finite also kind, mu-GDP, accountant; of the budget if any."""
     guarantee = statement.evaluation.guarantee
     yield "epsilon", f"at most {_epsilon_text(guarantee, budget)}" if guarantee.finite else "infinite"
     if guarantee.epsilon_lower is not None:
@@ -205,6 +207,7 @@ def _comparison_section(statement: Statement) -> Iterator[StatementSection]:
     """Yield one section of epsilon without amplification, if larger, and of each group size; none if empty."""
     unit = visible(statement.evaluation.guarantee.unit)
     prose, rows = "", []
+    # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
     if statement.unsampled > statement.evaluation.guarantee.epsilon * (1 + _SAME):
         prose = (
             "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are "
@@ -342,6 +345,7 @@ def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: AR
         view: the statement.
         width: ignored.
     """
+    # Names come from configs: escaped, they make no heading, link, image or mention.
     lines = [f"# {escaped(view.title)}"]
     for section in view.sections:
         lines += ["", f"## {section.heading}"]
@@ -361,6 +365,7 @@ def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: AR
 
 def escaped(text: str) -> str:
     """Return a text escaped for Markdown: no markup, no link, no HTML, no @mention."""
+    # A comment after @ breaks a mention, and no reader sees it; Markdown has no escape for one.
     return _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@<!-- -->")
 
 

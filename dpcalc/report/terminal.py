@@ -38,6 +38,7 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
         (label, text if label == _NAME else with_thousands_separators(text))
         for label, text in output.rows(verbose=verbose)
     )
+    # Separators here only: plain lines and JSON are read by programs.
     headline = Text(with_thousands_separators(output.headline), style="bold")
     return _rendered((headline, *_labelled(rows, width)), width=width, styled=styled)
 
@@ -47,6 +48,7 @@ def _table_parts(table: Table, width: int) -> list[RenderableType]:
     titles = ["lower" if column == "epsilon_lower" else column for column in table.columns]
     rows = [(first, *map(with_thousands_separators, texts)) for first, *texts in table.rows]
     headline = Text(with_thousands_separators(table.headline), style="bold")
+    # Notes are the widest column and stand below the table, so that they do not decide whether it fits.
     widths = _column_widths([titles[:-1], *(row[:-1] for row in rows)], width)
     if widths is None:
         return [headline, *_stacked_rows(titles, rows, width)]
@@ -128,6 +130,7 @@ def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Renderabl
 
 def _rendered(parts: Sequence[RenderableType], *, width: int, styled: bool) -> str:
     """Return what rich prints for the parts, one below the other, without trailing spaces; escapes only if styled."""
+    # Texts hold names of the user: markup, emoji codes and highlights in them are not for rich to interpret.
     console = Console(
         file=io.StringIO(),
         width=width,
