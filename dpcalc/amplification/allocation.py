@@ -26,7 +26,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 @cached_with_cost(256)
 def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return a pass's loss, bin uniform, taken with chance `share`; UPPER: both directions, over 1e8 equal bins as 1e8.
+    """Return the loss of a pass in one uniform bin, `share` the chance to take part; UPPER bounds both directions.
 
     Args:
         bins: loss of a bin with the unit against the same without it, and number of such bins, >= 1.
@@ -72,7 +72,7 @@ def pass_losses(
 def allocated_releases(
     phase_bound: PhaseBound, steps: int, loss: Callable[[int], PrivacyProfile]
 ) -> tuple[Release, Release]:
-    """Return an allocated phase's (D||D', D'||D), upper: each pass (revealed: visit) chained by `links`; LookupError.
+    """Return the bounds (D||D', D'||D) of an allocated phase: passes, or visits if revealed, each chained by `links`.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -106,7 +106,7 @@ def allocated_releases(
 def allocated_gaussian_releases(
     phase_bound: PhaseBound, *, steps: int, noise_multiplier: float
 ) -> tuple[Release, Release]:
-    """Return an allocated Gaussian phase's (D||D', D'||D), upper, its choice revealed if stated or on TooLargeError.
+    """Return `allocated_releases` under Gaussian noise, with a revealed choice on TooLargeError.
 
     Args:
         phase_bound: the bound of a step in which the unit takes part, its allocation and links.
@@ -158,7 +158,7 @@ def hidden_or_revealed(
 
 
 def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
-    """Return a loss chained over removals "-" and additions "+" (swapped); itself for "-"; TypeError: no Atoms."""
+    """Return the loss of a chain of removals "-" and additions "+", each of loss `curve`; TypeError if not Atoms."""
     if links == "-":
         return curve
     if not isinstance(curve, Atoms):
@@ -168,7 +168,7 @@ def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
 
 
 def _run(pair: Atoms, number: int) -> Atoms:
-    """Return `pair` chained `number` times; over 16 by chaining two halves, so that work grows with the logarithm."""
+    """Return `pair` chained `number` times, by halves if over 16."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
     half = _run(pair, number // 2)
@@ -176,7 +176,7 @@ def _run(pair: Atoms, number: int) -> Atoms:
 
 
 def repeated_loss(curve: Atoms, steps: int) -> Atoms:
-    """Return an upper bound on the loss of independent releases, as Atoms thinned on the way; ValueError for 0.
+    """Return an upper bound on the loss of `steps` >= 1 independent releases, thinned on the way.
 
     Args:
         curve: of one release.

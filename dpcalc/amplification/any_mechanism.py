@@ -65,7 +65,7 @@ _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the differ
 
 
 def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return atoms that dominate one step in the direction D||D' (`swapped`: D'||D); `pairs(d)` bounds d changes.
+    """Return an upper bound on a step's loss, D||D' (`swapped`: D'||D), from that of d changes, `pairs(d)`.
 
     Args:
         bound: numbers of changes and their probabilities; inclusion probability > 0.
@@ -205,8 +205,8 @@ _MAX_CENTERS = 100  # of an average over the mates, each of which is a pair of t
 _MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; more are composed of halves
 
 
-def black_box_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
-    """Return why randomized response is refused (not replace-one, or unit above the records); "" for all else.
+def randomized_response_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency) -> str:
+    """Return why randomized response is refused: adjacency not replace-one, or unit above the records; "" if it is not.
 
     Only randomized response is refused: under another adjacency than replace-one, or above the records.
 
@@ -231,7 +231,7 @@ def black_box_refusal(mechanism: Mechanism, hierarchy: Hierarchy, *, unit: int, 
 
 @dataclass(frozen=True, kw_only=True)
 class BlackBoxSteps:
-    """The steps of one phase whose mechanism `black_box_refusal` accepts, and what is protected.
+    """The steps of one phase whose mechanism `randomized_response_refusal` accepts, and what is protected.
 
     Attributes:
         mechanism: what each step applies to its batch.
@@ -274,10 +274,10 @@ class BlackBoxSteps:
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return the phase as releases (D||D', D'||D), upper; InputError for shortened passes, UnsupportedError: Renyi.
+    """Return the bounds (D||D', D'||D) of a phase; raise InputError if a removal shortens a pass.
 
     Args:
-        steps: of a phase that `black_box_refusal` accepts.
+        steps: of a phase that `randomized_response_refusal` accepts.
 
     Raises:
         InputError: removing what is protected takes a step from the passes of a shuffle.
@@ -304,7 +304,7 @@ def unamplified_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return steps, in passes if any, as releases (D||D', D'||D), held draws public; UnsupportedError: no loss known.
+    """Return `number` steps as releases (D||D', D'||D), in whole passes if shuffled; held draws are public.
 
     Draws that are held for several steps, the protected level's own included, are revealed.
 
@@ -327,7 +327,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
 
 def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number: int) -> tuple[Release, Release]:
-    """Return (D||D', D'||D) of an allocated phase, revealed: one release a visit; UnsupportedError: hidden RdpCurve."""
+    """Return (D||D', D'||D) of an allocated phase; UnsupportedError for an RdpCurve unless the choice is revealed."""
     if isinstance(curve, Atoms):
         atoms = curve
         return hidden_or_revealed(phase_bound, number, lambda steps: repeated_loss(atoms, steps))
@@ -339,7 +339,7 @@ def _allocated_releases(curve: Atoms | RdpCurve, phase_bound: PhaseBound, number
 
 
 def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss (D||D'); if work runs out: of fewer parts, then without amplification."""
+    """Return an upper bound on a step's loss; if work runs out, of fewer parts, then without amplification."""
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
@@ -358,7 +358,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 def _with_few_parts(bound: Bound) -> Bound:
-    """Return an upper bound: (K)s of equal probabilities as one of the largest lengths; the bound if no Average."""
+    """Merge all (K) of equal probabilities into one of the largest lengths; of a `MatesAverage` those of `largest`."""
     largest = bound.largest if isinstance(bound, MatesAverage) else bound
     if not isinstance(largest, Average):
         return largest
@@ -387,7 +387,7 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 @cached_with_cost(128)
 def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss (D||D'), an RdpCurve if no pair is known; WorkExceededError passes."""
+    """Return an upper bound on a step's loss in D||D': atoms, or an RdpCurve where only divergences are known."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage) and isinstance(mechanism, AdditiveNoise):
@@ -429,7 +429,7 @@ def _passes_hold_all(path: Path) -> bool:
 
 
 def _smallest_frame(path: Path) -> int:
-    """Return the fewest units in the frame as removals count: a fixed draw's size, a shuffle's size + 1, else 1."""
+    """Return how far removals can shrink the unit's frame: to a fixed draw's size, a shuffle's size + 1, else 1."""
     # A draw from a frame with fewer units than it takes is that of a frame with just as many.
     match path.schemes[-1]:
         case Fixed(size=size):
@@ -441,7 +441,7 @@ def _smallest_frame(path: Path) -> int:
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
-    """Return ceil(steps / pass) passes, (D||D', D'||D): one loss per batch that differs, all in one for a group."""
+    """Return the releases (D||D', D'||D) of all passes begun: one loss a batch that differs, or one for a group."""
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     bounds, size = _single_unit_pass_bounds(steps), steps.group.size
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
@@ -453,7 +453,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Release, Release]:
 
 
 def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | RdpCurve:
-    """Return an upper bound on the loss of `size` units in a pass; `curves`: of one's batches, AssertionError if mixed.
+    """Return an upper bound on a pass's loss for a group, from the losses of the batches that differ for a unit.
 
     The batches of one unit are composed; several units are a chain of data sets, each one unit from the next.
     """
@@ -465,7 +465,7 @@ def _pass_loss_of_group(curves: list[Atoms | RdpCurve], size: int) -> Atoms | Rd
 
 
 def _single_unit_pass_bounds(steps: BlackBoxSteps) -> list[Bound]:
-    """Return bounds of the one or two batches of a pass that differ for one unit, at its smallest possible frame."""
+    """Return the bound of each of the one or two batches of a pass that differ for one unit, in its smallest frame."""
     path, removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
     # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
     # frame that can occur stands for all of them.

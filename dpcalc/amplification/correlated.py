@@ -28,7 +28,7 @@ _LIMITS = ("max_participations", "min_separation")
 def independent_steps(
     mechanism: Mechanism, hierarchy: Hierarchy, steps: int, *, attained: bool
 ) -> tuple[Hierarchy, Gaussian, int]:
-    """Return (hierarchy, Gaussian, steps) that cost at least a phase (`attained`: at most); InputError if unproved.
+    """Return independent steps that cost at least as much as the phase (`attained`: at most); InputError if unproved.
 
     Args:
         mechanism: of the phase.
@@ -79,7 +79,7 @@ def independent_steps(
 
 
 def _separated_bins(scheme: BallsInBins, steps: int, bands: int) -> tuple[BallsInBins, int]:
-    """Return (scheme with floor(bins / bands) bins, among which a choice stays hidden; steps of a run with them).
+    """Return a scheme with the floor(bins / bands) bins among which a choice stays hidden, and the steps of its run.
 
     Args:
         scheme: as stated; held, or for one pass, or `bands` is 1.
@@ -106,7 +106,7 @@ def has_overlap(mechanism: Mechanism, steps: int) -> bool:
 
 
 def correlated_fault(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> KeyedInputError | None:
-    """Return the first reason why nothing is proved for correlated noise here, or why a scheme needs it; or None.
+    """Return the first reason why nothing is proved for correlated noise here, or why a scheme needs it; None if none.
 
     Args:
         mechanism: any.
@@ -173,7 +173,7 @@ def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
 def _banded_faults(
     mechanism: MatrixFactorization, level: Level, scheme: CyclicPoisson | BallsInBins, steps: int
 ) -> Iterator[KeyedInputError]:
-    """Yield errors under cyclic or bin draws: limits stated, trees, fresh choices, too few groups or bins."""
+    """Yield errors of cyclic or bin draws: limits stated, trees, fresh choices, fewer groups or bins than bands."""
     own, place = "groups" if isinstance(scheme, CyclicPoisson) else "bins", f"sampling.{level.name}"
     limits = [key for key in _LIMITS if getattr(mechanism, key) is not None]
     for key in [*limits, *(["participation"] if mechanism.limits.fixed_epochs else [])]:
@@ -206,7 +206,7 @@ def _contradiction(key: str, problem: str, hint: str) -> KeyedInputError:
 
 
 def length_fault(mechanism: Mechanism, steps: int) -> KeyedInputError | None:
-    """Return why a config's steps contradict max_participations or the rows of a matrix; None if not, or no such noise.
+    """Return why the steps of a config contradict max_participations or the rows of its matrix; None if they do not.
 
     Shorter runs, of which curves and solvers ask, keep the limits and need no such agreement.
 

@@ -13,10 +13,10 @@ Source: docs/theory.md, Theorem 6.1 and Theorem 6.2; Schuchardt et al. 2024 (240
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.groups import Group, Placement, contexts, large_group, members_in_batch, outermost_drawn
@@ -125,6 +125,9 @@ class Average:
 
 Bound = StepBound | CountPair | Average
 
+RevealedCounts = list[tuple[Fraction, CountDistribution]]
+"""(probability, law of H given it) for each outcome of the public draws above; sum <= 1, else H is 0."""
+
 
 def unamplified(bound: Bound) -> StepBound | CountPair:
     """Return the bound of a step that surely draws the unit, the largest H; of an `Average` the largest part's.
@@ -176,12 +179,11 @@ class Member:
         """Distance in clip norms between a batch of D with the member and one that misses it: own + stand_in."""
         return self.own + (self.stand_in or 0)
 
-    def bound(self, contexts: Iterable[tuple[Fraction, CountDistribution]]) -> Bound:
-        """Return the bound for [(chance, law of H)], H = 0 left out: one part if of chance 1, else an `Average`.
+    def bound(self, contexts: RevealedCounts) -> Bound:
+        """Return the bound averaged over the revealed `contexts`; a lone part of probability 1 without an `Average`.
 
         Args:
-            contexts: (probability, distribution of H given it) for each revealed outcome of the draws above;
-                probabilities sum to at most 1, the remaining steps draw nothing protected.
+            contexts: the law of H for each revealed outcome of the draws above; those with H = 0 alone are left out.
 
         Returns:
             The only part if it has probability 1, otherwise an `Average` of at most about 64 parts of the kind of (K).
@@ -196,7 +198,7 @@ class Member:
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
 
     def _parts_given_counts(self, law: CountDistribution) -> list[tuple[Fraction, StepBound | CountPair]]:
-        """Return [(share, bound)]: a CountPair (share 1) without a stand-in or for add-remove, else one for each h."""
+        """Return a law of H as one CountPair (add-remove, or no stand-in), else as a StepBound for each h >= 1."""
         if self.adjacency is Adjacency.ADD_REMOVE or self.stand_in is None:
             both = self.adjacency is Adjacency.REPLACE_ONE
             pair = CountPair(law=tuple(sorted(law.items())), shift=self.shift, both_ways=both)
@@ -206,7 +208,7 @@ class Member:
 
 
 def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fraction, Part], ...]:
-    """Return parts merged to about 64, each the largest of its members (upper); all as they are with a CountPair."""
+    """Merge over 64 StepBounds to about 64, each no smaller than those it stands for; a CountPair stops it."""
     # Averages with a `CountPair` are returned as they are. Each merged part takes the largest distances and inclusion
     # of its members, with which (K) grows.
     rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
@@ -268,14 +270,10 @@ def average_over_counts(
 # The distribution of H, given the draws above, which are revealed (docs/theory.md, Theorem 6.3 and Theorem 6.5)
 
 
-RevealedCounts = list[tuple[Fraction, CountDistribution]]
-"""(probability, distribution of H given it) for each revealed outcome of the draws above; they sum to at most 1."""
-
-
 def revealed_count_distributions(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None = None
 ) -> RevealedCounts:
-    """Return [(probability, law of members H drawn)] by public draw above, sum <= 1; upper bound, rough if out of work.
+    """Return an upper law of H, the members in a batch, for each outcome of the public draws above.
 
     Args:
         hierarchy: levels and schemes, or how episodes are built.
@@ -300,7 +298,7 @@ def revealed_count_distributions(
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
-    """Return [(probability, distribution of H)], a union bound; for episodes: any member in a task, then all in all."""
+    """Return upper laws of H by union bounds; in episodes any member in any task counts as all members in all tasks."""
     # For episodes, that any member is in any task is revealed, and then all members are taken to be in all tasks: a
     # union bound over members and tasks.
     max_contributions = max(each) if each is not None else 1
@@ -316,7 +314,7 @@ def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDis
 def _exact_counts(
     hierarchy: Hierarchy, path: Path, *, clip: int, group: Group, each: CountDistribution | None
 ) -> RevealedCounts:
-    """Return [(probability, law of H)] by sums over all draws, a union bound if unplaced; WorkExceededError passes."""
+    """Return laws of H by sums over all draws, or union bounds for an unplaced group; WorkExceededError if too long."""
     if hierarchy.episodes is not None:
         laws = _episode_counts(hierarchy.episodes, path, clip, group)
     elif group.size > 1 and group.placement is None and any(isinstance(x, WithReplacement) for x in path.schemes):
@@ -346,7 +344,7 @@ def _cap_if_batch_is_clipped(law: CountDistribution, clip: int) -> CountDistribu
 
 
 def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:
-    """Return [(probability, law of H)] of episodes; for a record clipped itself the tasks with its class are public."""
+    """Return the law of H in episodes: tasks or members hit; of a clipped record given the tasks with its class."""
     if len(path.counts) == 1:
         in_task = hypergeometric(path.counts[0], min(group.size, path.counts[0]), built.ways)
         if clip == 1:
@@ -402,7 +400,7 @@ _MAX_UNITS_APART = 2  # outermost units drawn that get parts of their own; more 
 def hidden_group_bound(
     path: Path, placement: tuple[Placement, ...], member: Member, *, each: CountDistribution | None = None
 ) -> Average | None:
-    """Return a group's (K) averaged over outermost units and members drawn, draws hidden; None if none is drawn.
+    """Return a group's (K) averaged over the outermost units and members drawn, all hidden; None if none can be drawn.
 
     Args:
         path: fixed, poisson and all draws, two levels or more.
@@ -432,10 +430,22 @@ def hidden_group_bound(
     return Average(parts=tuple(parts))
 
 
-def hidden_draws(
-    path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
-) -> tuple[Fraction, tuple[Fraction, Fraction], list[tuple[tuple[int, int], Fraction]]]:
-    """Return (Pr[h >= 1], (Pr[g = 0], Pr[g >= 1, h = 0]), [((g, h), chance)]): g units, h members drawn; g > 2: all.
+class HiddenDraws(NamedTuple):
+    """The law of (g, h), the outermost units of a group and its members that a step draws.
+
+    Attributes:
+        inclusion: Pr[h >= 1].
+        missed: (Pr[g = 0], Pr[g >= 1, h = 0]).
+        drawn: ((g, h), probability) for h >= 1, ascending; their probabilities sum to `inclusion`.
+    """
+
+    inclusion: Fraction
+    missed: tuple[Fraction, Fraction]
+    drawn: list[tuple[tuple[int, int], Fraction]]
+
+
+def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
+    """Return the law of the outermost units and members that a step draws; of units more than 2 count as all occupied.
 
     Args:
         path: as of `hidden_group_bound`.
@@ -453,13 +463,13 @@ def hidden_draws(
         key = (g if g <= _MAX_UNITS_APART else len(placement), h)
         if h:
             drawn[key] = drawn.get(key, Fraction(0)) + chance
-    return inclusion, missed, sorted(drawn.items())
+    return HiddenDraws(inclusion, missed, sorted(drawn.items()))
 
 
 def _units_and_members_drawn(
     path: Path, placement: tuple[Placement, ...], each: CountDistribution | None
 ) -> dict[tuple[int, int], Fraction]:
-    """Return {(outermost units of the group drawn, members or contributions drawn): probability}, upper in members."""
+    """Return {(outermost units of the group drawn, members or contributions drawn): probability}, an upper law."""
     joint: dict[tuple[int, int], Fraction] = {}
     kinds = Counter(placement)
     below: list[CountDistribution] = []

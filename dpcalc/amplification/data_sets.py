@@ -73,7 +73,7 @@ def data_set_pair(
     members: int = 1,
     repeats: tuple[int, ...] = (),
 ) -> tuple[Mixture, Mixture]:
-    """Return {center: weight} in (D, D') of a draw's noiseless sum; `repeats`: inner draws in one unit, by level.
+    """Return the noiseless sum of a step in D and in D', each {center: weight}; `repeats` sums inner draws by level.
 
     Args:
         co_sampled: the protected unit and the units drawn with it.
@@ -105,7 +105,7 @@ def data_set_pair(
 
 
 def _sibling_sum(co_sampled: CoSampled, number: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the sum of `draws` draws of one sibling: certain or random; {0: 1} if random and draws > 1 or over 32."""
+    """Return the law of the sum of `draws` draws of a sibling at a level; {0: 1} where a random sum is too long."""
     # {0: 1} also if it is that of more than `_MAX_INDEPENDENT` vectors each of which may be empty.
     vectors, nonempty = co_sampled.sibling_contributions[number - 1], co_sampled.nonempty[co_sampled.clip]
     max_units = co_sampled.path.schemes[number - 1].max_drawn(co_sampled.path.counts[number - 1])
@@ -127,7 +127,7 @@ def _few_enough(count: int, rate: Fraction) -> int:
 
 
 def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture) -> Mixture:
-    """Return the law of a drawn level's sum: `inner` of the path's unit, `each` of others; over 32 Poisson ones: 0."""
+    """Return the law of a level's sum: `inner` of the path's unit, `each` of others (0 where over 32 are Poisson)."""
     path, contributes = co_sampled.path, each.keys() != {0}
     count, rate = path.counts[number - 1], path.rate(number)
     match path.schemes[number - 1]:
@@ -153,7 +153,7 @@ def _level_sum(co_sampled: CoSampled, number: int, each: Mixture, inner: Mixture
 def _frame_sum_pair(
     co_sampled: CoSampled, adjacency: Adjacency, own_and_each: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return {center: weight} in (D, D') of the sum drawn from the members' frame; hard to count siblings add 0."""
+    """Return the sum drawn from the members' frame in D and in D'; siblings whose number is hard to count add 0."""
     length, sign = own_and_each
     path, own = co_sampled.path, _scale(_own_contributions(co_sampled), length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
@@ -189,7 +189,7 @@ def _frame_sum_pair(
 def counted_pair(
     law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
 ) -> tuple[Mixture, Mixture]:
-    """Return {center: weight} in (D, D') of a draw with H ~ law protected units, each -own in D (replaced: +own in D').
+    """Return a draw's sum in D and in D': H ~ `law` protected units, each -`own` in D, and `each` of the others.
 
     Each protected unit contributes -own (replaced: +own), every other drawn unit `each`.
 
@@ -229,7 +229,7 @@ def counted_pair(
 def episode_pair(
     hierarchy: Hierarchy, contributions: Contributions, *, draw: tuple[int, int], adjacency: Adjacency, members: int = 1
 ) -> tuple[Mixture, Mixture]:
-    """Return {center: weight} in (D, D') of a step that builds episodes; raise LookupError for a hierarchy without.
+    """Return the noiseless sum of a step of episodes in D and in D'; LookupError for a hierarchy without episodes.
 
     Where a task or the whole batch is clipped, the protected unit turns its vector around.
 
@@ -275,7 +275,7 @@ def episode_pair(
 def _clipped_vector_pair(
     co_sampled: CoSampled, adjacency: Adjacency, own_and_each: tuple[int, int], members: int
 ) -> tuple[Mixture, Mixture]:
-    """Return {center: weight} in (D, D') of a clipping unit's vector for contributions (length, sign)."""
+    """Return a clipping unit's vector in D and in D', for contributions (length, sign) of members and of others."""
     # It is -length if it holds a record of a member (replaced: +length), else `sign` with any other record, else 0.
     # Zeroed members leave the vector of the others.
     length, sign = own_and_each
@@ -425,7 +425,7 @@ def _capped_compound(counts: Mixture, each: Mixture) -> Mixture:
 
 
 def _round_weights(a: Mixture) -> Mixture:
-    """Return the weights rounded down to 1100 bits if any has over 2200; the center next to 0 takes the rest."""
+    """Return weights of over 2200 bits rounded down to 1100; the center next to 0 takes what is then missing."""
     # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
     if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
         return a

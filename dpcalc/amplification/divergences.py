@@ -28,7 +28,7 @@ _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, 
 
 @cached_with_cost(128)
 def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
-    """Return upper bounds on a step's Renyi divergences, for either direction; raise UnsupportedError if none is known.
+    """Return upper bounds on a step's Renyi divergences in either direction; raise UnsupportedError if none is known.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -46,7 +46,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on divergences after changes in a row, at some 50 orders; UnsupportedError if none.
+    """Return upper bounds on divergences after so many changes, at some 50 orders; UnsupportedError if none is known.
 
     Args:
         mechanism: on the batch; one change is one unit.
@@ -63,7 +63,7 @@ def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
-    """Return upper bounds on divergences of all `curves` composed, for `links` units; UnsupportedError if none.
+    """Return upper bounds on divergences of all `curves` composed, for a group of `links`; or UnsupportedError.
 
     Args:
         curves: divergences of each release for one unit.
@@ -118,7 +118,7 @@ def _positive_float(chance: Fraction) -> float:
 def _subsampled_divergence(
     certain: Renyi, rate: float, hidden: Callable[[Renyi, float, int], float], order: float
 ) -> float:
-    """Return the divergence at this rate: of a public draw of `certain`, or at orders 2 to 256 `hidden` if less."""
+    """Return the divergence under a draw of this rate: a public draw's, or `hidden`'s at whole orders if smaller."""
     if rate == 1:
         return certain(order)
     revealed = _public_mixture_divergence([(rate, certain(order))], order)
@@ -128,7 +128,7 @@ def _subsampled_divergence(
 
 
 def group_divergence(rdp: Renyi, changes: int, order: float) -> float:
-    """Return an upper bound on the divergence after k changes: k times the largest loss if over 1000 or unknown.
+    """Return an upper bound on the divergence after k changes; above 1000, or if unknown, k times the largest loss.
 
     By D_a(P || Q) <= k a / (k a - 1) D_b(P || R) + D_{k a}(R || Q) with b = (k a - 1) / (k - 1), for k - 1 changes from
     P to R and one from R to Q. No loss exceeds k times the largest.

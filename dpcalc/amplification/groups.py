@@ -35,7 +35,10 @@ from dpcalc.work import TURN, fraction_units, spend
 
 Placement = int | tuple["Placement", ...]
 Context = tuple[tuple[int, int], ...]
-"""(members in a parent, copies of such parents), ascending."""
+"""(members in a parent, copies of such parents), ascending; () where no parent of a member is drawn."""
+
+ContextDistribution = dict[Context, Fraction]
+"""Probability by context, summing to 1."""
 
 # Members whose placements are enumerated; above, union bounds hold for any placement. Under two levels the placements
 # of 12 members are the 77 partitions of 12; those of 120 would be 1.8e9.
@@ -43,7 +46,7 @@ MAX_PLACED_MEMBERS = 12
 
 
 def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> str:
-    """Return why no bound covers a group (at_most, cut, episodes' records, many with replacement); "" if one does.
+    """Return why no bound covers a group (at_most, cut batches, episode records, over 12 with replacement), else "".
 
     Args:
         size: number of members, >= 1.
@@ -161,7 +164,7 @@ def _nested(placement: Placement) -> str:
 
 
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
-    """Return a Group for each placement, one open Group if too many; InputError without room, else UnsupportedError.
+    """Return a Group for each placement, or one without if they are too many; InputError if the data hold too few.
 
     Args:
         size: number of members, >= 1.
@@ -195,7 +198,7 @@ def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adja
 
 
 def placements(members: int, room: Sequence[int]) -> list[Placement]:
-    """Return every placement of `members` up to the order of siblings, [] without room; WorkExceededError: too many.
+    """Return every placement of `members`, siblings in any order as one; [] if `room` is too small for them.
 
     Args:
         members: number of members, >= 1.
@@ -238,8 +241,8 @@ _BITS = 1600  # of a rounded probability: its error, 2^-1500 in all, is below 2^
 _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bound of its own
 
 
-def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> dict[Context, Fraction]:
-    """Return {context: probability}, sum 1, an upper bound; () where no parent is drawn; WorkExceededError passes.
+def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[int]) -> ContextDistribution:
+    """Return an upper bound (stochastic order) on the context that a draw of every level above the members reveals.
 
     Args:
         placement: of the members.
@@ -247,8 +250,8 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
         counts: fewest units in a frame at each level; a frame with more occupied units than that holds as many.
 
     Returns:
-        Probabilities that sum to 1, an upper bound in stochastic order; () where no parent of a member is drawn. With
-        replacement and several kinds of units, every draw is taken to hit each kind, more than can be.
+        An upper bound in stochastic order. With replacement and several kinds of units, every draw is taken to hit each
+        kind, more than can be.
 
     Raises:
         WorkExceededError: there are too many contexts.
@@ -258,23 +261,23 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     # Units with the same placement below are of one kind: only how many of each kind are drawn matters.
     kinds = Counter(placement)
     below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
-    parts: list[tuple[Fraction, dict[Context, Fraction]]] = []
+    parts: list[tuple[Fraction, ContextDistribution]] = []
     drawn = list(_units_drawn_by_kind(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())))
     several = [_context_powers(each, {copies[kind] for copies, _ in drawn}) for kind, each in enumerate(below)]
     for copies, chance in drawn:
-        law: dict[Context, Fraction] = {(): Fraction(1)}
+        law: ContextDistribution = {(): Fraction(1)}
         for number, each in zip(copies, several, strict=True):
             law = _join_distributions(law, each[number])
         parts.append((chance, law))
     return _merge_contexts(mixture(parts))
 
 
-def _context_powers(single: dict[Context, Fraction], numbers: set[int]) -> dict[int, dict[Context, Fraction]]:
-    """Return {n: distribution of the contexts of n independent copies of a unit, joined} for each n in `numbers`."""
+def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int, ContextDistribution]:
+    """Return {n: distribution of the joined contexts of n independent copies of a unit} for each n in `numbers`."""
     # Repeated squaring, with the powers of one exponent reused for the next larger one.
     squares = [single]
-    powers: dict[int, dict[Context, Fraction]] = {}
-    law: dict[Context, Fraction] = {(): Fraction(1)}
+    powers: dict[int, ContextDistribution] = {}
+    law: ContextDistribution = {(): Fraction(1)}
     before = 0
     for number in sorted(numbers):
         more, power = number - before, 0
@@ -287,8 +290,8 @@ def _context_powers(single: dict[Context, Fraction], numbers: set[int]) -> dict[
     return powers
 
 
-def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the law, rounded; if over 48 contexts but (), the 24 likeliest and at most 24 bounds on the others."""
+def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
+    """Merge a law of over 48 contexts: (), the 24 likeliest, and at most 24 contexts above runs of the others."""
     spend(8 * TURN * len(law))
     reached = sorted(
         (context for context in law if context), key=lambda context: (sum(m * c for m, c in context), context)
@@ -316,7 +319,7 @@ def _merge_contexts(law: dict[Context, Fraction]) -> dict[Context, Fraction]:
 def outermost_drawn(
     scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
 ) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units of the group drawn, members drawn, probability), pairs perhaps repeated; upper bound.
+    """Yield (outermost units of the group drawn, members drawn, probability), upper law in members; pairs may repeat.
 
     Args:
         scheme: of the outermost level, without replacement.
@@ -332,14 +335,14 @@ def outermost_drawn(
             yield sum(units), members, weight
 
 
-def _join_distributions(a: dict[Context, Fraction], b: dict[Context, Fraction]) -> dict[Context, Fraction]:
-    """Return the law of two independent contexts joined; of over 256 pairs rounded, what lacks to the likeliest."""
+def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
+    """Return the distribution of two independent contexts joined, merged as by `_merge_contexts`."""
     # Many probabilities are rounded down by less than 2^-1500 each, as whole numbers without common factors; what is
     # missing goes to the likeliest context.
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
     if len(a) * len(b) <= _MAX_EXACT_PAIRS:
         spend(fraction_units(2 * len(a) * len(b), longest))
-        exact: dict[Context, Fraction] = {}
+        exact: ContextDistribution = {}
         for x, y in product(a, b):
             context = _join_contexts(x, y)
             exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
@@ -371,8 +374,9 @@ def _join_contexts(x: Context, y: Context) -> Context:
 def _units_drawn_by_kind(
     scheme: Scheme, count: int, occupied: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, chance); several kinds with replacement: `size` each; `all`, shuffle: all."""
-    # With replacement and several kinds, only the upper bound that every draw hits each kind.
+    """Yield (number drawn of each kind of occupied unit, chance); of several kinds with replacement `size` each."""
+    # Exact but with replacement from several kinds, whose counts would depend on each other: there every draw is taken
+    # to hit each kind. `all` and shuffled levels draw every unit.
     ranges = [range(number + 1) for number in occupied]
     match scheme:
         case FixedAtRate(probability=rate):  # of single units alone
@@ -401,7 +405,7 @@ def _units_drawn_by_kind(
 
 
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
-    """Return an upper law of the members in a batch: (members, copies) parents drawn, `scheme` draws from `count`.
+    """Return an upper law of the members in a batch, drawn by `scheme` from the parents that a context holds.
 
     Args:
         context: of the draws above.
@@ -426,15 +430,15 @@ def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistr
     return law
 
 
-def large_group(members: int, drawn: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(min(1, k eta), law with tails C(k, j) rate^j)], upper, for any placement of k members; eta: `drawn`.
+def large_group(members: int, parent_rate: Fraction, rate: Fraction) -> list[tuple[Fraction, CountDistribution]]:
+    """Return [(Pr[any parent is drawn], law of the members drawn then)], union bounds for members placed anywhere.
 
     With probability at most k eta some parent of a member is drawn; given the draws above, any j members are drawn
     together with probability at most r^j, so at least j of them with at most C(k, j) r^j.
 
     Args:
         members: k.
-        drawn: eta, probability that a parent is drawn.
+        parent_rate: eta, probability that a parent is drawn.
         rate: r, probability that a member is drawn, given its parent is.
 
     Returns:
@@ -455,4 +459,4 @@ def large_group(members: int, drawn: Fraction, rate: Fraction) -> list[tuple[Fra
             tails.append(Fraction(min(term, unit), unit))
     tails = list(accumulate(tails, min))
     law = {j: before - after for j, (before, after) in enumerate(pairwise([*tails, Fraction(0)]))}
-    return [(min(Fraction(1), members * drawn), {j: chance for j, chance in law.items() if chance})]
+    return [(min(Fraction(1), members * parent_rate), {j: chance for j, chance in law.items() if chance})]

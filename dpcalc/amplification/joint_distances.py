@@ -62,7 +62,7 @@ class JointStepBound(StepBound):
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
-    """Return (K) with its geometry; None unless clipped units are removed under a fixed draw and may miss an ancestor.
+    """Return (K) with its geometry for a unit removed under a fixed draw that may miss an ancestor; None for others.
 
     Args:
         bound: (K) of the path.
@@ -90,7 +90,7 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 
 @cached_with_cost(64)
 def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
-    """Return an upper bound on the profile, at most (K); `plain` for little noise or gain; or WorkExceededError.
+    """Return an upper bound on the profile, nowhere above `plain`, which is returned where little can be gained.
 
     Args:
         bound: the geometry.
@@ -164,7 +164,7 @@ class _Search:
         self.pairs = np.triu_indices(_MATE_CELLS, 1)
 
     def largest(self, epsilon: float) -> float:
-        """Return an upper bound on delta at an epsilon > 0, the cells of the largest values cut; NaN if one is."""
+        """Return an upper bound on delta at an epsilon > 0, by branch and bound; NaN if an integral overflows."""
         unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, self.reach + self.mates))
         rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
         cells = _Cells(
@@ -180,7 +180,7 @@ class _Search:
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
     def on_a_line(self, epsilon: float) -> float:
-        """Return about the largest delta of data on a line, some of the mates against the unit; below `largest`."""
+        """Return about the largest delta of data on a line, some mates opposite to the unit; not above `largest`."""
         opposite = np.unique(np.linspace(0, min(self.mates, (self.reach + self.mates) // 2), _LINES).round())[:, None]
         y = np.linspace(-8 - 2 / self.noise, 8.0, _POINTS_OF_A_LINE)
         lengths = np.array([[-2.0]]), self.reach + self.mates - 2 * opposite
@@ -191,7 +191,7 @@ class _Search:
         return self.inclusion * float((gained * density).sum(axis=1).max()) * float(y[1] - y[0])
 
     def _values(self, cells: _Cells, gap: float) -> Array:
-        """Return an upper bound on delta / inclusion in each cell, the best of a few charges; `gap`: e^epsilon - 1."""
+        """Return an upper bound on delta / inclusion in each cell, the least of a few charges; `gap`: exp(epsilon) - 1."""
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
         far = np.where(distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]

@@ -66,6 +66,10 @@ class MatesAverage(Average):
         return self.largest.distances_swapped
 
 
+MissedBatch = tuple[Fraction, int, int]
+"""(probability, distance from D, distance from D') of the batches that miss a unit, in clip norms."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class UnitCase:
     """One number of contributions of the unit and of what takes its place, without the draws of the mates.
@@ -76,8 +80,7 @@ class UnitCase:
         shift: s of (K), in clip norms.
         contents: clipped contributions of the unit in a batch of D that holds it.
         contents_swapped: of the unit, or of what stands in its place, in the batch of D'.
-        near: (probability, distance from D, distance from D') of the missed batches that hold the unit's parent, or the
-            clipping unit's if that is higher.
+        near: the missed batches that hold the unit's parent, or the clipping unit's if that is higher.
         is_sure: True if nothing about the unit is random but whether it is drawn.
     """
 
@@ -86,8 +89,12 @@ class UnitCase:
     shift: int
     contents: int
     contents_swapped: int
-    near: tuple[tuple[Fraction, int, int], ...]
+    near: tuple[MissedBatch, ...]
     is_sure: bool = False
+
+
+MatesLaw = tuple[tuple[Fraction, tuple[int, ...]], ...]
+"""(probability, contributions of the mates under each ancestor, outermost first), largest numbers last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +105,13 @@ class Surroundings:
         missed: for each ancestor, outermost first, the probability that a step draws its parent and misses it.
         stand_ins: for each the distribution of the contributions of what is drawn in its place; {0: 1} for nothing.
         largest: for each the most contributions that can be drawn under it.
-        mates: (probability, contributions of the mates under each ancestor), largest numbers last.
+        mates: joint law of the numbers under each ancestor.
     """
 
     missed: tuple[Fraction, ...]
     stand_ins: tuple[CountDistribution, ...]
     largest: tuple[int, ...]
-    mates: tuple[tuple[Fraction, tuple[int, ...]], ...]
+    mates: MatesLaw
 
     @property
     def is_certain(self) -> bool:
@@ -112,7 +119,7 @@ class Surroundings:
         return len(self.mates) == 1 and all(len(law) == 1 for law in self.stand_ins)
 
     def parts(self, cases: Sequence[UnitCase]) -> tuple[tuple[Fraction, StepBound], ...]:
-        """Return (chance product, (K)) for each case and, within it, draw of mates; WorkExceededError passes.
+        """Return (probability, (K)) for each case of the unit with each draw of the mates, which are independent.
 
         Args:
             cases: of the unit; their probabilities sum to at most 1.
@@ -124,7 +131,7 @@ class Surroundings:
         )
 
     def _bound(self, case: UnitCase, numbers: tuple[int, ...]) -> StepBound:
-        """Return (K) for `numbers` of mates: a missed ancestor is at min(own + mates, largest) + its stand-in."""
+        """Return (K) given the mates: a missed ancestor is at min(own + mates, its largest) plus its stand-in's."""
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         terms = [
@@ -139,7 +146,7 @@ class Surroundings:
 
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
-    """Return the ancestors a step can miss with the laws of stand-ins and mates, rounded up; or WorkExceededError.
+    """Return the ancestors that a step can miss, with upper laws of their stand-ins and of the unit's mates.
 
     Args:
         hierarchy: levels and schemes.
@@ -167,7 +174,7 @@ def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int)
 
 
 def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
-    """Return the ancestors a step can miss, their stand-ins and the unit's mates, each number at its largest.
+    """Return the ancestors that a step can miss, their stand-ins and the unit's mates, each number at its largest.
 
     Args:
         path: the path to the unit.
@@ -201,7 +208,7 @@ def few_counts(law: CountDistribution) -> CountDistribution:
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if a level has the unit's redraw period, and all from 1 to the unit are fixed, Poisson or all."""
+    """Return True if level `number` has the unit's redraw period and all draws down to it are fixed, Poisson, all."""
     unit = len(path.counts)
     levels = hierarchy.levels[:unit]
     return levels[number - 1].redraw_every == levels[-1].redraw_every and all(
@@ -209,10 +216,8 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
     )
 
 
-def _joint_mates(
-    hierarchy: Hierarchy, path: Path, clip: int, max_mates: int
-) -> tuple[tuple[Fraction, tuple[int, ...]], ...]:
-    """Return an upper joint law of mates by ancestor, at quantiles, coarse beyond `max_mates`; () if none random."""
+def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
+    """Return an upper joint law of the mates by ancestor, at quantiles (few above `max_mates`); () if none random."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
     laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -237,8 +242,8 @@ def _joint_mates(
             for more, chance in law.items():
                 key = min(total + more, cap), kept
                 sums[key] = sums.get(key, 0) + weight * chance
-        rounded = _rounded_up(sums, outer if number == outermost else inner)
-        onwards = _rounded_up(sums, _OUTER_DEVIATIONS) if number > outermost else dict.fromkeys(rounded, 0)
+        rounded = _quantile_above(sums, outer if number == outermost else inner)
+        onwards = _quantile_above(sums, _OUTER_DEVIATIONS) if number > outermost else dict.fromkeys(rounded, 0)
         states = {}
         for (total, kept), weight in sums.items():
             key = onwards[total], (rounded[total] if path.missed(number) else 0, *kept)
@@ -256,8 +261,8 @@ def _joint_mates(
     )
 
 
-def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Sequence[float]) -> dict[int, int]:
-    """Return each total's next quantile Phi(z) of its law, z in `deviations`; itself if there are no more totals."""
+def _quantile_above(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Sequence[float]) -> dict[int, int]:
+    """Return {total: total moved up to the next quantile of their law, at normal `deviations`}; few totals stay."""
     weights: dict[int, int] = {}
     for (total, _), weight in sums.items():
         weights[total] = weights.get(total, 0) + weight
@@ -267,7 +272,7 @@ def _rounded_up(sums: Mapping[tuple[int, tuple[int, ...]], int], deviations: Seq
 
 
 def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of mates' contributions; {largest: 1} unless their parent is redrawn with the unit."""
+    """Return an upper law of what the mates at level `number` contribute; {largest: 1} if not redrawn with the unit."""
     largest = path.mates[number - 1]
     if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
         return {largest: Fraction(1)}
@@ -298,7 +303,7 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 
 
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
-    """Return an average with fewer parts and no smaller delta; `average` itself for few parts, or one that is no (K).
+    """Merge parts of nearly equal cost upwards, to about `max_centers` centers; 12 parts, or other than (K), stay.
 
     Args:
         average: its parts are all of the kind of (K).
@@ -319,7 +324,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
         profiles, total = np.zeros(profiles.shape), np.ones(total.shape)
     allowed = _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
     for _ in range(_MAX_ROUNDS):
-        merged = _merged(chances, profiles / allowed, lengths, kinds)
+        merged = _merge_greedily(chances, profiles / allowed, lengths, kinds)
         centers = sum(_OF_A_PART + len(bounds[at].missed) for at in merged)
         if len(merged) == len({*kinds}) or centers <= max_centers:  # of a kind one is left
             break
@@ -332,8 +337,8 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     )
 
 
-def _merged(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: parts it stands for, itself too}, from the largest; each lifts chances @ profiles by <= 1.
+def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
+    """Return {kept part: parts merged into it, itself too}, from the longest on; the mean profile rises by <= 1 each.
 
     Args:
         chances: of the parts.

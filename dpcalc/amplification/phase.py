@@ -52,7 +52,7 @@ from dpcalc.sampling.schemes import (
 def phase_bounds(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return valid bounds: the level's, hidden draws', check-in, ancestors'; InputError: shortened; UnsupportedError.
+    """Return the valid bounds of a phase, the level's own before ancestors'; InputError if a removal shortens passes.
 
     Args:
         hierarchy: levels and schemes.
@@ -89,7 +89,7 @@ def phase_bounds(
 def _allocated_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return an allocated phase's bounds: hidden choice, revealed, of a group (Gaussian); UnsupportedError: unit above.
+    """Return bounds where units choose steps, choice hidden or public; UnsupportedError if that is below the unit.
 
     Raises:
         UnsupportedError: the protected unit is above the allocated level.
@@ -131,7 +131,7 @@ def averaged_choices(
     group: Group,
     adjacency: Adjacency,
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds: a unit's lone fresh (K) becomes its average (and joint one), else averages are added, if any.
+    """Replace a lone (K) by its average over mates, or add such averages to several `choices`; else leave them as is.
 
     Unchanged of constructed episodes, of steps that units choose, and under any draw but fixed, Poisson and `all` ones;
     where no number of mates or contributions is random and no joint distances are known; and of groups that are clipped
@@ -185,7 +185,7 @@ def averaged_choices(
 def _check_in_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> PhaseBound | None:
-    """Return the bound of one Poisson-drawn unit, held for several steps, that draws anew in each; None for others.
+    """Return the bound of a held Poisson draw of one unit, under whole levels, as a check-in; None for other draws.
 
     Source: docs/theory.md, Theorem 7.8.
     """
@@ -229,7 +229,7 @@ def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
 def _hidden_draws_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return the bound of a group under several parents with hidden draws above; None if unknown or too costly."""
+    """Return a group's bound with hidden draws above its parents; None for one parent, no proof, or too much work."""
     if not isinstance(group.placement, tuple) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -250,7 +250,7 @@ def _can_hide_draws(hierarchy: Hierarchy, path: Path, clip: int) -> bool:
 def _averaged_group_bound(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> Bound | None:
-    """Return the bound of a group with hidden draws, averaged over others' draws; None: unknown, certain or costly."""
+    """Return a group's bound with hidden draws, averaged over others'; None if certain, unproved or too costly."""
     if not isinstance(group.placement, tuple) or clip < len(path.counts) or not _can_hide_draws(hierarchy, path, clip):
         return None
     each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
@@ -301,7 +301,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
 
 def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Callable[[Path], Bound]) -> PhaseBound:
-    """Return the bound of one draw with the redraw periods; levels held longer are public, all drawn in `bound`.
+    """Return the bound of a draw with its redraw period; levels that are held longer are public, all drawn in `bound`.
 
     Levels that are held longer than the protected one are revealed, and counted as drawn in `bound`.
 
@@ -367,7 +367,7 @@ def _with_whole_draws(path: Path, levels: set[int]) -> Path:
 
 
 def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjacency: Adjacency, group: Group) -> Bound:
-    """Return the one-step bound, from random counts of vectors for a group or draws with replacement; errors pass."""
+    """Return the bound of a draw: of one unit, or from the number of vectors hit (groups, draws with replacement)."""
     # The two clipping levels differ for groups in passes: a group can be in several batches, each clipped as one
     # vector.
     clip, vectors = clips
@@ -380,7 +380,7 @@ def _draw_bound(hierarchy: Hierarchy, path: Path, clips: tuple[int, int], adjace
 
 
 def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: bool) -> Member:
-    """Return what a member (or contribution if `is_counted`) changes; clip above: 1, stand-in 1, zeroed as replaced."""
+    """Return what one member (or contribution, `is_counted`) changes; clipped above it: 1, zeroed as if replaced."""
     if clip < len(path.counts):
         above = adjacency if adjacency is Adjacency.ADD_REMOVE else Adjacency.REPLACE_ONE
         return Member(own=1, stand_in=1, adjacency=above)
@@ -414,7 +414,7 @@ _MAX_AVERAGED = 3  # capped levels of which each is averaged: 27 parts; another 
 
 
 def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
-    """Return `bound` averaged over which capped draws are full, from the fourth on always; `bound(path)` without.
+    """Return `bound` averaged over which of three cut draws are full, a fourth always is; `bound(path)` without cuts.
 
     Args:
         path: the path to a single protected unit; each of its draws is made anew in every step.
@@ -433,7 +433,7 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
         if isinstance(scheme, CappedPoisson):
             averaged += 1
             ends = (path.counts[at], path.max_counts[at]) if averaged <= _MAX_AVERAGED else None
-            cases = [case for case in _cases(scheme, ends) if case[0]]
+            cases = [case for case in _capped_cases(scheme, ends) if case[0]]
         outcomes = [(chance * share, (*above, case)) for chance, above in outcomes for share, case in cases]
     if not averaged:
         return bound(path)
@@ -444,8 +444,8 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
     return Average(parts=tuple(parts))
 
 
-def _cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
-    """Yield (probability, scheme) given that the others leave room, fill the batch, or may; always full if unknown.
+def _capped_cases(scheme: CappedPoisson, counts: tuple[int, int] | None) -> Iterator[tuple[Fraction, Scheme]]:
+    """Yield (probability, scheme) where the others leave room, fill the batch, or may do either; full if unknown.
 
     Args:
         scheme: of one level.

@@ -11,6 +11,7 @@ Source: docs/theory.md, Theorem 6.6, Theorem 6.9 and Theorem 6.11.
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound, path_bound
 from dpcalc.amplification.counts import (
@@ -23,7 +24,14 @@ from dpcalc.amplification.counts import (
     missed_distances,
 )
 from dpcalc.amplification.groups import Placement
-from dpcalc.amplification.mates import MatesAverage, UnitCase, few_counts, largest_surroundings, surroundings
+from dpcalc.amplification.mates import (
+    MatesAverage,
+    MissedBatch,
+    UnitCase,
+    few_counts,
+    largest_surroundings,
+    surroundings,
+)
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, max_nonempty_probability
@@ -44,13 +52,12 @@ _MAX_PARTS = 512  # of an average over the mates before its parts are merged; te
 _MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
 _FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
 _MAX_OWN = 256  # contributions of a unit; more take only a dozen values
-_NEGLECTED_CHANCE = Fraction(
-    1, 2**60
-)  # probability below which being the only drawn record is neglected: it would lower delta less
+# Probability below which being the only drawn record is neglected: it would lower delta by less than that.
+_NEGLECTED_CHANCE = Fraction(1, 2**60)
 
 
 def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return the bound of one draw for one unit: `path_bound`, or averaged over its contributions if random and cheap.
+    """Return a unit's one-step bound: `path_bound`, averaged over its contributions where these are random and cheap.
 
     Args:
         hierarchy: levels and schemes.
@@ -75,7 +82,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
         own, stand_in = laws
         if isinstance(path.schemes[-1], Fixed):
             own, stand_in = coarsen_upwards_to(own, _MAX_COUNTS), coarsen_upwards_to(stand_in, _MAX_COUNTS)
-        laws = own if len(own) <= _MAX_OWN else few_counts(own), stand_in
+        laws = ContributionLaws(own if len(own) <= _MAX_OWN else few_counts(own), stand_in)
     cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), laws)
     if len(cases) == 1 and cases[0].is_sure:
         return bound
@@ -84,7 +91,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
-    """Return `single_unit_bound`, averaged over mates too (`MatesAverage`) if random, affordable, no CountPair.
+    """Return `single_unit_bound`, averaged over the unit's mates too where their numbers are random and affordable.
 
     Args:
         hierarchy: levels and schemes.
@@ -101,9 +108,9 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     if laws is not None:
         # The unit's own contributions take few values, so that all numbers together stay few.
         own, stand_in = laws
-        laws = few_counts(own), few_counts(stand_in)
+        laws = ContributionLaws(few_counts(own), few_counts(stand_in))
         if isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE:
-            laws = coarsen_at_quantiles(own, _FEW_PAIRED), coarsen_at_quantiles(stand_in, _FEW_PAIRED)
+            laws = ContributionLaws(*(coarsen_at_quantiles(law, _FEW_PAIRED) for law in (own, stand_in)))
     bound = path_bound(path, clip=clip, adjacency=adjacency)
     cases = _unit_cases(hierarchy, path, bound, (clip, adjacency), laws)
     try:
@@ -116,7 +123,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
 def averaged_group_bound(
     hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
 ) -> MatesAverage | None:
-    """Return `hidden_group_bound`, averaged over what is drawn beside the members; None: certain, or no member drawn.
+    """Return `hidden_group_bound` averaged over what is drawn beside the members; None if that is certain.
 
     Args:
         hierarchy: levels and schemes; the clipping level is the protected one or below.
@@ -176,7 +183,7 @@ def averaged_group_bound(
 def _others_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, placement: tuple[Placement, ...]
 ) -> CountDistribution:
-    """Return an upper bound (stochastic order) on contributions of non-members under an outermost unit with members."""
+    """Return an upper law of what non-members contribute under one outermost unit that holds members."""
     # From the members' level outwards: units that hold members count as drawn, and no unit as missing for them, but in
     # a Poisson draw of members, each frame of which holds one or more that are counted themselves.
     frames, occupied = list(placement), [1] * unit
@@ -213,18 +220,23 @@ def _sum_of_few(law: CountDistribution, number: int) -> CountDistribution:
     return few_counts(independent_sum(law, number, rate=Fraction(1))) if number != 1 else law
 
 
-def _random_contributions(
-    hierarchy: Hierarchy, path: Path, clip: int
-) -> tuple[CountDistribution, CountDistribution] | None:
-    """Return laws of contributions (unit, stand-in; {0: 1} unless fixed); None: certain, all 0, costly, clip above."""
+class ContributionLaws(NamedTuple):
+    """Upper laws of the contributions of a unit and of its stand-in; the latter 0 unless draws are fixed."""
+
+    own: CountDistribution
+    stand_in: CountDistribution
+
+
+def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> ContributionLaws | None:
+    """Return upper laws of a unit's random contributions; None if certain, all 0, too costly, or clipped above it."""
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
         return None
     if not isinstance(path.schemes[-1], Fixed):
-        return own, {0: Fraction(1)}
+        return ContributionLaws(own, {0: Fraction(1)})
     stand_in = _affordable_contribution_distribution(hierarchy, unit, clip, path.siblings[-1])
-    return own, stand_in or {path.siblings[-1]: Fraction(1)}
+    return ContributionLaws(own, stand_in or {path.siblings[-1]: Fraction(1)})
 
 
 def _unit_cases(
@@ -232,16 +244,16 @@ def _unit_cases(
     path: Path,
     bound: StepBound,
     claim: tuple[int, Adjacency],
-    laws: tuple[CountDistribution, CountDistribution] | None,
+    laws: ContributionLaws | None,
 ) -> list[UnitCase]:
-    """Return the cases of a unit by its contributions; a single one that is sure if nothing about it is random.
+    """Return the cases of a unit by its contributions (`laws`) or, below the clipping level, by other records there.
 
     Args:
         hierarchy: levels and schemes.
         path: the path to the unit.
         bound: (K) with the largest numbers.
         claim: clipping level and adjacency.
-        laws: of the contributions of the unit and of its stand-in, as from `_random_contributions`.
+        laws: of the contributions; None where they are at their largest.
     """
     clip, adjacency = claim
     if clip < len(path.counts):
@@ -272,7 +284,7 @@ def _certain_case(path: Path, bound: StepBound, adjacency: Adjacency) -> UnitCas
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
-    """Return a law >= a member's contributions; None, use maximum: certain, a stand-in, with replacement, episodes.
+    """Return an upper law of a drawn member's contributions; None (take the largest) if certain, replaced or unknown.
 
     Below the clipping level (clip < unit) it is that of whether the member holds any drawn record: 0 or 1.
 
@@ -312,7 +324,7 @@ def _affordable_contribution_distribution(
 def _cases_by_own_counts(
     bound: StepBound, own: CountDistribution, stand_in: CountDistribution, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return a case for each h >= 1, its chance given h >= 1; empty units count as missed; not for fixed add-remove."""
+    """Return a UnitCase for each h >= 1, of chance Pr[h | h >= 1]; an empty unit counts as missed by the step."""
     nonempty, replaced = nonzero_probability(own), adjacency is Adjacency.REPLACE_ONE
     return [
         UnitCase(
@@ -332,7 +344,7 @@ def _cases_by_own_counts(
 
 
 def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_in: CountDistribution) -> list[UnitCase]:
-    """Return a case for each (unit, stand-in) contributions of a removed unit under a fixed draw, (0, 0) left out."""
+    """Return a UnitCase for each (unit, stand-in) contributions but (0, 0), for a unit removed under a fixed draw."""
     return [
         UnitCase(
             chance=p * q,
@@ -351,7 +363,8 @@ def _cases_by_own_and_stand_in(bound: StepBound, own: CountDistribution, stand_i
 def _cases_below_clipping_level(
     hierarchy: Hierarchy, path: Path, bound: StepBound, *, clip: int, adjacency: Adjacency
 ) -> list[UnitCase]:
-    """Return the case of a unit under a clipping unit, or two if it can be the only record there; empty as missed."""
+    """Return the case of a unit clipped with other records, and one for being the only record there if that can be."""
+    # An empty unit counts as missed.
     above = max(0, clip - 1)
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:
@@ -411,12 +424,10 @@ def _chance_of_no_other_record(scheme: Scheme, count: int, nonempty: Fraction) -
             return Fraction(0)
 
 
-def _missed_when_alone(
-    hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int
-) -> tuple[tuple[Fraction, int, int], ...]:
-    """Return (probability, distance from D, from D') of missed batches from the clip down, given no other record."""
+def _missed_when_alone(hierarchy: Hierarchy, path: Path, bound: StepBound, clip: int) -> tuple[MissedBatch, ...]:
+    """Return the missed batches from the clipping level down, given that no other record is in the clipping unit."""
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
-    terms: list[tuple[Fraction, int, int]] = []
+    terms: list[MissedBatch] = []
     # Without other records in it the clipping unit's vector is 0 in D', so that the distances shrink by the direction
     # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
     for number in range(max(clip, 1), unit + 1):

@@ -113,7 +113,7 @@ def step_counts(release: Release) -> dict[Curve, int]:
 
 
 def _under_public_draw(counts: dict[Curve, int], rate: float) -> dict[Curve, int]:
-    """Return {step under a public draw: 1}, a profile if one step has one; {} for rate 0, `counts` for rate 1."""
+    """Return step counts under a public draw: one mixture or RevealedSubsample; {} for rate 0, as they are for 1."""
     # A single step with a privacy profile keeps one, as a mixture of profiles. Several steps have no profile before
     # they are composed, so that accountants mix the draw in afterwards.
     if rate in {0, 1} or not counts:
@@ -165,7 +165,7 @@ _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
 
 def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
-    """Return the profile of a StepBound for D||D' (upper bound, any real epsilon); its `swapped` is for D'||D.
+    """Return the profile of a StepBound in the direction D||D', an upper bound; its `swapped` is for D'||D.
 
     Args:
         bound: distances and probabilities of one step, inclusion > 0.
@@ -181,7 +181,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
-    """Return an upper profile of a step bound under Gaussian noise, D||D' (`swapped`: D'||D); WorkExceededError passes.
+    """Return an upper bound on the profile of one step under Gaussian noise, D||D'; its `swapped` is for D'||D.
 
     Args:
         bound: any one-step bound with inclusion probability > 0.
@@ -283,7 +283,7 @@ def _held_profile(phase_bound: PhaseBound, noise_multiplier: float, steps: int) 
 def repeat_under_draws(
     length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
 ) -> Release:
-    """Return `length` steps nested in `revealed` (rate, period), `hold` steps a curve; whole periods, then the rest.
+    """Return `length` steps, each `curve` of `hold`, under nested public draws; the last of a period may be shorter.
 
     Args:
         length: number of steps, >= 0.
@@ -307,7 +307,7 @@ def repeat_under_draws(
 
 
 def _split_by_period(length: int, period: int) -> Iterator[tuple[int, int]]:
-    """Yield (period, whole periods), left out if 0 and a remainder follows, then (remaining steps, 1) if any."""
+    """Yield (steps of a period, number of such periods): the whole ones, then the remainder as one shorter period."""
     whole, remaining = divmod(length, period)
     if whole or not remaining:
         yield period, whole
@@ -339,7 +339,7 @@ def is_shuffled(path: Path) -> bool:
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
-    """Return the path with each pass as a draw: `All`; with drop_last the innermost fixed-size, up to 100 members.
+    """Return the path with each pass as one draw: of all units, or of a fixed size if it may leave the unit out.
 
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
@@ -354,7 +354,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
 
 
 def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Adjacency, group: Group) -> PhaseBound:
-    """Return the bound of a pass: one Gaussian release if each pass holds every unit, else unchanged with pass length.
+    """Return the bound for each pass: one Gaussian release if it holds every unit, else `phase_bound` of the draw.
 
     Args:
         phase_bound: the bound of the pass taken as one draw.
@@ -392,7 +392,7 @@ def with_passes(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency: Ad
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
-    """Return the steps in which a unit takes part at most once: the shuffles' product, of a spread group the first's.
+    """Return the length of a pass: the nested shuffles' product, the outermost's for a group with several parents.
 
     Args:
         path: the path to the protected units; the passes of nested shuffles multiply.
@@ -419,7 +419,7 @@ def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
-    """Return (not raise) the InputError for a shortened pass, with remedies; raise TypeError if not shuffled.
+    """Return the InputError for a pass that a removal shortens, naming remedies; raise TypeError unless shuffled.
 
     Args:
         hierarchy: levels and schemes.
@@ -444,7 +444,7 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
 
 
 def _remedies(hierarchy: Hierarchy, unit: int, scheme: Shuffle, removed: int) -> Iterator[str]:
-    """Yield changes of a shuffle that keep its steps, in words: drop_last flipped, the nearest size; maybe none."""
+    """Yield in words each change of a shuffle that keeps its steps: drop_last flipped, the nearest possible size."""
     other = replace(scheme, drop_last=not scheme.drop_last)
     if not hierarchy.loses_steps(unit, other, removed):
         yield f"set drop_last: {str(other.drop_last).lower()}"

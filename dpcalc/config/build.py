@@ -181,14 +181,16 @@ def _refuse_mechanisms(plan: Plan, runs: tuple[RunSections, ...]) -> None:
         _refuse_correlated(phase, run)
         if isinstance(phase.mechanism, Gaussian) or phase.is_correlated:
             continue
-        from dpcalc.amplification.any_mechanism import black_box_refusal  # noqa: PLC0415  likewise
+        from dpcalc.amplification.any_mechanism import randomized_response_refusal  # noqa: PLC0415  likewise
         from dpcalc.amplification.schedule import ensemble_refusal  # noqa: PLC0415  likewise
         from dpcalc.mechanisms.pate import PateMechanism  # noqa: PLC0415  it loads numpy
 
         if isinstance(phase.mechanism, PateMechanism):
             why = ensemble_refusal(phase.mechanism, phase.hierarchy)
         else:
-            why = black_box_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
+            why = randomized_response_refusal(
+                phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency
+            )
         node = run.node("mechanism")
         if why and node is not None:
             raise ConfigError([error("DPC104", node.anchor, f"`{node.path}`: {why}", "nothing is proved there")])

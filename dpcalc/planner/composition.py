@@ -14,8 +14,8 @@ from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.allocation import allocated_gaussian_releases
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
-    black_box_refusal,
     black_box_releases,
+    randomized_response_refusal,
     repeated_releases,
     unamplified_releases,
 )
@@ -367,7 +367,7 @@ def _release(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound
             return gaussian_releases(phase, bound)
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
-    why = black_box_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
+    why = randomized_response_refusal(phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
     steps = black_box_steps(plan, protected, place, bound)

@@ -35,7 +35,7 @@ _KEPT_BITS = 256  # of one that is rounded up, by less than 1e-77
 
 
 def nonempty_probability(levels: Iterable[tuple[Scheme, int]]) -> Fraction:
-    """Return the probability that a drawn unit holds a drawn record (capped: an upper bound), up to 2^-256 too large.
+    """Return the probability that a drawn unit holds a drawn record, rounded up; of cut draws an upper bound.
 
     An upper bound for a capped Poisson draw of units that may be empty: its cut is left out.
 
@@ -85,7 +85,7 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper bound (stochastic order) on a drawn unit's contributions; None if certain, or no Poisson helps.
+    """Return an upper law of a drawn unit's contributions; None if certain, or no better than their largest number.
 
     Args:
         hierarchy: levels and schemes.
@@ -158,7 +158,7 @@ def _draws_are_exact(hierarchy: Hierarchy, unit: int, clip: int) -> bool:
 
 
 def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the contributions of a drawn unit, draw by draw; equal sizes."""
+    """Return an upper law of a drawn unit's contributions, compounded level by level; all sizes must be equal."""
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hierarchy.level(unit).redraw_every)
     each: CountDistribution = {count: p for count, p in ((0, 1 - nonempty), (1, nonempty)) if p}
     for level in reversed(hierarchy.levels[unit:clip]):
@@ -169,7 +169,7 @@ def _compound_contributions(hierarchy: Hierarchy, unit: int, clip: int) -> Count
 def drawn_sum(
     level: Level, count: int, each: CountDistribution, *, is_drawn_with_unit: bool = False
 ) -> CountDistribution:
-    """Return an upper bound (stochastic order) on the contributions in one fixed, Poisson or `all` draw.
+    """Return an upper law of the contributions in one fixed, Poisson or `all` draw from `count` units.
 
     Args:
         level: whose scheme is `Fixed`, `Poisson` or `All`.
@@ -177,6 +177,7 @@ def drawn_sum(
         each: distribution of the contributions of a drawn unit.
         is_drawn_with_unit: whether only the units are counted that are drawn with one certain unit of the frame.
     """
+    # A Poisson draw takes each of the others with its rate; a fixed one has a fixed number of places, one of them taken.
     others, rate = count - is_drawn_with_unit, Fraction(1)
     if isinstance(level.scheme, Poisson):
         rate = level.scheme.probability
@@ -230,7 +231,7 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return the path with the certain contributions of its unit (of a group the smallest) and units drawn with it.
+    """Return what a path's unit, and the units drawn beside it, surely contribute, for an actual data set.
 
     Args:
         hierarchy: levels and schemes; sizes only known to lie between two ends are at their largest off the path.
@@ -279,7 +280,8 @@ def _has_simple_draws(schemes: Sequence[Scheme]) -> bool:
 
 
 def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return, by row of each level, its clipped contributions whenever drawn; 0 where random or not known."""
+    """Return, by level and row, how many contributions a unit makes whenever it is drawn; 0 if random or unknown."""
+    # From the clipping level outwards. Of a draw that takes some of unequal children only the smallest number is sure.
     certain = [np.ones_like(rows.number) for rows in levels]
     for number in range(clip - 1, 0, -1):
         below, level, values = levels[number], hierarchy.level(number + 1), certain[number]
@@ -299,6 +301,7 @@ def _certain_contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: i
 
 def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> tuple[int, ...]:
     """Return the row of each unit of the path, outermost first; without a tree, 0 at every level."""
+    # Of the last level's units `Rows.unit` is that of their parent, so that there the number is not counted on.
     rows = [0] * len(path.counts)
     row = unit = 0
     for at, index in enumerate(path.place if hierarchy.tree is not None else ()):
@@ -310,7 +313,7 @@ def _rows_of_path(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows]) -> t
 
 
 def _with_tree_counts(hierarchy: Hierarchy, path: Path, levels: Sequence[Rows], rows: Sequence[int]) -> Path:
-    """Return the path with the tree's counts; without a tree, counts raised to min_count; schemes by `drawn_from`."""
+    """Return the path with the counts of the actual data: the tree's, without one at least each min_count."""
     levels_of = hierarchy.levels[: len(path.counts)]
     if hierarchy.tree is None:
         sizes = [max(level.min_count, count) for level, count in zip(levels_of, path.counts, strict=True)]
@@ -331,7 +334,7 @@ def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
 
 
 def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
-    """Return a value per child of a row with >= size children if the draw is fixed and they differ, none 0; else ()."""
+    """Return the values of a row's children if a fixed number of them is drawn and they differ, none being 0; else ()."""
     inside = rows.parent == row
     of_children = np.repeat(values[inside], rows.number[inside])
     if not isinstance(level.scheme, Fixed) or level.scheme.size > of_children.size:
@@ -340,7 +343,8 @@ def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) 
 
 
 def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> list[int]:
-    """Return, for each level below `unit` (from 1), the fewest children of a parent; below its rows only."""
+    """Return, for each level below `unit`, the fewest children of a parent, below the given range of rows only."""
+    # Rows under one range of parents follow each other, so that two ends say where the range goes on, level by level.
     start, stop = rows
     fewest = []
     for level in levels[unit:]:
@@ -352,7 +356,7 @@ def _fewest_below(levels: Sequence[Rows], unit: int, rows: tuple[int, int]) -> l
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return the law of a drawn unit's contributions, at most `limit`, units above left out; {0: 1} if unknown.
+    """Return a law of a drawn unit's contributions that data attain, at most `limit`; {0: 1} if none is known.
 
     Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
 

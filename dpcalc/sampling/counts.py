@@ -31,7 +31,7 @@ _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return the binomial distribution: exact if short, else an upper bound in stochastic order (large means too).
+    """Return the binomial distribution: exact if short, else an upper bound in stochastic order.
 
     Exact, or, where very many successes are possible, an upper bound in stochastic order.
 
@@ -70,7 +70,7 @@ _MAX_TERMS = 200_000  # counts with such weights: half a second; they are that m
 
 
 def overflow(others: int, rate: Fraction, cap: int) -> tuple[Fraction, Fraction] | None:
-    """Return (Pr[T >= cap], E[rate cap / (T + 1) | T >= cap]) of binomial T, (0, 0) if never; None if too much work.
+    """Return (Pr[others fill a cut batch], Pr[one further unit stays in it then]); (0, 0) if never, None if too costly.
 
     The second is the probability with which one further unit, drawn at the same rate, stays in a batch that is cut to
     `cap`, given that the others fill it. Without others that can fill it the pair is (0, 0).
@@ -94,7 +94,7 @@ def overflow(others: int, rate: Fraction, cap: int) -> tuple[Fraction, Fraction]
 
 @cached_with_cost(1024)
 def _overflow(others: int, rate: Fraction, cap: int, terms: float) -> tuple[Fraction, Fraction]:
-    """Return `overflow` by about so many terms, 0 < rate < 1; raise WorkExceededError for too much work."""
+    """Return `overflow` for 0 < rate < 1, from about `terms` binomial weights; WorkExceededError if too many."""
     spend(terms * 4 * TURN)
     total = full = kept = 0
     for count, weight in _binomial_weights(others, rate.numerator, rate.denominator):
@@ -109,7 +109,7 @@ def _overflow(others: int, rate: Fraction, cap: int, terms: float) -> tuple[Frac
 
 
 def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
-    """Yield (count, weight relative to the likeliest count's 2^1300, rounded down) at the rate a / b, 0 < a < b."""
+    """Yield (count, weight) of a binomial law at rate a / b, weights rounded down, the likeliest 2^1300; 0 is left out."""
     likeliest = (trials + 1) * a // b
     count, weight = likeliest, 1 << _OVERFLOW_BITS
     while weight:  # 0 beyond the last trial
@@ -164,7 +164,7 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the law of marked units in a draw without replacement; if too long an upper bound (stochastic order).
+    """Return the law of the marked units in a draw without replacement: exact, or an upper law if it has too many digits.
 
     Exact, or where the probabilities have too many digits an upper bound in stochastic order: they are rounded down by
     2^-4096 each, and what is missing goes to the largest count.
@@ -193,7 +193,7 @@ def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistributi
 
 
 def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked units drawn: weight}, their sum); long weights are rounded down and add up to a little less."""
+    """Return ({marked units drawn: weight}, weight of all); long weights are rounded down and sum to a little less."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
@@ -212,12 +212,13 @@ def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[i
 
 
 def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return the exact distribution of the sum of two independent counts; WorkExceededError if too costly.
+    """Return the exact distribution of the sum of two independent counts; WorkExceededError if it is too long.
 
     Args:
         a: distribution of the first.
         b: distribution of the second.
     """
+    # A certain count only moves the other one, whose fractions stay short.
     for single, other in ((a, b), (b, a)):
         if len(single) == 1:
             ((number, chance),) = single.items()
@@ -251,7 +252,7 @@ def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, 
 
 
 def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
-    """Return the exact law of the sum of `number` independent counts, {0: 1} for 0; WorkExceededError passes.
+    """Return the exact distribution of the sum of `number` independent counts; WorkExceededError if it is too long.
 
     Args:
         law: distribution of each.
@@ -264,7 +265,7 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper bound (stochastic order, about 64 counts) on the sum of `number` independent counts.
+    """Return an upper law, at about 64 counts, of the sum of `number` independent counts.
 
     Args:
         law: distribution of each.
@@ -289,7 +290,7 @@ def _power_by_squaring(
 
 
 def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return an upper bound (stochastic order, at most 64 counts, few digits) on the sum of two independent counts.
+    """Return an upper law, at no more than 64 counts, of the sum of two independent counts.
 
     Args:
         a: distribution of the first.
@@ -319,7 +320,7 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of laws, sum kept; long products are rounded down, the likeliest key takes the rest.
+    """Return the mixture of distributions, its sum kept; if too long, rounded down and the rest given to the likeliest key.
 
     Exact if that is short. Otherwise each product is rounded down to a multiple of 2^-4096, and the remainder goes to
     the likeliest key, as in `round_to_many_bits`: with thousands of digits the time goes to finding common factors.
@@ -354,7 +355,7 @@ def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, 
 
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
-    """Return the law; if any denominator has over 8192 bits, all rounded down to 4096, the rest to the likeliest."""
+    """Round a law with a denominator of over 8192 bits down to 4096 and give the rest to the likeliest key."""
     if all(chance.denominator.bit_length() <= 2 * _MAX_BITS for chance in law.values()):
         return law
     unit = 1 << _MAX_BITS
@@ -366,7 +367,8 @@ def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
 
 
 def drop_rare_tail(law: CountDistribution) -> CountDistribution:
-    """Return a lower bound (stochastic order): the largest count, if rarer than 2^-200, joins the next smaller."""
+    """Return a lower law: the largest count, if rarer than 2^-200, joins the next smaller one."""
+    # The remainder that `binomial` gives to its last count must not raise a lower bound: that count is taken back.
     *others, below, top = sorted(law) if len(law) > 1 else (0, 0)
     if len(law) < 2 or law[top] >= _RARE:
         return law
@@ -374,11 +376,12 @@ def drop_rare_tail(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards(law: CountDistribution) -> CountDistribution:
-    """Return an upper bound (stochastic order) with at most 48 counts above 0; others move up to the next kept."""
+    """Return an upper law with at most 48 counts above 0: the likeliest stay, others move up to the next that stays."""
     counts = sorted(count for count in law if count)
     if len(counts) <= _MAX_COUNTS:
         return law
     spend(fraction_units(2 * len(law), max(chance.denominator.bit_length() for chance in law.values())))
+    # Besides the likeliest, counts at equal ranks are kept, so that no likely count moves far up; the largest is one.
     spread = _MAX_COUNTS - _LIKELIEST
     ends = {counts[-1 - len(counts) * i // spread] for i in range(spread)}
     unit = math.lcm(*(chance.denominator for chance in law.values()))
@@ -394,7 +397,7 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
-    """Return an upper bound (stochastic order) with `max_counts` counts above 0 of about equal probability; few: same.
+    """Return an upper law with `max_counts` counts above 0, of about equal probability; itself if it has no more.
 
     Args:
         law: the distribution.
@@ -404,6 +407,7 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
     if len(counts) <= max_counts:
         return law
     result: CountDistribution = {0: law[0]} if 0 in law else {}
+    # A count is kept where the mass so far reaches the next of `max_counts` equal shares, and always the largest one.
     share, below, waiting, parts = nonzero_probability(law) / max_counts, Fraction(0), Fraction(0), 0
     for count in counts:
         waiting += law[count]
@@ -415,13 +419,14 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
 
 
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:
-    """Return an upper bound (stochastic order, to 48 counts, 1024 bits) on the sum of `number` counts like `each`.
+    """Return an upper law, at about 48 counts, of the sum of a random `number` of independent counts.
 
     Args:
         number: distribution of how many there are.
         each: distribution of each.
     """
     total: CountDistribution = {}
+    # The numbers ascend, so that the sum for one is that for the one before and the difference more.
     several, reached = {0: Fraction(1)}, 0
     for count, chance in sorted(coarsen_upwards(number).items()):
         if {*each} <= {0, 1}:
@@ -438,7 +443,7 @@ def compound(number: CountDistribution, each: CountDistribution) -> CountDistrib
 
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
-    """Return an upper bound (stochastic order): long probabilities to 1024 bits, the largest count takes the rest."""
+    """Round probabilities of over 1024 bits down and give the rest to the largest count: an upper law."""
     if all(chance.denominator.bit_length() <= _FEW_BITS for chance in law.values()):
         return law
     short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}

@@ -139,7 +139,7 @@ class Level:
 
     @property
     def rate(self) -> Fraction:
-        """Return the exact rate given the parent is drawn; for unequal sizes the largest, for their shuffle 1."""
+        """Return the exact rate, given the parent is drawn; of unequal sizes the largest, and 1 for a shuffle of them."""
         if isinstance(self.scheme, Shuffle) and not self.is_equal:
             return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.min_count)
@@ -151,7 +151,7 @@ class Level:
 
 
 def drawn_from(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme for `count` units: All() if fixed or shuffled takes all, Poisson if uncut; else no `at_most`.
+    """Return the scheme as it acts on one parent of `count` units: `All` if it takes all, Poisson if never cut.
 
     Args:
         scheme: as stated for the level.
@@ -199,7 +199,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield errors: allocations too long, periods not dividing those above, passes under samples, no held or cut draw.
+    """Yield an error for each draw that does not fit those above it, cannot be held, or needs more steps than there are.
 
     A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
     all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
@@ -270,7 +270,7 @@ def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
-    """Yield errors of tasks that do not fit: other than two levels, else more classes or records than there are.
+    """Yield errors of tasks that the data cannot fill: not two levels, or fewer classes or records than a task takes.
 
     Args:
         episodes: how tasks are built.
@@ -340,7 +340,7 @@ class Hierarchy:
 
     @classmethod
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
-        """Return the hierarchy of a tree of unequal sizes; raise InputError if a unit holds fewer than a step draws.
+        """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer children than a step draws.
 
         Args:
             tree: the sizes.
@@ -381,7 +381,7 @@ class Hierarchy:
         return Fraction(1) if self.allocation is None else self.level(self.allocated).rate
 
     def given_allocation(self) -> "Hierarchy":
-        """Return the draws of a step that the allocated unit has chosen: its level drawn whole; else the same object.
+        """Return the hierarchy given that a unit chose the step: the allocated level drawn whole; itself without one.
 
         Bounds of one step are those of this hierarchy.
         """
@@ -428,11 +428,11 @@ class Hierarchy:
         return any(scheme.changes_passes(size, size, min(removed, size)) for size in sizes)
 
     def steps_of(self, epochs: Fraction) -> int:
-        """Return epochs / (mean share that a step draws of the outermost level not drawn whole, else 1), rounded up."""
+        """Return the steps, rounded up, in which the outermost sampled level is drawn `epochs` times over on average."""
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:
-        """Return the mean share drawn of the outermost level not drawn whole (shuffle: 1 / steps of a pass); else 1."""
+        """Return the mean share that a step draws of the outermost level not drawn whole; 1 if all are drawn whole."""
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:
                 case Fixed() as fixed if self.tree is not None:

@@ -39,7 +39,7 @@ _FEW_SIZES = 16  # of a capped draw, each of which has a path of its own; of mor
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
-    """Return rows for each level, outermost first: siblings alike in one row, under the first parent of each kind.
+    """Return the kinds of units, a row each, by level: alike siblings in one row, of each kind of parent the first only.
 
     Args:
         sizes: for each level, the number of its units under every unit of the level above; two levels or more.
@@ -72,6 +72,7 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
 
 def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
     """Return (one row for each parent and kind of its children, the kind of each parent); kinds are ints from 0."""
+    # Children sorted by parent and kind fall into runs, one for each row; the runs of a parent, as bytes, name its kind.
     above = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((kinds, above))
     starts = np.flatnonzero((np.diff(above[order], prepend=-1) != 0) | (np.diff(kinds[order], prepend=-1) != 0))
@@ -169,12 +170,13 @@ class Rows:
         return total
 
     def sums_of_largest(self, values: IntArray, size: int) -> IntArray:
-        """Return by parent the sum of its `size` largest units (all if fewer); each unit of a row has the row's value.
+        """Return, for each parent, the sum of its `size` largest units (of all if fewer); units of a row have its value.
 
         Args:
             values: of each row, shape (rows,).
             size: number of units, >= 1.
         """
+        # `within` counts the units before a row under its parent: the row has what is left of `size`, or none.
         order = self.order_descending(values)
         before = np.cumsum(self.number[order]) - self.number[order]
         within = before - before[self.first][self.parent]
@@ -184,6 +186,7 @@ class Rows:
 
     def largest_sibling(self, values: IntArray) -> IntArray:
         """Return, for each row, the largest value among the parent's other units, its own row's too; 0 if none."""
+        # All rows of a parent but its largest see the largest; that one sees itself if it is several units, else the next.
         order = self.order_descending(values)
         second = np.zeros_like(self.first)
         several = np.flatnonzero(np.diff(self.first, append=values.size) > 1)
@@ -230,7 +233,7 @@ class PathTable:
         return int(self.counts.shape[1])
 
     def paths(self, at: int) -> tuple[Path, ...]:
-        """Return the path in row `at` (from 0), one `Path` for each phase; place () if merged or sizes unknown."""
+        """Return the path in row `at`, one `Path` a phase; its place is () where paths are merged or sizes unknown."""
         counts = tuple(self.counts[at].tolist())
         largest_counts = tuple(self.max_counts[at].tolist())
         place = self._place(int(self.rows[at]))
@@ -271,7 +274,7 @@ class PathTable:
 
 
 def fewest_in_frame(scheme: Scheme, count: int) -> int:
-    """Return the fewest units of the frame of a draw: of a group at most its min_count, else `count`.
+    """Return the fewest units a draw's frame can hold: of a group at most its min_count, else `count`.
 
     Args:
         scheme: of the level.
@@ -281,7 +284,7 @@ def fewest_in_frame(scheme: Scheme, count: int) -> int:
 
 
 def _most_in_frame(scheme: Scheme, count: int, max_count: int) -> int:
-    """Return the most units of a frame: of a group, of a cut draw from `max_count` units, else `count`."""
+    """Return the most units a draw's frame can hold: a group's own count, `max_count` if cut, else `count`."""
     if isinstance(scheme, CappedGroup):
         return scheme.count
     return max_count if isinstance(scheme, CappedPoisson) else count
@@ -302,7 +305,7 @@ def whole_batches(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
-    """Return the path with shuffles as `All`; innermost, unless revealed, fixed-size: drop_last may omit units.
+    """Return the path with each pass as one draw: `All`, but the innermost of a fixed size if drop_last omits units.
 
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public; with `is_revealed` its own is too, and then the unit is always drawn.
@@ -321,7 +324,7 @@ def one_pass(path: Path, *, is_revealed: bool = False) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return a row for each kind of path to level `unit`; without a tree, for each combination of `_size_ranges`.
+    """Return all kinds of paths to level `unit` as rows; without a tree, one for each combination of possible sizes.
 
     Args:
         draws: levels and clipping level of each phase; the data are the same.
@@ -360,7 +363,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return by level ranges (fewest, most) of sizes; the fewest stands for all, but for capped draws both ends."""
+    """Return the ranges (fewest, most) of sizes by level that a path may stand for; the fewest costs most but if cut."""
     # They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):
@@ -375,7 +378,7 @@ def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple
 
 
 def _sizes_more_often_cut(level: Level) -> Iterator[int]:
-    """Yield sizes between which a capped draw of the level is cut about equally often; none for other schemes."""
+    """Yield the sizes of a cut draw's frame at which ranges begin, every one if few; nothing for other schemes."""
     if not isinstance(level.scheme, CappedPoisson):
         return
     if level.count - level.min_count < _FEW_SIZES:
@@ -389,7 +392,7 @@ def _sizes_more_often_cut(level: Level) -> Iterator[int]:
 
 
 def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
-    """Return `Rows` of each level, outermost first: a row for `number` alike siblings; without a tree one a level."""
+    """Return `Rows` of each level, outermost first; without a tree one row a level, for all of its units."""
     if hierarchy.tree is not None:
         return tuple(
             _rows_with_starts(alike.parent, alike.number, alike.unit) for alike in alike_units(hierarchy.tree.sizes)
@@ -399,7 +402,7 @@ def level_rows(hierarchy: Hierarchy) -> tuple[Rows, ...]:
 
 
 def contributions(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return by row of each level the most clipped contributions of one unit in a step; 1 from `clip` on.
+    """Return, by level and row, the most clipped contributions that a step draws under one unit; 1 from `clip` on.
 
     Args:
         levels: rows of each level, outermost first.
@@ -425,7 +428,7 @@ def _largest_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
 
 
 def _mates(levels: Sequence[Rows], hierarchy: Hierarchy, clip: int) -> list[IntArray]:
-    """Return by row of each level the most contributions of others of its frame that are drawn with it; 0 at level 1.
+    """Return, by level and row, the most contributions of the other units of its frame drawn with it; 0 at level 1.
 
     Args:
         levels: rows of each level, outermost first.

@@ -87,10 +87,11 @@ class CappedPoisson:
             raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
 
     def rate(self, count: int) -> Fraction:
-        """Return the probability that a child is drawn and stays, falling with the count; too costly: upper bound.
+        """Return the probability that a child is drawn and stays in the batch; an upper bound where that is too costly.
 
         Exact to 2^-1200; an upper bound where the number of drawn children has too many likely values.
         """
+        # Given that the others leave room the child stays if drawn; given that they fill the batch, with `inclusion`.
         full = overflow(count - 1, self.probability, self.max_batch_size)
         if full is None:
             return min(self.probability, Fraction(self.max_batch_size, count))
@@ -362,12 +363,13 @@ class BallsInBins:
         return -(-steps // self.bins)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the passes of the first `steps` of a phase, the unfinished one too; held: all as one; () for 0."""
+        """Return the passes of the first `steps` of a phase, an unfinished one too; one pass for all if held, () for 0."""
         whole, remaining = divmod(steps, self.bins)
         unfinished = AllocatedPass(bins=((remaining, 1),), share=Fraction(remaining, self.bins))
         if not self.is_held:
             every = AllocatedPass(bins=((self.bins, 1),), number=whole)
             return (*((every,) if whole else ()), *((unfinished,) if remaining else ()))
+        # A held choice is one pass for the whole phase: the first `remaining` bins come once more than the others.
         if not whole:
             return (unfinished,) if remaining else ()
         longer = ((remaining, whole + 1),) if remaining else ()
@@ -414,7 +416,7 @@ class RandomAllocation:
         return min(self.times, steps)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return passes that cost no less: `times` blocks of all steps even if fewer run, unless times is 1; () for 0.
+        """Return independent passes that cost no less: `times` blocks of all steps (times 1: of those run); () for 0.
 
         For times 1 they cost the same, also for the first steps alone.
 
@@ -424,6 +426,7 @@ class RandomAllocation:
             return BallsInBins(bins=self.steps).passes(steps)
         if not steps:
             return ()
+        # Blocks of nearly equal length; which of them the steps that ran are in is not known, so that all count.
         small, longer = divmod(self.steps, self.times)
         sizes = ((small, self.times - longer), (small + 1, longer))
         return tuple(AllocatedPass(bins=((size, 1),), number=number) for size, number in sizes if number)
@@ -431,7 +434,7 @@ class RandomAllocation:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckIn:
-    """In each period of `length` steps a unit takes part in all steps with one probability, else in none; no scheme.
+    """In each period of `length` steps a unit takes part in all of them with one probability, or in none.
 
     Attributes:
         rate: exact, in (0, 1].
@@ -446,7 +449,7 @@ class CheckIn:
         return steps
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the periods of the first `steps` steps, all whole ones as one entry, then the unfinished; () for 0."""
+        """Return the periods of the first `steps` as passes: the whole ones, then an unfinished one; () for 0."""
         whole, remaining = divmod(steps, self.length)
         every = AllocatedPass(bins=((1, self.length),), share=self.rate, number=whole)
         last = AllocatedPass(bins=((1, remaining),), share=self.rate)

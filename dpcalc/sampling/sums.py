@@ -30,7 +30,7 @@ _PRODUCTS_OF_A_UNIT = 2.0  # terms of a convolution by numpy in a nanosecond
 
 
 def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> CountDistribution:
-    """Return an upper bound (stochastic order, in floats) on the sum of `number` counts that enter with `rate`.
+    """Return an upper law, in floats, of the sum of `number` independent counts, each of which enters with `rate`.
 
     Args:
         each: distribution of a count that enters.
@@ -75,7 +75,7 @@ def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> 
 
 
 def _grid(each: CountDistribution, number: int, rate: float) -> int:
-    """Return the width of the grid to which counts are rounded up, so that a sum has about 8192 of them at most."""
+    """Return the width of the grid to which counts are rounded up, so that a sum has at most about 8192 of them."""
     masses = {count: rate * float(chance) for count, chance in each.items()}
     mean = sum(count * mass for count, mass in masses.items())
     square = sum(count * count * mass for count, mass in masses.items())
@@ -90,7 +90,7 @@ def _convolve(a: Array, b: Array) -> Array:
 
 
 def _trimmed(law: Array, start: int, rare: float) -> tuple[Array, int, float]:
-    """Return (law without its rare ends, its first count, mass that was cut off above); rare counts below move up."""
+    """Return (law without its rare ends, its first count, mass cut off above so far); rare small counts move up."""
     above = np.cumsum(law[::-1])
     end = law.size - int(np.searchsorted(above, _RARE_ABOVE))
     below = np.cumsum(law)
@@ -121,7 +121,7 @@ def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[
 
 
 def coarsen_at_quantiles(law: CountDistribution, deviations: Sequence[float]) -> CountDistribution:
-    """Return an upper bound (stochastic order) with the counts of `quantile_counts`; others move up to the next.
+    """Return an upper law at the counts of `quantile_counts`; others move up to the next of them.
 
     Args:
         law: the distribution.
@@ -137,7 +137,7 @@ def coarsen_at_quantiles(law: CountDistribution, deviations: Sequence[float]) ->
 
 
 def whole_weights(law: CountDistribution) -> dict[int, int]:
-    """Return the weights as whole numbers of which `WHOLE` make 1, rounded down; the largest count takes the rest."""
+    """Return the probabilities as whole numbers of which `WHOLE` make 1, rounded down; the largest count takes the rest."""
     whole = {count: chance.numerator * WHOLE // chance.denominator for count, chance in law.items()}
     whole[max(law)] += WHOLE - sum(whole.values())
     return whole
@@ -171,7 +171,7 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 def rough_count_distributions(
     path: Path, members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
-    """Return [(probability, {H: 1})] at some 48 counts H > 0 of all members' contributions, upper bound; else H is 0.
+    """Return an upper law of all members' contributions H > 0, at some 48 counts, as [(probability, {H: 1})].
 
     Args:
         path: the path to the protected units, passes taken as one draw.
@@ -193,14 +193,14 @@ def rough_count_distributions(
 
 
 def _probability_upper(log: float) -> Fraction:
-    """Return a probability of at least e^log, for log <= 0, as a fraction with few digits."""
+    """Return a fraction with few digits that is at least e^log, for log <= 0."""
     if log > _MIN_EXPONENT:
         return Fraction(min(1.0, math.exp(log) * (1 + _ROUNDED)))
     return Fraction(1, 2 ** int(-log / math.log(2)))
 
 
 def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple[list[int], list[float], int]:
-    """Return (counts h from 1 up, log bounds on Pr[any member has >= h copies], the largest h that matters)."""
+    """Return (counts h from 1 up, log bounds on Pr[any member has >= h copies], the largest count that can matter)."""
     moments = _log_moment(draws, _SLOPES)
     known = moments < _LARGEST_MOMENT
     slopes, moments = _SLOPES[known], moments[known]
@@ -226,7 +226,7 @@ def _tails(draws: list[tuple[Scheme, int]], members: int, largest: int) -> tuple
 
 
 def _log_chance_of_any_copy(draws: list[tuple[Scheme, int]]) -> float:
-    """Return the log of an upper bound on the chance that a unit is drawn: product of min(1, mean copies) by level."""
+    """Return the log of an upper bound on Pr[a unit is drawn]: the product of min(1, mean copies) by level."""
     total = 0.0
     for scheme, count in draws:
         expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
@@ -243,7 +243,7 @@ def _tails_by_transform(draws: list[tuple[Scheme, int]]) -> Array:
 
 
 def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type: ignore[type-arg]  # real or complex
-    """Return log E e^{x H}, H the copies of a unit in a batch, elementwise, x real or complex; inf on overflow."""
+    """Return log E e^{x H}, H the copies of a unit in a batch, elementwise for real or complex x; inf on overflow."""
     for scheme, count in reversed(draws):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             growth = np.expm1(x)
@@ -265,7 +265,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 def cut_sum(
     scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
 ) -> CountDistribution:
-    """Return the law of a cut draw's sum: the unit adds `inner` (None: is not there), others `each` (over 32 units 0).
+    """Return the law of a cut draw's sum: `inner` of the path's unit (None: removed), `each` of others (over 32: 0).
 
     Args:
         scheme: of the frame.
@@ -293,7 +293,7 @@ def cut_sum(
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return Pr[a cut draw holds no record], the unit empty with `own_empty`, others never; or WorkExceededError.
+    """Return the probability that a cut draw holds no record, the path's unit being empty with `own_empty`, others never.
 
     Args:
         scheme: of the frame.
@@ -309,7 +309,7 @@ def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction
 
 
 def _full_batch(scheme: CappedPoisson, count: int) -> tuple[Fraction, Fraction]:
-    """Return (Pr[the others fill the batch], Pr[the unit is in it, given that]); WorkExceededError if unknown."""
+    """Return (Pr[the others fill the batch], Pr[the unit stays in it then]); WorkExceededError if too costly."""
     known = overflow(count - 1, scheme.probability, scheme.max_batch_size)
     if known is None:
         raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")
