@@ -24,6 +24,7 @@ from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
 from dpcalc.records import dataclass
+from dpcalc.sampling.co_sampled import capped_distribution
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
@@ -294,7 +295,7 @@ def revealed_count_distributions(
         ]
     except WorkExceededError:
         laws = _rough_counts(hierarchy, path, group, each)
-    return [(chance, _cap_if_batch_is_clipped(law, clip)) for chance, law in laws]
+    return laws if clip else [(chance, capped_distribution(law, 1)) for chance, law in laws]
 
 
 def _rough_counts(hierarchy: Hierarchy, path: Path, group: Group, each: CountDistribution | None) -> RevealedCounts:
@@ -333,14 +334,6 @@ def _exact_counts(
     if each is not None:
         laws = [(chance, compound(law, each)) for chance, law in laws]
     return laws
-
-
-def _cap_if_batch_is_clipped(law: CountDistribution, clip: int) -> CountDistribution:
-    """Return the distribution of min(H, 1) for clip level 0 (the batch is one vector), else `law`."""
-    if clip:
-        return law
-    none = law.get(0, Fraction(0))
-    return {h: chance for h, chance in ((0, none), (1, 1 - none)) if chance}
 
 
 def _episode_counts(built: Episodes, path: Path, clip: int, group: Group) -> RevealedCounts:

@@ -191,7 +191,7 @@ class _Search:
         return self.inclusion * float((gained * density).sum(axis=1).max()) * float(y[1] - y[0])
 
     def _values(self, cells: _Cells, gap: float) -> Array:
-        """Return an upper bound on delta / inclusion in each cell, the least of a few charges; `gap`: exp(epsilon) - 1."""
+        """Return an upper bound on delta / inclusion in each cell, the least of a few charges; `gap`: e^eps - 1."""
         along, across, distance = self._worst_lengths(cells)
         # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
         far = np.where(distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]

@@ -177,7 +177,7 @@ def drawn_sum(
         each: distribution of the contributions of a drawn unit.
         is_drawn_with_unit: whether only the units are counted that are drawn with one certain unit of the frame.
     """
-    # A Poisson draw takes each of the others with its rate; a fixed one has a fixed number of places, one of them taken.
+    # A Poisson draw takes each of the others with its rate; a fixed one has so many places, one of them taken.
     others, rate = count - is_drawn_with_unit, Fraction(1)
     if isinstance(level.scheme, Poisson):
         rate = level.scheme.probability
@@ -334,7 +334,7 @@ def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
 
 
 def _unequal_child_values(level: Level, rows: Rows, values: IntArray, row: int) -> tuple[int, ...]:
-    """Return the values of a row's children if a fixed number of them is drawn and they differ, none being 0; else ()."""
+    """Return the values of a row's children if a fixed number is drawn, they differ and none is 0; else ()."""
     inside = rows.parent == row
     of_children = np.repeat(values[inside], rows.number[inside])
     if not isinstance(level.scheme, Fixed) or level.scheme.size > of_children.size:

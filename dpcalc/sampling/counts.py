@@ -70,7 +70,7 @@ _MAX_TERMS = 200_000  # counts with such weights: half a second; they are that m
 
 
 def overflow(others: int, rate: Fraction, cap: int) -> tuple[Fraction, Fraction] | None:
-    """Return (Pr[others fill a cut batch], Pr[one further unit stays in it then]); (0, 0) if never, None if too costly.
+    """Return (Pr[others fill a cut batch], Pr[a further unit stays in it then]); (0, 0) if never, None if costly.
 
     The second is the probability with which one further unit, drawn at the same rate, stays in a batch that is cut to
     `cap`, given that the others fill it. Without others that can fill it the pair is (0, 0).
@@ -109,7 +109,7 @@ def _overflow(others: int, rate: Fraction, cap: int, terms: float) -> tuple[Frac
 
 
 def _binomial_weights(trials: int, a: int, b: int) -> Iterator[tuple[int, int]]:
-    """Yield (count, weight) of a binomial law at rate a / b, weights rounded down, the likeliest 2^1300; 0 is left out."""
+    """Yield (count, weight) of a binomial law at rate a / b, rounded down, 2^1300 for the likeliest; none of 0."""
     likeliest = (trials + 1) * a // b
     count, weight = likeliest, 1 << _OVERFLOW_BITS
     while weight:  # 0 beyond the last trial
@@ -164,7 +164,7 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
 
 
 def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return the law of the marked units in a draw without replacement: exact, or an upper law if it has too many digits.
+    """Return the law of marked units in a draw without replacement: exact, or if it is too long an upper law.
 
     Exact, or where the probabilities have too many digits an upper bound in stochastic order: they are rounded down by
     2^-4096 each, and what is missing goes to the largest count.
@@ -320,7 +320,7 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of distributions, its sum kept; if too long, rounded down and the rest given to the likeliest key.
+    """Return the mixture of distributions, its sum kept; if too long, rounded down, the rest to the likeliest key.
 
     Exact if that is short. Otherwise each product is rounded down to a multiple of 2^-4096, and the remainder goes to
     the likeliest key, as in `round_to_many_bits`: with thousands of digits the time goes to finding common factors.
@@ -376,7 +376,7 @@ def drop_rare_tail(law: CountDistribution) -> CountDistribution:
 
 
 def coarsen_upwards(law: CountDistribution) -> CountDistribution:
-    """Return an upper law with at most 48 counts above 0: the likeliest stay, others move up to the next that stays."""
+    """Return an upper law with at most 48 counts above 0: the likeliest stay, others move up to the next kept."""
     counts = sorted(count for count in law if count)
     if len(counts) <= _MAX_COUNTS:
         return law

@@ -139,7 +139,7 @@ class Level:
 
     @property
     def rate(self) -> Fraction:
-        """Return the exact rate, given the parent is drawn; of unequal sizes the largest, and 1 for a shuffle of them."""
+        """Return the exact rate given a drawn parent; of unequal sizes the largest, for a shuffle of them 1."""
         if isinstance(self.scheme, Shuffle) and not self.is_equal:
             return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.min_count)
@@ -199,7 +199,7 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
-    """Yield an error for each draw that does not fit those above it, cannot be held, or needs more steps than there are.
+    """Yield an error for each draw that does not fit those above it, cannot be held, or needs more steps.
 
     A redraw period divides that of the level above, only draws without a memory of their own are held. A pass goes over
     all units, so that all levels above a shuffle or an allocation are drawn whole; an allocation lies under no shuffle,
@@ -340,7 +340,7 @@ class Hierarchy:
 
     @classmethod
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
-        """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer children than a step draws.
+        """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer than a step draws.
 
         Args:
             tree: the sizes.
@@ -428,7 +428,7 @@ class Hierarchy:
         return any(scheme.changes_passes(size, size, min(removed, size)) for size in sizes)
 
     def steps_of(self, epochs: Fraction) -> int:
-        """Return the steps, rounded up, in which the outermost sampled level is drawn `epochs` times over on average."""
+        """Return the steps, rounded up, in which the outermost sampled level is drawn `epochs` times on average."""
         return ceil(epochs / self._mean_drawn_share())
 
     def _mean_drawn_share(self) -> Fraction:

@@ -39,7 +39,7 @@ _FEW_SIZES = 16  # of a capped draw, each of which has a path of its own; of mor
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
-    """Return the kinds of units, a row each, by level: alike siblings in one row, of each kind of parent the first only.
+    """Return the kinds of units by level: alike siblings in one row, under the first of each kind of parent only.
 
     Args:
         sizes: for each level, the number of its units under every unit of the level above; two levels or more.
@@ -72,7 +72,7 @@ def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Alike, ...]:
 
 def _group_alike_siblings(sizes: IntArray, kinds: IntArray) -> tuple[Alike, IntArray]:
     """Return (one row for each parent and kind of its children, the kind of each parent); kinds are ints from 0."""
-    # Children sorted by parent and kind fall into runs, one for each row; the runs of a parent, as bytes, name its kind.
+    # Children sorted by parent and kind fall into runs, one a row; the runs of a parent, as bytes, name its kind.
     above = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((kinds, above))
     starts = np.flatnonzero((np.diff(above[order], prepend=-1) != 0) | (np.diff(kinds[order], prepend=-1) != 0))
@@ -170,7 +170,7 @@ class Rows:
         return total
 
     def sums_of_largest(self, values: IntArray, size: int) -> IntArray:
-        """Return, for each parent, the sum of its `size` largest units (of all if fewer); units of a row have its value.
+        """Return, for each parent, the sum of its `size` largest units, or of all; units of a row have its value.
 
         Args:
             values: of each row, shape (rows,).
@@ -186,7 +186,7 @@ class Rows:
 
     def largest_sibling(self, values: IntArray) -> IntArray:
         """Return, for each row, the largest value among the parent's other units, its own row's too; 0 if none."""
-        # All rows of a parent but its largest see the largest; that one sees itself if it is several units, else the next.
+        # Rows of a parent see its largest row; that row sees itself if it stands for several units, else the second.
         order = self.order_descending(values)
         second = np.zeros_like(self.first)
         several = np.flatnonzero(np.diff(self.first, append=values.size) > 1)
@@ -363,7 +363,7 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
 
 def _size_ranges(hierarchies: Sequence[Hierarchy], unit: int) -> list[list[tuple[int, int]]]:
-    """Return the ranges (fewest, most) of sizes by level that a path may stand for; the fewest costs most but if cut."""
+    """Return by level the ranges (fewest, most) of sizes that a path stands for; the fewest costs most unless cut."""
     # They begin at min_count, min_count + 1 and each larger fixed size + 1, and where a capped draw is more often cut.
     ranges_of_levels = []
     for levels in zip(*(hierarchy.levels[:unit] for hierarchy in hierarchies), strict=True):

@@ -87,7 +87,7 @@ class CappedPoisson:
             raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
 
     def rate(self, count: int) -> Fraction:
-        """Return the probability that a child is drawn and stays in the batch; an upper bound where that is too costly.
+        """Return the probability that a child is drawn and stays in the batch; if too costly, an upper bound.
 
         Exact to 2^-1200; an upper bound where the number of drawn children has too many likely values.
         """
@@ -363,7 +363,7 @@ class BallsInBins:
         return -(-steps // self.bins)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return the passes of the first `steps` of a phase, an unfinished one too; one pass for all if held, () for 0."""
+        """Return the passes of the first `steps`, an unfinished one too; held: all as one pass; () for 0 steps."""
         whole, remaining = divmod(steps, self.bins)
         unfinished = AllocatedPass(bins=((remaining, 1),), share=Fraction(remaining, self.bins))
         if not self.is_held:

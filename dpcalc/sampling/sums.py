@@ -137,7 +137,7 @@ def coarsen_at_quantiles(law: CountDistribution, deviations: Sequence[float]) ->
 
 
 def whole_weights(law: CountDistribution) -> dict[int, int]:
-    """Return the probabilities as whole numbers of which `WHOLE` make 1, rounded down; the largest count takes the rest."""
+    """Return the probabilities in units of 1 / WHOLE, rounded down; the largest count takes the remainder."""
     whole = {count: chance.numerator * WHOLE // chance.denominator for count, chance in law.items()}
     whole[max(law)] += WHOLE - sum(whole.values())
     return whole
@@ -293,7 +293,7 @@ def cut_sum(
 
 
 def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
-    """Return the probability that a cut draw holds no record, the path's unit being empty with `own_empty`, others never.
+    """Return the probability that a cut draw holds no record; only the path's unit can be empty (`own_empty`).
 
     Args:
         scheme: of the frame.
