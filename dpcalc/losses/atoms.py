@@ -51,7 +51,7 @@ class Atoms(PrivacyProfile):
         infinity_mass: float = 0.0,
         other_infinite: float | None = None,
     ) -> "Atoms":
-        """Return the pair with these P masses; raise InputError for a mass <= 0, or masses over 1 in P or Q.
+        """Return the pair with these P masses; InputError unless they are above 0 and sum to at most 1 in P and Q.
 
         Args:
             losses: different finite values, increasing.
@@ -139,7 +139,7 @@ class Atoms(PrivacyProfile):
         return min(1.0, max(0.0, total))
 
     def rdp(self, order: float) -> float:
-        """Return the Renyi divergence of an order > 1; inf: the largest loss. inf if P has mass where Q has none."""
+        """Return the Renyi divergence of order > 1 (inf: the largest loss); inf if P has mass where Q has none."""
         if self.infinity_mass:
             return math.inf
         largest = max([0.0, *self.losses] if self.zero_loss_mass or not self.losses else self.losses)
@@ -234,7 +234,7 @@ def _log_or_minus_inf(mass: float) -> float:
 
 
 def side_by_side(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
-    """Couple columns comonotonically, largest losses first: return (log cell masses, [losses by cell of each column]).
+    """Couple columns, largest losses first: return (log masses of the common cells, [losses by cell of each column]).
 
     Args:
         columns: (log masses that sum to 1, losses falling from inf to -inf), each of its own length.
@@ -269,7 +269,7 @@ def _log_differences(logs: Array) -> Array:
 
 
 def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
-    """Return (losses further from 0, log P masses raised) by more than their round-off: an upper bound either way."""
+    """Move losses away from 0 and raise P masses by more than their round-off: a bound on both directions."""
     # A cell that ends too early leaves some of its mass to the next smaller loss. If that is a share e of all mass
     # above the end, whatever the end, the profile falls by a share e at most: so much is added to every mass. Losses
     # above 0 rise with their P mass and losses below 0 fall with their Q mass: those are what each direction is read
@@ -283,7 +283,7 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return a pair with log P masses at losses in any order (inf too), equal ones added up, thinned: an upper bound.
+    """Return the pair of cells in any order, equal losses added up and thinned to `max_losses`: an upper bound.
 
     Args:
         losses: of the cells, shape (n,), `inf` included.
@@ -311,7 +311,7 @@ def of_cells(
 
 
 def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Return `max_losses` of the losses; each other is split over its neighbours, P and Q mass kept (upper bound)."""
+    """Thin to `max_losses` losses: each other is split over its neighbours, P and Q mass kept (upper bound)."""
     # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4): an upper bound.
     kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
     ends = losses[kept]
@@ -327,7 +327,7 @@ def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return the pair with P masses `above` loss 0 and Q masses `below`; a chord over 0 if P exceeds 1 (upper bound).
+    """Glue losses > 0, from P masses `above`, and losses < 0, from Q masses `below`, to one pair (upper bound).
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
     chord over it lies above the profile, too.
@@ -348,7 +348,7 @@ def glued(
 def _of_raised_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Atoms:
-    """Return the pair of (losses, log P masses) raised by round-off; a chord over 0 if P exceeds 1 (upper bound)."""
+    """Return the pair of cells, raised by round-off; a chord bridges the corner at 0 if P masses exceed 1."""
     losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
     losses, logs = losses[order], logs[order]
@@ -359,7 +359,7 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tuple[Array, Array]:
-    """Return (losses, log masses) where those around index `zero` are two, with `excess` less P and Q mass: a chord."""
+    """Replace the losses around index `zero` by two, with `excess` less P and Q mass: the chord over a corner."""
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive. P mass x at the low end and y at the high one solve
     # x + y = p and x e^-low + y e^-high = q.
@@ -382,7 +382,7 @@ def _bridge_corner(losses: Array, logs: Array, excess: float, zero: int) -> tupl
 
 
 def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
-    """Return the mixture of (probability, pair) with public component; missing probability has loss 0; thinned.
+    """Return the mixture of pairs with a public component, thinned; missing probability has loss 0.
 
     Args:
         parts: (probability, pair); probabilities sum to at most 1.
@@ -397,7 +397,7 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
 
 
 def composed(a: Atoms, b: Atoms) -> Atoms:
-    """Return the composition of two independent releases, thinned to 501 losses each: an upper bound.
+    """Return an upper bound on the composition of two independent releases, each thinned to 501 losses first.
 
     Args:
         a: the first release.
@@ -419,7 +419,7 @@ def _thin_for_product(pair: Atoms) -> Atoms:
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
-    """Return a bound on (P_0, P_k) if `pair` bounds each (P_i, P_{i+1}): `chain_of` k equal pairs.
+    """Return an upper bound on (P_0, P_k) if `pair` bounds every (P_i, P_i+1): `chain_of` k equal pairs.
 
     Args:
         pair: of one link.
@@ -429,7 +429,7 @@ def chained(pair: Atoms, links: int) -> Atoms:
 
 
 def chain_of(pairs: Sequence[Atoms]) -> Atoms:
-    """Return a bound on (P_0, P_k) if pairs[i] bounds (P_i, P_{i+1}): losses coupled and added; loss 0 for no pairs.
+    """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1): their losses coupled and added.
 
     Args:
         pairs: of the links in order, k of them.
@@ -441,6 +441,7 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
     """
     # The losses of a chain add up along one measure in the middle, coupled by falling losses under both neighbours.
     *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
+    # From the last link backwards: `chain` bounds (P_i, P_k), its P_i shared with the second distribution of `pair`.
     for pair in reversed(first):
         widths, (outer, inner) = side_by_side([from_second(pair), from_first(chain)])
         in_both = outer > -np.inf

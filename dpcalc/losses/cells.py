@@ -103,7 +103,7 @@ class _Piece:
 
 
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
-    """Cut one step's loss into cells, rounding cost about aim.budget; ConvergenceError, TooLargeError if it fails.
+    """Cut one step's loss into cells whose rounding costs about `aim.budget`; ConvergenceError if that takes too many.
 
     Args:
         curve: one step in one direction.
@@ -170,7 +170,7 @@ def _atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
 
 
 def _pieces(segment: Segment, aim: Resolution) -> list[_Piece]:
-    """Return the pieces of a segment with monotone loss, where the tilted density counts; [] if nowhere."""
+    """Return the pieces of a segment with monotone loss where its tilted density is not negligible; [] if nowhere."""
     pair = segment.pair
     low, high = reach(segment, aim.tilt, aim.truncated_mass)
     if low >= high:
@@ -209,7 +209,7 @@ def turning_points(loss: Array) -> list[int]:
 
 
 def _edges(piece: _Piece, per_area: float) -> Array:
-    """Return cell edges in y, `per_area` cells per unit of weight, none wider than `widest`; or ConvergenceError."""
+    """Return the edges in y of `per_area` cells a unit of weight, none too wide; ConvergenceError for over 200,000."""
     rate = piece.weight * per_area + 1 / piece.widest
     below = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(piece.y))])
     if below[-1] > _MAX_CELLS:
@@ -218,7 +218,7 @@ def _edges(piece: _Piece, per_area: float) -> Array:
 
 
 def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return (log2 of the widest spacing for a quarter of the budget, doublings beyond 2^14 points for an eighth)."""
+    """Return (log2 of the spacing, doublings of it beyond 2^14 points from 0), each as wide as the budget allows."""
     mass = np.concatenate([m for m, _ in nodes])
     loss = np.concatenate([x for _, x in nodes])
     level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
@@ -240,7 +240,7 @@ def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple
 
 
 def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], level: int, aim: Resolution) -> float:
-    """Return by how much the log of aim.copies composed tilted masses grows if losses `inside` round up to 2^level."""
+    """Return by how much the log of the composed tilted mass grows if the losses `inside` round up to 2^level."""
     spend(3 * ELEMENT * loss.size)
     spacing = math.ldexp(1.0, level)
     offset = loss[inside] - np.floor(loss[inside] / spacing) * spacing
@@ -255,14 +255,14 @@ def _tilted_nodes(segment: Segment, edges: Array, aim: Resolution) -> tuple[Arra
 
 
 def _piece_cells(piece: _Piece, fine: Array, losses: Array, aim: Resolution) -> tuple[Array, Array, float]:
-    """Return (tilted mass, loss, largest miss) at nodes between edges: `fine`, and where the loss is in `losses`."""
+    """Return (tilted mass, loss, largest miss) at nodes of cells, cut at points `fine` and at the losses `losses`."""
     inner, overshoot = points_with_losses(piece.segment, piece.y, piece.loss, losses)
     mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
     return np.maximum(mass, 1e-300), loss, overshoot
 
 
 def points_with_losses(segment: Segment, y: Array, loss: Array, losses: Array) -> tuple[Array, float]:
-    """Return (the y at which a monotone loss takes those `losses` inside its range, by Newton; its largest miss).
+    """Return (the points at which a monotone loss takes the values `losses`, by Newton's method, its largest miss).
 
     Args:
         segment: whose loss is read.
@@ -303,7 +303,7 @@ _LARGEST = 600.0  # exponent of a tilted mass; floats end at 709
 
 
 def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice or two, each cell's mass split over its ends (upper bound); or ConvergenceError.
+    """Put one step on a lattice, or two, each cell's mass split over its ends: an upper bound; or ConvergenceError.
 
     Raises:
         ConvergenceError: cells are too wide for the tilt, or the lattice would have too many entries.
@@ -330,7 +330,7 @@ def discretize_pessimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
-    """Return one step on a lattice or two: cells merged to atoms, these merged onto lattice points (lower bound)."""
+    """Put one step on a lattice, or two, cells merged to atoms and these onto lattice points: a lower bound."""
     spend(8 * ELEMENT * cut.mass.size)
     top = cut.loss.max(axis=1)[:, None]
     plain = cut.mass * np.exp(-cut.tilt * (cut.loss - top))  # P masses times e^{t top - log_norm}
@@ -353,7 +353,7 @@ def discretize_optimistic(cut: Cells) -> LossPmf | SplitPmf:
 
 
 def _choose_origin(cut: Cells, mass: Array, loss: Array) -> tuple[Cells, Array, Array, float]:
-    """Return (cells, masses, losses, loss of the heaviest cell: its mass becomes zero_loss_mass if no jumps)."""
+    """Lay the lattice through the heaviest cell: return (cells, masses, losses, its loss), that cell as mass at 0."""
     # Optimistic rounding costs in proportion to the mass that is off the lattice. One heavy cell (a step that rarely
     # draws the unit has nearly all mass near one loss) would cost nearly everything; on the lattice it costs nothing.
     split = bool((np.abs(loss) > cut.border * cut.spacing).any()) and cut.zero_loss_mass <= _ATOM
@@ -381,7 +381,7 @@ def _merge_atoms(mass: Array, loss: Array, tilt: float) -> tuple[float, float]:
 
 
 def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf | SplitPmf:
-    """Return masses at lattice indices, with the atom at 0, as LossPmf; as SplitPmf if some lie beyond the border."""
+    """Return masses at lattice indices, and the atom at 0, as LossPmf, or SplitPmf if some lie beyond the border."""
     near = np.abs(places) <= cut.border
     if places.size and not near.any():
         near[:] = True
@@ -395,7 +395,7 @@ def _on_lattices(cut: Cells, places: NDArray[np.int64], points: Array, origin: f
 
 
 def _fill_lattice(cut: Cells, places: NDArray[np.int64], points: Array, origin: float) -> LossPmf:
-    """Return a LossPmf of these masses at these indices, 0 between, index 0 included; ConvergenceError above 2^22."""
+    """Return a LossPmf with these masses at these indices, 0 in between; ConvergenceError above 2^22 entries."""
     first = int(places.min(initial=0))
     size = int(places.max(initial=0)) - first + 1
     if size > MOST_ENTRIES:

@@ -75,17 +75,18 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 
 
 def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return wide cells' tilted masses: at the lower end, inside (moved there), what of it has to go to the upper."""
+    """Return the sums of tilted masses that a coarser lattice needs, one entry a wide cell."""
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
     block = 1 << doublings
     head = pmf.start - (pmf.start >> doublings << doublings)
+    # Rows are wide cells; column k holds the masses k points above the lower end of their cell.
     padded = np.pad(pmf.mass, (head, -(head + pmf.mass.size) % block)).reshape(-1, block)
     at_low, share = _move_to_lower_end(pmf, np.arange(block, dtype=np.float64), doublings)
     return CellSums(padded[:, 0], (padded[:, 1:] * at_low[1:]).sum(axis=1), (padded * share).sum(axis=1))
 
 
 def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return `_sums_of_cells` for cells wider than all entries, which lie in one cell or two."""
+    """Return `_sums_of_cells` where cells are wider than all entries, which then lie in one cell or two."""
     # A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
     first = pmf.start - (pmf.start >> doublings << doublings)
     border = (1 << doublings) - first  # index of the first point of the second cell
@@ -100,7 +101,7 @@ def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
 
 
 def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return (factor of a tilted mass `place` points up in a cell if moved down, share of it for the upper end).
+    """Return (factor on a tilted mass moved from `place` to its cell's lower end, share of it for the upper end).
 
     Args:
         pmf: the loss.
@@ -113,7 +114,7 @@ def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Arra
 
 
 def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Return lattice masses, shape (n + 2,): each cell's at its two ends, P and Q mass kept (chords, upper bound).
+    """Split each cell's mass over its two ends, P and Q mass kept (chords of the profile): an upper bound.
 
     Args:
         sums: tilted masses of the wide cells, shape (n,) each.
@@ -130,7 +131,7 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
-    """Return lattice masses, shape (n + 2,): chords lowered below the profile, or atoms merged (lower bound).
+    """Lower the chords below the profile, or if that takes negative masses merge atoms: a lower bound.
 
     Args: those of `coarsen_pessimistic`; the result has its shape.
     """
@@ -154,7 +155,7 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
-    """Return masses of the chords when each lattice point sinks by the larger gap of its cells (lower bound)."""
+    """Return the masses of chords lowered at each lattice point by the larger gap of its two cells: a lower bound."""
     # Lowering point j by g_j changes the profile's slopes on both sides: in masses, that is a second difference with
     # the weights of a lattice in e^epsilon.
     swell = math.exp(tilt * spacing)
@@ -209,7 +210,7 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 
 
 def _sweep(atoms: "_AtomSweep", spacing: float) -> tuple[list[int], list[float]]:
-    """Return (lattice indices, masses): atoms up to each lattice point, merged with later ones to keep P and Q mass."""
+    """Return (lattice indices, masses): atoms up to each point merged with enough later ones to keep P and Q mass."""
     mass, loss, tilt, end = atoms.mass, atoms.loss, atoms.tilt, atoms.end
     places: list[int] = []
     points: list[float] = []
@@ -246,7 +247,7 @@ class _AtomSweep:
     end: int
 
     def merged_until_balanced(self, i: int, goal: float, missing: float, limit: float) -> tuple[float, float, int]:
-        """Move atoms from index i on to loss `goal` until they balance `missing`: (mass, part balanced, next i).
+        """Move atoms from index i on to loss `goal` to balance `missing`; return (mass, part balanced, next index).
 
         Args:
             i: index of the first atom.
@@ -273,7 +274,7 @@ class _AtomSweep:
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of the mass in a wide cell, `residues` by place in it, if split over its ends.
+    """Return the mean growth of tilted mass, `residues` by place in a wide cell, if split over the cell's ends.
 
     Args:
         residues: tilted mass by position within the wide cell, shape (block,).
@@ -285,7 +286,7 @@ def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> 
 
 
 def growth_by_rounding_up(offset: Array, tilt: float, width: Array | float) -> Array:
-    """Return the relative growth of tilted mass `offset` above its cell's lower end if split over both ends.
+    """Return the relative growth of a tilted mass `offset` above its cell's lower end if split over both ends.
 
     Args:
         offset: of the mass above the lower end of its cell, >= 0.
@@ -337,7 +338,7 @@ class SplitPmf:
 
 
 def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return for each k in counts the k-fold composition: bulk^k on the fine lattice, what has jumps on the coarse one.
+    """Return the k-fold composition for each k in counts, all that has a jump on the coarser lattice alone.
 
     Args:
         split: one loss on two lattices.

@@ -99,7 +99,7 @@ class Capped:
 
 
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
-    """Return the loss with values above `limit` capped (inside a public draw too); the same object if nothing changes.
+    """Return the loss with values above `limit` capped, inside a public draw too; `curve` itself if none can be.
 
     Args:
         curve: one step in one direction; one known by RDP is returned as it is.
@@ -134,7 +134,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
 
 
 def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Segment, float, float]:
-    """Cut losses > limit off: (what stays, their P mass, log Q mass); (segment, 0, 0) if unsure or below min_mass."""
+    """Cut off losses above the limit: return (what stays, their P mass, log Q mass); mass 0 if nothing is cut."""
     is_right = _is_right_tail(segment.pair, limit)
     if segment.max_loss <= limit or is_right is None or (is_right and segment.high < math.inf):
         return segment, 0.0, 0.0
@@ -153,7 +153,7 @@ def _split_off_tail(segment: Segment, limit: float, min_mass: float) -> tuple[Se
 
 
 def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
-    """Return True if losses > limit lie at the right end, False if at the left; None if neither is certain."""
+    """Return True if the losses above the limit lie at the right end, False for the left, None if uncertain."""
     # By Karlin's theorem P - e^limit Q has at most as many sign changes along the line as its weights have. A weight
     # that is 0 up to round-off leaves the number of changes unknown.
     growth = math.expm1(min(limit, _LARGEST))
@@ -186,7 +186,7 @@ _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no w
 
 
 def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> LossPmf:
-    """Return two losses' trimmed composition: the finer coarsened as far as the budget allows, the wider refined.
+    """Compose two losses: the finer lattice is coarsened as far as the budget allows, then the wider one refined.
 
     Args:
         a: one loss on a lattice.
@@ -202,7 +202,7 @@ def compose_two(a: LossPmf, b: LossPmf, budget: float, rounding: Rounding) -> Lo
 
 
 def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of losses, two finest first, sums widened within shares of `budget`; one loss unchanged.
+    """Compose losses, the two on the finest lattices first; each sum is widened within its share of `budget`.
 
     Args:
         parts: not empty.
@@ -227,14 +227,14 @@ def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> Loss
 
 
 def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
-    """Return (a, b) on a's lattice, the finer; on a wider one if b would have more than 2^19 entries there."""
+    """Return (a, b) on a's lattice, the finer one, or on a wider one where b would have over 2^19 entries."""
     gap = b.level - a.level
     free = min(gap, _affordable_halvings(b))
     return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
 
 
 def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Return the composition of `count` >= 1 copies of a loss, 16 a round, its lattice widened within `budget`.
+    """Compose `count` >= 1 copies of a loss, 16 a round, and widen the lattice within `budget` after each.
 
     Args:
         loss: one step.
@@ -257,7 +257,7 @@ def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) ->
 
 
 def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
-    """Return the k-fold compositions for k in counts, tails cut; a split loss whose bulk vanishes joins one lattice."""
+    """Return the k-fold composition for each k in counts, tails cut; a split loss without bulk is on one lattice."""
     if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
         return _powers(
             add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
@@ -270,7 +270,7 @@ def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Los
 
 
 def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
-    """Return a split loss on the bulk's lattice, widened within the budget or to fit memory; else unchanged."""
+    """Put a split loss on one lattice, the bulk's, widened within the budget or to save memory; others stay."""
     if isinstance(loss, LossPmf):
         return loss
     bulk = _coarsen_within_budget(loss.bulk, 1, budget, loss.gap, rounding)
@@ -285,7 +285,7 @@ def _affordable_halvings(loss: LossPmf) -> int:
 
 
 def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Return the loss, or the bulk of a split loss, on the widest lattice that costs at most `budget` for `copies`."""
+    """Widen the lattice of a loss, or of a split loss's bulk, as far as it costs `copies` at most `budget`."""
     if isinstance(loss, LossPmf):
         return _widen_pmf(loss, copies, budget, rounding)
     # The bulk of a split loss alone is widened, until it meets the lattice of the jumps.
@@ -303,7 +303,7 @@ def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) ->
 def _coarsen_within_budget(
     loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
 ) -> LossPmf:
-    """Return the loss on the widest lattice that costs `copies` within the budget (down: 4 times it); maybe itself."""
+    """Coarsen up to `max_doublings` times, as far as it costs `copies` at most `budget` (rounding down: 4 times)."""
     doublings, mass = _affordable_doublings(loss, copies, budget, max_doublings), float(loss.mass.sum())
     while doublings:
         wide = coarsened(loss, doublings, rounding)
@@ -317,7 +317,7 @@ def _coarsen_within_budget(
 
 
 def _affordable_doublings(loss: LossPmf, copies: int, budget: float, max_doublings: int) -> int:
-    """Return the most doublings of the spacing, up to a maximum, for which rounding `copies` up costs <= budget."""
+    """Return the most doublings of the spacing for which rounding `copies` up costs no more than `budget`."""
     # Sums by residue give the growth for every width from one pass over the entries: each is folded from the next.
     for doublings, residues in enumerate(_mass_by_residue(loss.mass, max_doublings)):
         block = residues.size

@@ -59,7 +59,7 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law under Q of one step's ratio dP/dQ on lattices; TooLargeError: too many points, mostly infinite.
+    """Return the law under Q of one step's ratio dP/dQ on lattices; TooLargeError if it is mostly infinite.
 
     Args:
         curve: loss of the step in the direction (P, Q).
@@ -112,7 +112,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
 
 
 def _pieces(segment: Segment) -> list[tuple[Array, Array]]:
-    """Return [(points, losses)] of the pieces of a segment with monotone loss, which share ends; [] if empty."""
+    """Return (points, losses) of each piece of a segment on which the loss is monotone; [] if it has no mass."""
     low, high = reach(segment, 1.0, 0.0, negligible=_LOG_TAIL)
     if low >= high:
         return []
@@ -158,7 +158,7 @@ def _panels(segment: Segment, y: Array, loss: Array, ends: Array) -> tuple[Array
 
 
 def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of `count` >= 1 independent copies of a ratio, in few sums; TooLargeError as `sum_of`.
+    """Return the law of the sum of `count` >= 1 independent copies of a ratio, in few sums of two; TooLargeError.
 
     Args:
         law: of one ratio.
@@ -176,7 +176,7 @@ def sum_of_copies(law: RatioLaw, count: int, estimate: Estimate) -> RatioLaw:
 
 
 def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tuple[RatioLaw, RatioLaw]:
-    """Return the laws of the sums of `count` and of `fewer` copies, 1 <= fewer < count; TooLargeError as `sum_of`."""
+    """Return the laws of the sums of `count` and of `fewer` copies, for 1 <= fewer < count, in few sums of two."""
     # By count = factor * fewer + rest (Bergeron, Berstel, Brlek and Duboc 1989, "Addition chains using continued
     # fractions"): 65,535 copies take 19 sums, where doubling and adding takes 30.
     factor, remainder = divmod(count, fewer)
@@ -207,7 +207,7 @@ class _Cells:
 
     @classmethod
     def of(cls, curve: LossCurve, number: int) -> "_Cells":
-        """Return a step's losses in cells of equal width, the range / 30,000 or wider; empty cells are left out.
+        """Return a step's losses in equal cells of 1/30,000 of their range or wider; empty cells are left out.
 
         Args:
             curve: its loss.
@@ -228,7 +228,7 @@ class _Cells:
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
-    """Return the pair of ratio 1 - share + share * mean of ratios, as `pair_of`; None unless all losses are large.
+    """Return `mean_pair` for steps whose losses are all large, where one ratio decides the mean; None for others.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number of such ratios in the mean).
@@ -264,7 +264,7 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
 
 
 def _large_ratios_above(cells: list[_Cells], log_p: Array, log_count: float, *, share: float, infinite: float) -> Atoms:
-    """Return the bound from above of `large_ratio_pair`, from log P masses in a uniform mixture of the steps."""
+    """Return the upper bound of `large_ratio_pair`, from log P masses in a uniform mixture of the steps."""
     losses = np.maximum(np.concatenate([each.high for each in cells]) - log_count, _RARE)
     log_q, losses = log_p - losses, _with_share(losses, share)
     # The other direction is bounded by the largest ratio alone, at most which lies in a cell if all do.
@@ -303,7 +303,7 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
-    """Return the pair of 1 - share + share * mean of ratios: UPPER both ways, LOWER (P, Q), else (Q, P); TooLargeError.
+    """Return the pair of ratio 1 - share + share * mean of ratios: UPPER bounds both directions, each LOWER one.
 
     Args:
         bins: (loss of a step in the direction (P, Q), number >= 1 of such ratios in the mean).
@@ -331,7 +331,7 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
 
 
 def _parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]:
-    """Return (the law without ratios above the limit, (those ratios, their Q masses)); all in the law if none is below.
+    """Return (the law without ratios above the limit, (those ratios, their Q masses)); unchanged if all are above.
 
     Masses above the limit are taken out, not moved to 0: the Q mass of the law falls.
     """
@@ -345,7 +345,7 @@ def _parted(law: RatioLaw, limit: float) -> tuple[RatioLaw, tuple[Array, Array]]
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Atoms:
-    """Return the pair of ratio 1 - share + share * S / count, S of `law` or `rare`; LOWER may raise TooLargeError.
+    """Return the pair of ratio 1 - share + share * S / count, S of `law` or `rare`; a lower one may be TooLargeError.
 
     Args:
         law: of the sum.
@@ -398,7 +398,7 @@ def pair_of(
 
 
 def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
-    """Return (ratios, masses), 16,000 at most: others split over neighbours (UPPER) or merged into means."""
+    """Thin to 16,000 ratios at most: others split over their neighbours (UPPER), or merged into means."""
     if ratios.size <= _MAX_LOSSES:
         return ratios, masses
     # The error of a cell of width w and mass m is near m w^2: in sum it is least for widths near the cube root.

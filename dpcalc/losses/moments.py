@@ -149,7 +149,7 @@ Curve = LossCurve | RevealedSubsample | RdpCurve
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
-    """Return how many tails a composition truncates: two a segment of each step, 1 for a step without segments."""
+    """Return how many tails of segments a composition truncates: two for each segment, one for a step without."""
     total = 0
     for curve, count in counts:
         match curve:

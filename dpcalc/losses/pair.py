@@ -138,7 +138,7 @@ class MixturePair(LossCurve):
         return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
-        """Return (log P(y), log P(y)/Q(y)), shape of y, accurate where P ~ Q; ConvergenceError for far centers.
+        """Return (log P(y), log P(y)/Q(y)), accurate also where P is near Q; ConvergenceError for far centers.
 
         Args:
             y: points, any shape.
@@ -243,7 +243,7 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a deviation apart; if over 100,000, wider far from the centers.
+    """Return rising points from low to high, half a deviation apart; where over 100,000, sparser far from centers.
 
     Args:
         pair: the mixtures.
@@ -270,7 +270,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return per interval the length on which P, Q, P/Q vary: deviation^2 / span of centers that matter, <= deviation.
+    """Return, for each interval, the length on which P, Q and P/Q change: at most the deviation, less by many centers.
 
     Args:
         pair: the mixtures.

@@ -90,7 +90,7 @@ class LossPmf:
 
 
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return the k-fold self-compositions for all k in counts by one FFT, tails in `lost`; TooLargeError above 2^22.
+    """Return the k-fold composition for each k in counts, by one FFT; tails go to `lost`, TooLargeError above 2^22.
 
     Args:
         pmf: a loss on a lattice.
@@ -110,7 +110,7 @@ def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
-    """Return (bulk + jumps)^n - bulk^n for each n in counts, in the jumps' precision; TooLargeError above 2^22.
+    """Return (bulk + jumps)^n - bulk^n for each n in counts, by one FFT; TooLargeError above 2^22 entries.
 
     Args:
         bulk: one part.
@@ -155,7 +155,7 @@ def _transform_size(windows: list[tuple[int, int]]) -> int:
 
 
 def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise: float) -> LossPmf:
-    """Return the `count`-fold composition from FFT output `result`, its window starting at index `low`; errors grow."""
+    """Return the `count`-fold composition whose window starts at index `low`, from an FFT's cyclic `result`."""
     total = float(pmf.mass.sum())
     return replace(
         pmf,
@@ -169,7 +169,7 @@ def _from_cyclic_image(pmf: LossPmf, count: int, low: int, result: Array, noise:
 
 
 def _window(pmf: LossPmf, count: int) -> tuple[int, int]:
-    """Return lattice indices (low, high) beyond each of which the `count`-fold sum has tilted mass below 1e-16."""
+    """Return the lattice indices (low, high) outside of which a `count`-fold sum has tilted mass below 1e-16 each."""
     # Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
@@ -242,7 +242,7 @@ def trim(pmf: LossPmf) -> LossPmf:
 
 
 def with_public_draw(pmf: LossPmf, rate: float, log_norm: float, sign: int) -> LossPmf:
-    """Return the loss with probability `rate`, else 0 rounded up (sign 1) or down (-1); TooLargeError above 2^22.
+    """Return the loss with probability `rate`, otherwise loss 0, moved up (sign 1) or down (-1) to the lattice.
 
     Args:
         pmf: a tilted loss.

@@ -107,7 +107,7 @@ class GluedProfile(PrivacyProfile):
 
 
 def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return H_{e^epsilon}(P||Q) = P(y < t) - e^epsilon Q(y < t) at the root t of loss = epsilon >= 0, in [0, 1].
+    """Return the delta of a pair at epsilon >= 0, P(y < t) - e^epsilon Q(y < t) with loss epsilon at t.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -122,7 +122,7 @@ def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return the summands of `half_line_delta`, two a center, good to a few ulps of exponents; [] from max_loss on.
+    """Return the summands of `half_line_delta`, two for each center; none from the largest loss on.
 
     Args:
         pair: with a loss > epsilon exactly where y < t.
@@ -143,7 +143,7 @@ def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[floa
 
 
 def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return the y < high where the loss falls to epsilon, rounded down; `high` for epsilon 0, -inf if none is found.
+    """Return the point below `high` where the loss falls to epsilon, rounded down; -inf if there is none.
 
     Args:
         pair: with a loss that falls below `high`.
@@ -380,7 +380,7 @@ def points_around(pair: MixturePair) -> Array | None:
 
 
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
-    """Return summands of P(E) - e^epsilon Q(E), E about {loss > epsilon}: a lower bound on delta; [] if E is empty.
+    """Return summands of P(E) - e^epsilon Q(E), E about where the loss exceeds epsilon: a lower bound; [] if nowhere.
 
     Each term is good to a few units in the last place of its exponents.
 
@@ -410,7 +410,7 @@ def _tails(low: float, high: float) -> list[tuple[int, float]]:
 
 
 def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
-    """Return intervals (low, high) with loss > epsilon, by bisection, uncertified; [] for too many points."""
+    """Return the intervals where the loss exceeds epsilon, by bisection, uncertified; [] for too many points."""
     points = points_around(pair)
     if points is None:
         return []

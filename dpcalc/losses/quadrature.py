@@ -66,7 +66,7 @@ class _SortedNodes:
         return cls(log_mass, loss, size, mass, back_from, _exp_remainder(-loss[: np.searchsorted(size, _SMALL)]))
 
     def sums(self, orders: Array) -> Array:
-        """Return t >= 0 and, divided by e^t: E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)], all under P.
+        """Return t, E[e^{zL}], E[L e^{zL}], E[(e^{zL} - 1) + z (e^{-L} - 1)] under P, the last three over e^t.
 
         Args:
             orders: z > 0, shape (m,).
@@ -201,7 +201,7 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return the log P mass and loss of nodes and atoms, whose log moments are right up to order `max_order`.
+    """Return quadrature nodes and atoms of a loss whose log moments are right up to order `max_order`.
 
     Args:
         curve: one step, one direction.
@@ -261,7 +261,7 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
 
 def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return the log of a segment's KL divergence, estimated from below (far losses count 1), within [-230, 0]."""
+    """Return a lower estimate of the log of a segment's KL divergence, within [-230, 0]."""
     # Far losses only enter with 1: the smaller estimate is the safe one.
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
     divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
@@ -269,7 +269,7 @@ def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
 
 
 def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> Array:
-    """Cut panels so that frequency * L turns at most 4 radians in each; unchanged for 0; may be ConvergenceError."""
+    """Cut panels so that e^{i frequency L} turns by at most 4 radians in each; unchanged for frequency 0."""
     if not frequency:
         return edges
     _, loss = segment.log_density_and_loss(edges)
@@ -284,7 +284,7 @@ def _refine_for_frequency(segment: Segment, edges: Array, frequency: float) -> A
 def reach(
     segment: Segment, max_order: float, truncated_mass: float, *, negligible: float = _LOG_NEGLIGIBLE
 ) -> tuple[float, float]:
-    """Return (low, high); beyond, e^{zL} P is negligible for z <= max_order, or P <= truncated_mass; low >= high: none.
+    """Return (low, high) outside of which e^{zL} P is negligible up to z = max_order; low >= high for nothing left.
 
     Args:
         segment: a piece of the line with its loss.

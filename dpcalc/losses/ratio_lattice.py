@@ -196,7 +196,7 @@ class Resolution:
         return [int(step) for step in self.steps[(self.steps >= low) & (self.steps <= high)]]
 
     def relative_spacing(self, low: int, high: int) -> float:
-        """Return the largest spacing in [2^low, 2^high] relative to the smallest ratio that needs no smaller one.
+        """Return the largest spacing from 2^low to 2^high, relative to the smallest ratio for which it is fine.
 
         Args:
             low: log2 of the smallest spacing.
@@ -206,7 +206,7 @@ class Resolution:
         return float((np.ldexp(1.0, self.steps[first:last]) / self.reaches[first - 1 : last - 1]).max())
 
     def is_wide_enough(self, ratios: Array, level: int) -> NDArray[np.bool_]:
-        """Return where a spacing of 2^level is at least what is wanted: self.levels(ratios) <= level, in less time.
+        """Return where a spacing of 2^level is at least the one wanted, as levels(ratios) <= level but quicker.
 
         Args:
             ratios: >= 0.
@@ -217,7 +217,7 @@ class Resolution:
         return is_near | (np.abs(ratios - self.middle) < reach) if level >= self.bulk_level else is_near
 
     def lattice(self, low: float, high: float) -> Array:
-        """Return low, high and the lattice points in [low, high] with some next to them, in any order; low > 0.
+        """Return low > 0, high and the lattice points between them, with some beside them, in any order.
 
         Args:
             low: > 0.
@@ -244,7 +244,7 @@ class Resolution:
 
 
 def _tiered(tiers: list[tuple[float, int, int]]) -> tuple[NDArray[np.int64], Array]:
-    """Return (log2 of spacings, reach of each), increasing; a tier: (log2 of its end, log2 of a factor, of points)."""
+    """Return (log2 of spacings, reach of each), increasing, from tiers (log2 of its end, of a factor, of points)."""
     steps, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for top, size, points in tiers:
         new = np.arange(_LOWEST // size * size, _HIGHEST, size)
@@ -269,7 +269,7 @@ def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: i
 
 
 def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
-    """Return (middle, half-width) > 0 of the 16 % to 84 % range of a ratio, else mean and deviation; `zero` counts."""
+    """Return (middle, half-width) > 0 of the 16 to 84 % range of a ratio; if that is one value, mean and deviation."""
     # Of rare, large ratios the mean lies far above the bulk: points near it would be wasted.
     below = np.cumsum(masses) + zero
     low, high = (float(ratios[min(int(np.searchsorted(below, x * below[-1])), below.size - 1)]) for x in (0.16, 0.84))
@@ -281,7 +281,7 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
-    """Return masses at ratios as a law on lattices: split over two points, mean kept (UPPER), or moved with moments.
+    """Put masses at ratios on lattices: split over two points, mean kept (UPPER), or moved to one with their moments.
 
     Args:
         ratios: > 0, in any order, shape (n,).
@@ -306,7 +306,7 @@ def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estim
 
 
 def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law of the sum of two independent ratios, ends trimmed; TooLargeError above 2^17 points on a spacing.
+    """Return the law of the sum of two independent ratios, ends trimmed; TooLargeError above 2^17 points a row.
 
     Args:
         a: of one ratio, or of a sum of them.
@@ -322,6 +322,8 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
     bulk, count, total = (middle_a + middle_b, math.hypot(width_a, width_b)), a.count + b.count, max(a.total, b.total)
     resolution = Resolution.of(bulk, (low, high_a + high_b), estimate, count=count, total=total)
+    # From the narrowest spacing up: `up_to` is all of a law that is not wider than this one, put on it. The sum on it
+    # has one term that lies on it; what this spacing is too wide for stays in the row, the rest is carried on.
     rows: dict[int, Row] = {}
     narrower_a = narrower_b = carried = None
     first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(high_a + high_b)))
@@ -336,10 +338,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
         parts += [Row(x.start, x.cells * zero) for x, zero in ((on_a, b.zero), (on_b, a.zero)) if x and zero > _NO_ZERO]
         terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
         row = _added(carried, *parts)
-        if level == max(levels):
-            kept, carried = row, None
-        else:
-            kept, carried = _parted(row, level, resolution)
+        kept, carried = (row, None) if level == max(levels) else _parted(row, level, resolution)
         if kept:
             rows[level] = kept
         octaves = next_level - level
@@ -363,7 +362,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
 
 
 def _added(*rows: Row | None) -> Row | None:
-    """Return the sum of rows on one spacing, None left out; None for no rows, TooLargeError above 2^17 points."""
+    """Add rows on one spacing, None left out; None for no rows, TooLargeError above 2^17 points."""
     some = [row for row in rows if row]
     if len(some) < 2:
         return some[0] if some else None
@@ -377,7 +376,7 @@ def _added(*rows: Row | None) -> Row | None:
 
 
 def _product(a: Row | None, b: Row | None) -> Row | None:
-    """Return the row of sums of two independent ratios, one of each row, on one spacing; None if one row is None."""
+    """Return the row of the sum of two independent ratios on one spacing, one of each row; None if either is None."""
     if not a or not b:
         return None
     cells = [_convolved(a.cells[0], b.cells[0])]
@@ -387,7 +386,7 @@ def _product(a: Row | None, b: Row | None) -> Row | None:
 
 
 def _convolved(a: Array, b: Array) -> Array:
-    """Return the convolution of two arrays by sums of products, no FFT: each right to a few units in its last place."""
+    """Convolve two arrays by sums of products, not by FFT: each entry is right to a few units in its last place."""
     spend(_PRODUCT * a.size * b.size + TURN)
     a, b = sorted((a, b), key=len)
     result = np.zeros(a.size + b.size - 1)
@@ -398,7 +397,7 @@ def _convolved(a: Array, b: Array) -> Array:
 
 
 def _widened(row: Row, octaves: int) -> Row:
-    """Return the row on 2^octaves its spacing: masses in between split over both points, with moments merged."""
+    """Put a row on 2^octaves times its spacing: masses in between split over both points, or merged with moments."""
     factor, (kinds, size) = 1 << octaves, row.cells.shape
     left = row.start % factor
     blocks = np.zeros((kinds, (left + size) // factor + 1, factor))
@@ -418,7 +417,7 @@ def _widened(row: Row, octaves: int) -> Row:
 
 
 def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | None, Row | None]:
-    """Return (the masses where this spacing is wide enough to be kept, the others) of a row; None for none."""
+    """Split a row: return (what is kept on this spacing, as wide enough there, the rest); None for nothing."""
     if not row:
         return None, None
     points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
@@ -428,7 +427,7 @@ def _parted(row: Row | None, level: int, resolution: Resolution) -> tuple[Row | 
 
 
 def _where(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
-    """Return the row with the used masses above 1e-280 alone, cut to the first and last of them; None for none."""
+    """Return a row's used masses above 1e-280, cut to the first and last of them; None if there is none."""
     is_used = is_used & (row.cells[0] > _LEAST_MASS)
     used = np.flatnonzero(is_used)
     if not used.size:
@@ -438,7 +437,7 @@ def _where(row: Row, is_used: NDArray[np.bool_]) -> Row | None:
 
 
 def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: Estimate) -> float:
-    """Add law + zero to the rows, `zero` <= 1e-18 the mass of another ratio at 0; return the mass that stays at 0."""
+    """Add the sums of `law` with a ratio 0 of mass `zero` <= 1e-18; return the mass that stays at 0."""
     # They are not resolved: the mass is split over 0 and the top, rounded to 0, or left out.
     if not 0 < zero <= _NO_ZERO:
         return 0.0
@@ -452,7 +451,7 @@ def _add_small_zero(rows: dict[int, Row], law: RatioLaw, zero: float, estimate: 
 
 
 def trimmed(law: RatioLaw, estimate: Estimate) -> RatioLaw:
-    """Return the law without ends of mass under 1e-26, moved to 0, infinity or inwards so that it bounds what it did.
+    """Cut ends of mass under 1e-26, moved to 0, infinity or inwards so that the law bounds what it did.
 
     Args:
         law: any law.

@@ -82,7 +82,7 @@ def fast_fft_size(min_size: int) -> int:
 
 
 def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
-    """Return ([mass^(*k) modulo size, index 0 = position 0, for k in counts], 2-norm bounds on their round-off).
+    """Return (the k-fold cyclic convolution of a sequence for each k in counts, 2-norm bounds on their round-off).
 
     Args:
         mass: non-negative terms with sum about 1, shape (n,); term i has position start + i on the integers.
@@ -113,7 +113,7 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
 ) -> tuple[list[Array], Array]:
-    """Return ([(base + addend)^(*k) - base^(*k) mod size for k in counts], 2-norm errors); both (terms, start).
+    """Return ((base + addend)^k - base^k, cyclic, for each k in counts, 2-norm bounds on their round-off).
 
     Args:
         base: (non-negative terms, position of the first term) of one sequence.

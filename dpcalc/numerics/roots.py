@@ -13,7 +13,7 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return (left, right) around a sign change of f in [low, high], right - left <= tolerance * max(|left|, |right|).
+    """Return (left, right), as close as `tolerance` relative, around a sign change of f in [low, high].
 
     Args:
         f: continuous; f(low) and f(high) have different signs (0 counts as the sign of f(high)).
@@ -68,7 +68,7 @@ def _next_fraction(points: tuple[float, float, float], values: tuple[float, floa
 def falling_root(
     f: Callable[[float], tuple[float, float]], start: float, ends: tuple[float, float], *, tolerance: float
 ) -> float:
-    """Return an uncertified root of falling f (value, slope or NaN), else low if f < 0, high if f > 0 on all of `ends`.
+    """Return an approximate root of a falling f(x) = (value, slope or NaN), or the end of `ends` nearest to one.
 
     Args:
         f: returns (value, derivative) at a point; the derivative is NaN where it is not known.
@@ -103,7 +103,7 @@ def falling_root(
 
 
 def _inverse_at_zero(samples: list[tuple[float, float, float]]) -> float:
-    """Interpolate points as a polynomial of values, return it at value 0; one sample without slope: point + value.
+    """Return the point at value 0 of the polynomial through samples (value, point, slope or NaN).
 
     Args:
         samples: (value, point, derivative or NaN), at least one; a derivative counts as a second node at its point.
@@ -133,7 +133,7 @@ def _divided_difference(first: float, last: float, low: float, high: float, slop
 def zoomed_minimum(
     f: Callable[[Array], Array], points: Array, *, rounds: int, count: int
 ) -> tuple[float, float, tuple[float, float]]:
-    """Return (smallest f, its x, (low, high) neighbours): each round evaluates points between those of the one before.
+    """Return (smallest value found, its place, its neighbours): each round looks between those of the best point.
 
     Args:
         f: from points of shape (n,) to values of that shape; NaN counts as infinite.

@@ -99,7 +99,7 @@ def _path_of_a_step(plan: Plan, protected: ProtectedUnit, phase_index: int) -> P
 
 
 def _group_distribution(plan: Plan, protected: ProtectedUnit, path: Path) -> tuple[CountDistribution, bool]:
-    """Return (distribution of the members drawn, mixed over contexts; True if it is exact for equal frames)."""
+    """Return (the law of the members drawn, an upper law if unknown, True if it is exact for equal frames)."""
     # Where a group has too many placements one bound holds for all of them; else what a step reveals is enumerated.
     placement, path = _placement(plan, protected), one_pass(path)
     if placement is None:
@@ -244,7 +244,7 @@ class _Phase:
 
 
 def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source: RandomSource) -> Iterator[Check]:
-    """Yield a phase's checks of drawn rounds: inclusion, share of each level, batch size; InputError, UnsupportedError.
+    """Yield the checks of a phase's drawn rounds: inclusion of the protected units, share of each level, batch size.
 
     Args:
         plan: a training run.
@@ -278,7 +278,7 @@ def batch_checks(plan: Plan, protected: ProtectedUnit, phase_index: int, source:
 
 
 def _inclusion_checks(phase: _Phase, plan: Plan, distribution: MemberDistribution) -> Iterator[Check]:
-    """Yield checks that at least 1, ..., 4 protected units are drawn, rare ones left out, and any in a round."""
+    """Yield checks of how often at least 1 to 4 protected units are drawn in a step, and any in a round."""
     rounds, steps = phase.counts.members.shape
     members = phase.counts.members.sum(axis=1, keepdims=True) if distribution.is_of_pass else phase.counts.members
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
@@ -359,7 +359,7 @@ def _expected_batch(hierarchy: Hierarchy, depth: int) -> float:
 
 
 def _batch_interval(phase: _Phase, depth: int) -> Ends:
-    """Return an interval for the mean batch: product of the levels' for equal or fixed draws, else Hoeffding's."""
+    """Return a confidence interval for the mean batch: the levels' product if equal or fixed, else Hoeffding's."""
     copies, schemes = draws_of_step(phase.hierarchy)
     levels = phase.hierarchy.levels[:depth]
     counts = phase.counts.levels[:depth]

@@ -315,7 +315,7 @@ _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
 def loss_checks(composition: Composition, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
-    """Return a check of delta at the certified epsilon by Monte Carlo for each direction with steps; UnsupportedError.
+    """Return a check of delta at the certified epsilon for each direction with steps; UnsupportedError without one.
 
     Args:
         composition: of a plan of Gaussian mechanisms with noise of which some step draws the protected unit.
@@ -347,7 +347,7 @@ def _certified_work() -> Iterator[None]:
 
 
 def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return a direction's check: delta at pld's epsilon by importance sampling; UnsupportedError: inf, out of work."""
+    """Return a check of one direction: delta, by importance sampling, at the epsilon that `pld` certifies."""
     all_steps = sum(counts.values())
     counts, runs = _affordable(counts, source.effort.runs)
     with _certified_work():
@@ -388,7 +388,7 @@ def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: Ra
 
 
 def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve, int], int]:
-    """Return (counts, runs) as given; for None so many runs, and if need be fewer steps, as take a few seconds."""
+    """Return (steps, runs) to draw: as given, or for None as many runs, perhaps of fewer steps, as take seconds."""
     # Steps are reduced in proportion, to at least one of each curve.
     run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
     if runs is not None:
@@ -400,7 +400,7 @@ def _affordable(counts: dict[Curve, int], runs: int | None) -> tuple[dict[Curve,
 
 
 def _loss_cost(curve: Curve) -> float:
-    """Return the relative time of drawing one loss: centers / 2, 1 for RDP; of a public draw 1 + rate * its steps'."""
+    """Return the relative time of drawing one loss: half the centers, or of a public draw that of its steps."""
     if isinstance(curve, RevealedSubsample):
         return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
     if isinstance(curve, RdpCurve):

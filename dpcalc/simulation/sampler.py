@@ -40,7 +40,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Return (frame, index in frame), from 0, of the units of one draw from each frame; TypeError for an allocation.
+    """Return the units of one draw from each frame, in random order if shuffled; TypeError for an allocation.
 
     Args:
         scheme: of all frames; a draw of a fixed size takes all of a smaller frame.
@@ -238,7 +238,7 @@ def draw_rounds(
 
 
 def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
-    """Return (independent draws of the data set in a step, scheme of each level): 1, as declared; episodes: tasks.
+    """Return (independent draws that make a step, scheme of each level): one draw, or for episodes one a task.
 
     One draw; for episodes one for each task, with a fixed number of classes and of records.
     """
@@ -249,7 +249,7 @@ def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
-    """Return the steps of a pass, else the redraw period of level 1; UnsupportedError for several or unequal shuffles.
+    """Return the steps after which all is drawn afresh: a pass, or level 1's period; UnsupportedError: several passes.
 
     Raises:
         UnsupportedError: several shuffles, or one of unequal frames, whose passes do not end together.
@@ -268,7 +268,7 @@ def steps_per_round(hierarchy: Hierarchy) -> int:
 
 
 def draw_allocation(allocation: Allocation, units: int, rng: Generator) -> tuple[IntArray, IntArray]:
-    """Return (unit, step that it chooses in a pass), both from 0; a unit that chooses several steps comes as often.
+    """Return the steps that units choose in a pass, as (unit, step), both from 0; once for each of its steps.
 
     Args:
         allocation: how units choose their steps.
@@ -325,7 +325,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 
 def expected_draws(scheme: Scheme, count: float) -> float:
-    """Return the draws expected from a frame in a step, repetitions included (shuffle: mean of a pass; cyclic: all).
+    """Return the expected draws from a frame in a step, repetitions included; of a shuffle the mean over a pass.
 
     Args:
         scheme: of the frame.

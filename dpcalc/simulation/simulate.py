@@ -85,7 +85,7 @@ class Release:
 
 
 def no_release_reason(plan: Plan, phase: Phase) -> str:
-    """Return why a phase with correlated noise cannot be drawn: noise, levels below, size; "" if it can.
+    """Return why no release of a phase with correlated noise can be drawn; "" if it can.
 
     Args:
         plan: the training run.
@@ -103,7 +103,7 @@ def no_release_reason(plan: Plan, phase: Phase) -> str:
 
 
 def release_checks(plan: Plan, phase: Phase, source: RandomSource) -> tuple[Check, ...]:
-    """Return the checks of one phase with correlated noise: delta of one data set, drawn, beside the bound, both ways.
+    """Return checks, one a direction, of the delta that drawn releases of one data set show, beside its upper bound.
 
     Args:
         plan: the training run.
@@ -151,7 +151,7 @@ def _case_count(phase: Phase) -> int:
 
 
 def _release(phase: Phase) -> Release:
-    """Return one unit's release under correlated noise: random bin, first group or earliest steps; else TypeError."""
+    """Return the release of a lone unit in a random bin, in draws of the first group, or in its earliest steps."""
     mechanism, steps = phase.mechanism, phase.steps
     if not isinstance(mechanism, MatrixFactorization):
         raise TypeError(f"{phase.name}: expected correlated noise, got {mechanism.name}")
@@ -180,7 +180,7 @@ def _noise_unit(strategy: Strategy, steps: int) -> float:
 
 
 def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
-    """Return the sum of a strategy's columns at the steps `places`, from 0; of a tree those steps below each node.
+    """Return the sum of a strategy's columns at the steps `places`; of a tree how many of them each node holds.
 
     Args:
         strategy: of the noise.
@@ -233,7 +233,7 @@ class Simulation:
 
 
 def simulate_plan(plan: Plan, effort: Effort, *, on_progress: Callable[[float], None]) -> Simulation:
-    """Return checks of every phase's sampling and, by whole releases or losses, of delta both ways; notes say why not.
+    """Simulate a plan: check the sampling of each phase, and delta by drawn losses or releases; notes say why not.
 
     Args:
         plan: a training run.
