@@ -86,6 +86,7 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
         raise InputError(
             f"mechanism: expected an accountant of Opacus, {', '.join(_MECHANISMS)}, got {shown(mechanism)}"
         )
+    # Bounded before it is read: each entry is checked, and a file may repeat one object a million times.
     history = state["history"]
     if not isinstance(history, Sequence) or isinstance(history, str) or len(history) > _MAX_ENTRIES:
         raise InputError(f"history: expected a list of at most {_MAX_ENTRIES:,} entries, got something else")
@@ -100,6 +101,7 @@ def _entry_part(entry: Any, at: int) -> Part:  # noqa: ANN401  of a pickle or JS
     """Return the part of a history entry (noise, rate, steps), number `at` in messages; InputError for any other."""
     if not isinstance(entry, (list, tuple)) or len(entry) != 3:
         raise InputError(f"history[{at}]: expected noise multiplier, rate and steps, got {shown(entry)}")
+    # Of a pickle the numbers are those of Python, of JSON they are fractions already; a bool is no number.
     noise, rate, steps = (
         number_value(each) if isinstance(each, (int, float, Fraction)) and not isinstance(each, bool) else each
         for each in entry
@@ -154,15 +156,18 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
                 f"{_OPTIONS[name]}: expected what {call.name} takes, got a number that it has no place for"
             )
     given |= {name: value for name, value in added.items() if value is not None}
+    # Length is stated once: epochs of the user take the place of steps of the call, and the reverse.
     if terms.epochs is not None and terms.steps is None:
         given.pop("steps", None)
     if terms.steps is not None and terms.epochs is None:
         given.pop("epochs", None)
     run = _opacus_run(call.name, given) if not names else _tensorflow_run(call.name, given)
     stated_delta = given.get("delta")
+    # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
     if terms.delta is None and isinstance(stated_delta, (Expression, Call)):
         _required(given, "delta", call.name)
     delta = "" if not isinstance(stated_delta, Fraction) else decimal_down(stated_delta)
+    # With a noise multiplier nothing is solved for: the target of the call is then no part of the run.
     target = given.get("target_epsilon") if "noise_multiplier" not in given else None
     if target is not None:
         target = float(finite_number(target, "target_epsilon", low=1e-9))
@@ -207,7 +212,7 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
 
 
 def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return Opacus's call as a run, epochs as whole steps, delta and target not set; InputError: not Poisson, gaps."""
+    """Return an Opacus call as a run, epochs as whole steps, no delta or target; InputError: not Poisson, no number."""
     if given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "

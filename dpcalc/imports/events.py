@@ -99,6 +99,7 @@ def event_run(event: Call, terms: Terms) -> ImportedRun:
         tuning = _tuning(fields)
         event = _inner(fields["event"], event.name)
     releases = list(_parts(event, _ALL, 1, 0))
+    # A config has one data set; events that state several sizes are of several runs.
     sizes = {draw.examples for draw, _ in releases if draw.examples is not None}
     if terms.examples is not None:
         sizes.add(whole_number(terms.examples, "--dataset-size"))
@@ -137,6 +138,7 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[tuple[_
     fields, name = _fields(event), event.name
     if name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
         if draw.words:
+            # Within a draw the parts share one sample: as draws of their own they would cost less than they do.
             yield from _on_one_sample(event, draw, count)
             return
         for inner, times in _composed(event, fields):
@@ -163,7 +165,7 @@ def _composed(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]
 
 
 def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw, Part]]:
-    """Yield a part for up to 100 Gaussian releases on one sample, none for no release; InputError for others."""
+    """Yield one part for up to 100 Gaussian releases on one sample, nothing for none; InputError for other events."""
     noises: list[str] = []
     pending = [(event, 1)]
     while pending:
@@ -188,6 +190,7 @@ def _on_one_sample(event: Call, draw: _Draw, count: int) -> Iterator[tuple[_Draw
 
 def _drawn(name: str, fields: dict[str, Any], outer: _Draw) -> _Draw:
     """Return a draw within `outer`: Poisson rates multiply; other draws need all records, else InputError."""
+    # A Poisson draw of a Poisson draw is one at the product of the rates; no other pair of draws is a single draw.
     if name == "PoissonSampledDpEvent" and (not outer.words or not outer.sampling):
         rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
         return _Draw(rate=rate * outer.rate, words=name)
@@ -240,6 +243,7 @@ def _tree(fields: dict[str, Any], count: int) -> tuple[_Draw, Part]:
     """Return the deepest of the trees, one for each record, as a bound on them all; InputError if `count` is not 1."""
     name = "SingleEpochTreeAggregationDpEvent"
     counts = fields["step_counts"]
+    # Each record is in one of the trees, and the tree with most steps costs most.
     steps = max(
         whole_number(each, f"{name} step_counts") for each in (counts if isinstance(counts, list) else [counts])
     )
@@ -311,6 +315,7 @@ def _concentrated(fields: dict[str, Any]) -> str:
 def _response(fields: dict[str, Any]) -> str:
     """Return the keys of randomized response; noise may hit the truth: its probability, rounded up if no decimal."""
     noise = finite_number(fields["noise_parameter"], "RandomizedResponseDpEvent noise_parameter", high=1)
+    # With probability `noise` the answer is uniform over all buckets, the true one among them.
     buckets = whole_number(fields["num_buckets"], "RandomizedResponseDpEvent num_buckets", low=2)
     exact = 1 - noise + noise / buckets
     # A probability that is no decimal is rounded up: truer answers cost more.
@@ -343,6 +348,7 @@ def _tuning(fields: dict[str, Any]) -> str:
     if shape == math.inf:
         return f"{{mean: {mean}, distribution: poisson}}"
     shape = finite_number(shape, "RepeatAndSelectDpEvent shape")
+    # The truncated negative binomial distribution of Papernot and Steinke 2022, by its shape.
     names = {Fraction(1): "geometric", Fraction(0): "logarithmic"}
     kind = names.get(shape) or f"negative-binomial, shape: {number_text(shape)}"
     return f"{{mean: {mean}, distribution: {kind}}}"
@@ -369,6 +375,7 @@ def _fields(event: Call) -> dict[str, Any]:
     if len(event.arguments) > len(names) or extra:
         got = ", ".join(extra) or f"{len(event.arguments)} values"
         raise InputError(f"{event.name}: expected the fields {', '.join(names) or '(none)'}, got {got[:80]}")
+    # Fields may stand without names, in the order of the class, or with them.
     given = dict(zip(names, event.arguments, strict=False)) | dict(event.keywords)
     values = {name: given.get(name, _OPTIONAL.get(name)) for name in names}
     if missing := [name for name in names if name not in given and name not in _OPTIONAL]:

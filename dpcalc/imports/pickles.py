@@ -21,6 +21,7 @@ MAX_PICKLE = 8 * 2**20
 _MAX_OPCODES = 1_000_000  # a million take 2 to 3 s; a checkpoint has about 50 for each tensor
 _MAX_DIRECTORY = 16 * 2**20  # bytes of an archive's list of files, 50 to 100 for each tensor
 _TAIL = 2**16 + 100  # bytes in which the end record of an archive lies
+# Names that checkpoints hold. Nothing of them is imported or called: they may only be named.
 _HARMLESS = re.compile(
     r"collections\.(OrderedDict|defaultdict)"
     r"|torch\.(\w+Storage|Size|device|[a-z]+\d+\w*)"
@@ -74,6 +75,7 @@ def checkpoint_value(stream: BinaryIO) -> Any:  # noqa: ANN401  what the pickle 
     try:
         with zipfile.ZipFile(stream) as archive:
             names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
+            # One byte more than is allowed: a larger one is noticed, and one that unpacks to terabytes does no harm.
             data = [archive.open(name).read(MAX_PICKLE + 1) for name in names[:1]]
     except (*_ARCHIVE_ERRORS, ValueError) as error:
         raise InputError(f"expected a checkpoint of torch.save, got an archive that cannot be read: {error}") from None
@@ -87,6 +89,7 @@ def _check_directory(stream: BinaryIO) -> None:
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - _TAIL))
     tail = stream.read()
+    # `zipfile` would read the whole list of files into memory. Its length is in the end record, or that of ZIP64.
     at, at_64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
     size = struct.unpack_from("<I", tail, at + 12)[0] if 0 <= at <= len(tail) - 16 else 0
     if size == 2**32 - 1:
@@ -109,6 +112,7 @@ def pickle_value(data: bytes) -> Any:  # noqa: ANN401  what the pickle holds
         raise InputError(f"expected a pickle of at most {MAX_PICKLE // 2**20} MiB, got a larger one; {_WAY_OUT}")
     machine = _Machine()
     try:
+        # The decoder yields one opcode at a time and keeps no stack; it allocates no more than the pickle is long.
         for opcode, argument, _ in pickletools.genops(data):
             machine.step(opcode.name, argument)
     except InputError:
@@ -191,6 +195,7 @@ class _Machine:
         Raises:
             ValueError: there is no class to make it of.
         """
+        # Here pickle would call what it finds. Only the name decides what stands in the place of the result.
         made_of, arguments = self.popped(2)
         if not (isinstance(made_of, Opaque) and made_of.is_class):
             raise ValueError("what is called is no class")
@@ -220,6 +225,7 @@ class _Machine:
             TypeError: there is no dictionary.
         """
         holder = self.stack[-1]
+        # Other keys belong to tensors and optimizers, which are skipped; a state has texts for keys.
         if isinstance(holder, dict) and isinstance(key, (str, int, float, bytes)):
             holder[key] = value
         elif not isinstance(holder, (dict, Opaque)):

@@ -57,6 +57,7 @@ def read_run(path: str, terms: Terms) -> ImportedRun:
     """
     start = b"" if path == _STDIN_PATH else _first_bytes(path)
     try:
+        # By content: checkpoints have any ending, and a pickle that is named *.json must not pass for text.
         if start.startswith(_ZIP):
             with open_regular(path) as stream:
                 return accountant_run(_only_state(checkpoint_value(stream)))
@@ -92,6 +93,7 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
     tree = python_tree(text.strip())
     if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) and not isinstance(tree.body[0].value, ast.Call):
         return _value_run(literal_value(tree.body[0].value), terms)
+    # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
     if len(calls) != 1:
         if not calls:
@@ -102,10 +104,11 @@ def _text_run(text: str, terms: Terms) -> ImportedRun:
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:  # noqa: ANN401  a value of the file
-    """Return the run of a known call, event, accountant's state, history; InputError: others, terms beside no call."""
+    """Return the run of a call, event, state or history; InputError for others, or terms that only calls take."""
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
+    # Everything but a call says these itself. An option that had no effect would be taken for one that had.
     for option, number in {
         "--batch-size": terms.batch_size,
         "--sample-rate": terms.sample_rate,
@@ -191,6 +194,7 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
         raise InputError(f"{visible(path)}: expected a delta, got none; give --delta, e.g. --delta 1e-5")
     noise = ""
     if run.target_epsilon is not None:
+        # Any noise will do for a start: the search sets it.
         before = _load(run, "1", path).plan
         goal = EpsilonGoal(limit=run.target_epsilon)
         solution = solve(before, "sigma", goal=goal)
@@ -241,6 +245,7 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
     """Return the config of a run as YAML, with comments on what the file does not say; `noise` replaces "{noise}"."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
+    # Where the file has no number of examples, one that the rate fits; epsilon does not depend on it.
     smallest = max(ceil(1 / part.rate) for part in run.parts)
     examples = run.examples or min(MAX_COUNT, max(smallest, run.group_size))
     lines += ["version: 1", f"data: {{examples: {examples}}}"]

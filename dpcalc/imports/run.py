@@ -89,6 +89,7 @@ def plain_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401  a value
     if isinstance(value, (list, tuple)):
         return [plain_value(each, depth + 1) for each in value]
     if isinstance(value, dict):
+        # The file decides how deep this recursion goes, so that MAX_DEPTH has to stop it before the stack does.
         inner = {str(key): plain_value(each, depth + 1) for key, each in value.items()}
         name = inner.pop("class_name", None)
         if not isinstance(name, str):
@@ -109,6 +110,7 @@ def number_value(number: float | Fraction) -> Fraction | float:
     if isinstance(number, float):
         if math.isnan(number):
             raise InputError("expected numbers, got nan; was the run still valid?")
+        # 0.1 in a file means a tenth, not the float next to it.
         return number if math.isinf(number) else Fraction(repr(number))
     exact = Fraction(number)
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MAX_BITS:
@@ -123,6 +125,7 @@ def python_tree(text: str) -> ast.Module:
         InputError: it is no Python, or nested too deep.
     """
     try:
+        # It builds a tree and runs nothing. Deep brackets end in one of two exceptions, by version of Python.
         return ast.parse(text)
     except (RecursionError, MemoryError):
         raise _too_deep() from None
@@ -147,6 +150,7 @@ def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[
         if isinstance(node, ast.Call) and is_meant(called_name(node)):
             yield node
         else:
+            # The last one of the list is taken next: reversed, that is the first one in the text.
             nodes.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
@@ -188,6 +192,7 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:  # noqa: ANN401, PLR09
         case ast.UnaryOp(op=ast.USub()):
             inner = literal_value(node.operand, deeper)
             return -inner if isinstance(inner, (Fraction, float)) else _expression(node)
+        # People write 64 / 60_000 into calls. It is computed exactly; names and functions are never looked up.
         case ast.BinOp():
             return _arithmetic(node, literal_value(node.left, deeper), literal_value(node.right, deeper))
         case ast.Call() if all(each.arg for each in node.keywords):
@@ -205,7 +210,7 @@ def plain_dict(entries: dict[str, Any]) -> Any:  # noqa: ANN401  a value
 
 
 def _call(node: ast.Call, depth: int) -> Any:  # noqa: ANN401  a value
-    """Return a Call, named by keyword class_name if any; an OrderedDict's content; the number in float(x) and alike."""
+    """Return a Call, named by keyword class_name if any; of an OrderedDict its content, of float(x) the number."""
     arguments = tuple(literal_value(each, depth) for each in node.args)
     if called_name(node) == ORDERED and len(arguments) == 1:
         items = arguments[0]
@@ -235,6 +240,7 @@ def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:  # noqa: ANN401 
 def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:  # noqa: ANN401  a value
     """Return a power: exact for whole exponents up to 64, by floats for a base > 0; otherwise an Expression."""
     try:
+        # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
         if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
             return number_value(base**exponent.numerator)
         return number_value(float(base) ** float(exponent)) if base > 0 else _expression(node)
@@ -341,6 +347,7 @@ def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
     """
     steps: dict[Part, int] = {}
     for part in parts:
+        # Composition does not depend on the order of steps: a history of thousands of entries becomes a few phases.
         kind = Part(sampling=part.sampling, mechanism=part.mechanism, rate=part.rate)
         steps[kind] = steps.get(kind, 0) + (part.steps or 0)
     if not any(steps.values()):
@@ -435,6 +442,7 @@ def rate_of(value: Any, where: str) -> Fraction:  # noqa: ANN401  a value of the
     if not 0 < rate <= 1:
         more = "; Opacus multiplies it by the accumulated batches: state what one step draws" if rate > 1 else ""
         raise InputError(f"{where}: expected a probability above 0 and at most 1, got {number_text(rate)}{more}")
+    # A loader of 97 batches has the rate 1/97, which a file holds as 0.010309278350515464.
     batches = round(1 / rate)
     is_quotient = len(number_text(rate)) > DECIMAL_LENGTH and float(Fraction(1, batches)) == float(rate)
     return Fraction(1, batches) if is_quotient else rate

@@ -136,16 +136,13 @@ def _costliest_texts(answer: PateAnswer) -> tuple[str, ...]:
 
 
 def query_csv(answer: PateAnswer) -> str:
-    """Return the table of queries as CSV with the header COLUMNS alone without votes, numbers in full precision."""
+    """Return the table of queries as CSV, numbers in full precision; without votes its header alone."""
     rows = (",".join(repr(value) for value in row) for row in query_rows(answer))
     return "\n".join((",".join(COLUMNS), *rows)) + "\n"
 
 
 def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float]]:
-    """Yield (number from 1, top votes, lead, bound on other labels, divergence) of each query; none without votes.
-
-    No row without votes.
-    """
+    """Yield (number from 1, top votes, lead, bound on other labels, divergence) of each query; none without votes."""
     votes, by_votes = answer.question.votes, answer.by_votes
     if votes is None or by_votes is None:
         return
@@ -210,7 +207,6 @@ def _sanitised_object(sanitised: SanitisedEpsilon) -> Fields:
 
 def _target_field(target: PateTarget | None, question: PateQuestion) -> Field:
     """Return the queries and noise that keep to the target, in JSON as one object, else as texts; null for None."""
-    # People see the texts as fields of their own.
     if target is None:
         return json_only("target", None)
     # JSON has one object; people see a row for each text, under one label.

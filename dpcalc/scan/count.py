@@ -355,6 +355,7 @@ def _scan_folders(source: ScanRequest, on_progress: Callable[[float], None]) -> 
     if source.columns:
         raise InputError("--columns: expected with a CSV or JSONL file, got a folder; --levels names its levels")
     endings = tuple(f".{ending.lower().removeprefix('.')}" for ending in source.endings)
+    # The tree file of an earlier scan may lie in the folder; counted, it would be a record.
     top, excluded = os.path.realpath(source.path), os.path.realpath(source.output) if source.output else ""
     walk = Walk(top=top, endings=endings, excluded=excluded, on_progress=on_progress)
     counts, names = folder_counts(walk, source.levels or None)

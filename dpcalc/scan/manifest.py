@@ -90,6 +90,7 @@ def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[K
             raise InputError(f"{path}:1: expected one column `{column}`, got {header.count(column)}")
     places = [header.index(column) for column in columns]
     chosen = itemgetter(*places) if len(places) > 1 else None
+    # The header is read already, so that line_num counts from the second line of the file.
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for row in reader:
@@ -118,6 +119,7 @@ def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator
             raise InputError(f"{path}:{number}: expected an object with {', '.join(columns)}, got {line.strip()[:40]}")
         values = [row.get(column) for column in columns]
         for column, value in zip(columns, values, strict=True):
+            # By `type`: to isinstance `true` is a whole number.
             if type(value) not in {str, int} or value == "":
                 raise _no_value_error(path, number, column, value)
         yield tuple(map(str, values))

@@ -240,6 +240,7 @@ def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptCon
     if path is None:
         return SweptConfig(text=None, name="", place="", overrides=overrides)
     refuse_outward_link(path)
+    # Read once: a sweep takes hours, and all its points are to be of one state of the file.
     source = decode(read_bytes(path), STDIN if path == "-" else path)
     return SweptConfig(text=source.text, name=source.path, place=path, key=key, overrides=overrides)
 
@@ -269,7 +270,7 @@ def parse_axis(text: str) -> GridAxis:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return outcomes, errors among them, last axis fastest; InputError for a bad grid; on Ctrl-C InterruptedSweep.
+    """Return each point's outcome, an error too, last axis fastest; InputError: bad grid; InterruptedSweep on Ctrl-C.
 
     Args:
         base: the config.
@@ -292,7 +293,8 @@ def sweep(
     if count > MOST_POINTS:
         raise InputError(f"--over: expected at most {MOST_POINTS} points, got {count}")
     points = tuple(product(*(axis.values for axis in axes)))
-    # Large enough that starting a task costs little beside its points, small enough that progress is seen.
+    # Large enough that starting a task costs little beside its points, small enough that progress is seen and that a
+    # fast process takes over what a slow one has not begun.
     size = min(_MAX_CHUNK, max(1, count // _MIN_CHUNKS))
     chunks = [Chunk(base=base, keys=keys, points=points[at : at + size]) for at in range(0, count, size)]
     answers: dict[int, tuple[Outcome, ...] | Exception] = {}
@@ -463,6 +465,7 @@ def dask(
     with client:
         numbers = {future: number for number, future in enumerate(client.map(function, tasks, pure=False))}
         for future in as_completed(list(numbers), loop=client.loop):
+            # `result` alone would raise what a task raised, and end the sweep.
             yield numbers[future], future.exception() or future.result()
 
 

@@ -45,7 +45,7 @@ def point_fields(outcome: Outcome) -> Fields:
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
-    """Return an aligned table: axes, epsilon up, kind, method, fits, "-" and error; with `width` errors counted below.
+    """Return an aligned table of the points, errors behind their rows or, on a terminal (`width`), counted below.
 
     Args:
         axes: axes of the grid.
@@ -279,6 +279,7 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
     # Logarithmic colours: epsilon often spans decades. Without two different numbers there is nothing to scale by.
     epsilons = np.array(cells).reshape(len(up.values), width)
     shown = epsilons[np.isfinite(epsilons)]
+    # A cell without a finite epsilon has no colour, and must not stretch the scale of the others.
     norm = LogNorm(shown.min(), shown.max()) if shown.size and shown.min() < shown.max() else None
     plot = figure.add_subplot()
     mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=norm, gid="heat")
@@ -291,6 +292,7 @@ def _draw_heat_map(figure: Figure, axes: tuple[GridAxis, GridAxis], outcomes: Se
                 style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}
                 plot.text(column, row, rounded_up(value), ha="center", va="center", fontsize=7, bbox=style)
     budgets = {each.budget for each in outcomes if each.epsilon is not None}
+    # A budget that is swept itself has no single border to name.
     budget = next(iter(budgets)) if len(budgets) == 1 else None
     edges = _budget_edges([[each.fits for each in outcomes[at : at + width]] for at in range(0, len(outcomes), width)])
     plot.add_collection(LineCollection(edges, colors="black", linewidths=2, gid="budget"))
