@@ -7,15 +7,17 @@ from math import prod
 
 from dpcalc.config import scalars
 from dpcalc.config.build import has_assumed_sizes, level_of
-from dpcalc.config.messages import keyed_error, missing_key_error, nearest
+from dpcalc.config.messages import key_suggestion, keyed_error, missing_key_error, nearest
 from dpcalc.config.scalars import AT_MOST, BATCH, EPISODES, EVERY
-from dpcalc.config.schema import SCHEMES, Data, Draw
+from dpcalc.config.schema import SCHEMES, Draw, Privacy, mechanism_keys
+from dpcalc.config.schema import Level as LevelSection
 from dpcalc.config.sections import RunSections, Sections
 from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError, KeyedInputError
-from dpcalc.keys import MAX_COUNT
+from dpcalc.keys import MAX_COUNT, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.sampling.hierarchy import TASK, Episodes, Level, draw_faults, episode_faults, name_faults, size_faults
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
@@ -31,12 +33,11 @@ def _has_episodes(run: RunSections) -> bool:
 def _episode_errors(config: Sections) -> Iterator[Diagnostic]:
     """Yield what contradicts constructed tasks, if there are any: a level `task`, outer clipping, epochs."""
     runs = [run for run in config.runs if _has_episodes(run)]
-    if not runs or config.data is None:
+    if not runs:
         return
-    names = tuple(level.name for level in config.data.levels)
-    yield from _task_level_errors(config.root, names)
+    yield from _task_level_errors(config.root, config.names)
     for run in runs:
-        yield from _episode_clip_errors(run, names)
+        yield from _episode_clip_errors(run, config.names)
         yield from _no_passes_errors(run, "constructed tasks make no passes over the data")
 
 
@@ -70,17 +71,18 @@ def _no_passes_errors(run: RunSections, reason: str) -> Iterator[Diagnostic]:
 
 
 def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
-    """Yield faults of periods, passes, allocations and tasks in each valid phase; unknown counts count as large."""
+    """Yield faults of periods, passes, allocations and tasks down to a wrong draw; unknown counts count as large."""
     for run in config.runs:
         sampling = run.node("sampling")
-        if run.sampling is None or sampling is None or config.data is None:
+        if run.sampling is None or sampling is None:
             continue
-        # Without counts the rules about periods and passes still hold: any large count stands for a missing one.
-        count_ranges = config.count_ranges or ((MAX_COUNT, MAX_COUNT),) * len(config.data.levels)
-        levels = [
-            _fitting_level(level.name, run.sampling.get(level.name, Draw(scheme="all")), count_range)
-            for level, count_range in zip(config.data.levels, count_ranges, strict=True)
-        ]
+        levels = []
+        for name, count_range in zip(config.names, config.counts, strict=True):
+            if name not in run.sampling and entry(sampling, name) is not None and not run.episodes:
+                break
+            # Without counts the rules about periods and passes still hold: any large count stands for a missing one.
+            draw = run.sampling.get(name, Draw(scheme="all"))
+            levels.append(_fitting_level(name, draw, count_range or (MAX_COUNT, MAX_COUNT)))
         steps = None if run.training is None else run.training.steps
         yield from (keyed_error(sampling, fault) for fault in draw_faults(levels, steps))
         try:
@@ -88,7 +90,7 @@ def _hierarchy_errors(config: Sections) -> Iterator[Diagnostic]:
         except KeyedInputError as cause:
             yield keyed_error(sampling, cause)
             tasks = run.episodes and Episodes(**(asdict(run.episodes) | {"shots": 1}))  # for the other errors
-        if tasks:
+        if tasks and levels:
             yield from (keyed_error(sampling, fault) for fault in episode_faults(tasks, levels, config.tree))
 
 
@@ -107,26 +109,23 @@ def _fitting_level(name: str, draw: Draw, count_range: tuple[int, int]) -> Level
 
 def _size_errors(config: Sections) -> Iterator[Diagnostic]:
     """Yield the errors about counts: missing or stated twice, too many records, draws or epochs that do not fit."""
-    if config.data is None:
-        return
     yield from _size_statement_errors(config)
     count_ranges = config.count_ranges
-    if count_ranges is None:
-        return
     # Every count may be valid while their product is not.
-    if max_units(config, len(count_ranges)) > MAX_RECORDS:
+    if count_ranges and max_units(config, len(count_ranges)) > MAX_RECORDS:
         yield error(
             "DPC106", _last_size_mark(config.root), f"more than {MAX_RECORDS:.0e} records in all", "check the counts"
         )
-    names = [level.name for level in config.data.levels]
     for run in config.runs:
         sampling = run.node("sampling")
-        for number, (name, (fewest, largest)) in enumerate(zip(names, count_ranges, strict=True), start=1):
-            draw = entry(sampling, name)
-            parent = config.tree.smallest_parent(number) if config.tree else ""
-            yield from _draw_size_errors(draw, name, (fewest, largest), parent)
-            yield from _expected_errors(entry(draw, "expected"), name, fewest, largest)
-        yield from _epoch_errors(run, names, count_ranges, config.tree)
+        for number, (name, count_range) in enumerate(zip(config.names, config.counts, strict=True), start=1):
+            if count_range:
+                draw = entry(sampling, name)
+                parent = config.tree.smallest_parent(number) if config.tree else ""
+                yield from _draw_size_errors(draw, name, count_range, parent)
+                yield from _expected_errors(entry(draw, "expected"), name, *count_range)
+        if count_ranges:
+            yield from _epoch_errors(run, config.names, count_ranges, config.tree)
 
 
 def max_units(config: Sections, depth: int) -> int:
@@ -163,12 +162,17 @@ def _size_statement_errors(config: Sections) -> Iterator[Diagnostic]:
             for key, node in stated.items() if len(levels.items) > 1 else ():
                 message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
                 yield error("DPC107", node.key or node.anchor, message, "with a tree the levels have names only")
-        elif "count" in stated and len(stated) > 1:
+        elif isinstance(stated.get("count"), Scalar) and len(stated) > 1:
             node = stated["count"]
             message = f"`count` and {' and '.join(f'`{key}`' for key in stated if key != 'count')} in `{level.path}`"
             yield error("DPC107", node.key or node.anchor, f"{message} both say how many there are", "keep one of them")
-        elif "count" not in stated:
+        elif "count" not in stated and keys_of(LevelSection).keys() >= _own_keys(level):
             yield from _range_errors(level, stated)
+
+
+def _own_keys(section: Section) -> set[str]:
+    """Return the keys of a section that are not marked as the user's."""
+    return {key for key in section.entries if not key.startswith(USER_KEY)}
 
 
 def _range_errors(level: Section, stated: dict[str, Node]) -> Iterator[Diagnostic]:
@@ -224,13 +228,15 @@ def _expected_errors(expected: Node | None, name: str, fewest: int, largest: int
 
 
 def _epoch_errors(
-    run: RunSections, names: list[str], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
+    run: RunSections, names: tuple[str, ...], count_ranges: tuple[tuple[int, int], ...], tree: Tree | None
 ) -> Iterator[Diagnostic]:
     """Yield DPC107 for epochs if the first level not drawn whole has unequal counts (no tree) or random allocation."""
     if tree is not None or run.sampling is None:
         return
     for name, (fewest, largest) in zip(names, count_ranges, strict=True):
         draw = run.sampling.get(name)
+        if draw is None and entry(run.node("sampling"), name) is not None:
+            return  # a wrong draw
         if draw is None or draw.scheme == "all":
             continue
         if draw.scheme == "random-allocation":
@@ -250,8 +256,8 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
         config: the sections; a section that is None has errors of its own and is skipped.
     """
     data = config.root.entries.get("data")
-    if config.data and data is not None:
-        yield from (keyed_error(data, fault) for fault in name_faults([level.name for level in config.data.levels]))
+    if data is not None:
+        yield from (keyed_error(data, fault) for fault in name_faults(config.names))
     yield from _size_errors(config)
     yield from _hierarchy_errors(config)
     yield from _episode_errors(config)
@@ -260,9 +266,9 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
     yield from _tuning_method_errors(config)
     for run in config.runs:
         yield from _length_errors(run)
-        if config.data:
-            yield from _draw_errors(run, config.data)
-            yield from _clip_errors(run, config.data)
+        if config.names:
+            yield from _draw_errors(run, config.names)
+            yield from _clip_errors(run, config.names)
     yield from _duplicate_phase_errors(config)
 
 
@@ -341,12 +347,12 @@ def _shuffle_notes(run: RunSections, config: Sections) -> Iterator[Diagnostic]:
 
 def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
     """Yield an error if `privacy.unit` is missing for several levels, or is a task, the word `all` or no level."""
-    privacy, section = config.privacy, config.root.entries.get("privacy")
-    if privacy is None or section is None or config.data is None:
+    section, names = config.root.entries.get("privacy"), config.names
+    if not isinstance(section, Section) or not names:
         return
-    names = tuple(level.name for level in config.data.levels)
-    unit = entry(section, "unit")
-    if unit is None and len(names) > 1:
+    unit = section.entries.get("unit")
+    unknown = _own_keys(section) - keys_of(Privacy).keys()
+    if unit is None and len(names) > 1 and not any(key_suggestion("privacy", key).key == "unit" for key in unknown):
         message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
         yield error("DPC103", section.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
     elif isinstance(unit, Scalar) and unit.text == TASK and any(map(_has_episodes, config.runs)):
@@ -358,16 +364,15 @@ def _unit_errors(config: Sections) -> Iterator[Diagnostic]:
         message = f"`{unit.path}` must name one level, got `{EVERY}`"
         hint = f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each"
         yield error("DPC108", unit.anchor, message, hint)
-    elif unit is not None and privacy.unit not in names:
+    elif isinstance(unit, Scalar) and isinstance(scalars.value(unit), str) and unit.text not in names:
         yield _unknown_level_error(unit, names)
 
 
-def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
+def _draw_errors(run: RunSections, names: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Yield errors: draws of unknown levels, else no outermost draw; not one of rate, expected. None with episodes."""
     sampling = run.node("sampling")
     if not isinstance(sampling, Section) or _has_episodes(run):
         return
-    names = tuple(level.name for level in data.levels)
     unknown = [key for key in sampling.entries if key not in names and not key.startswith(USER_KEY)]
     if run.sampling is not None:
         for key in unknown:
@@ -379,19 +384,19 @@ def _draw_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
             message = f"`{sampling.path}.{names[0]}` is missing: how the outermost level is drawn is never assumed"
             yield error("DPC103", sampling.anchor, message, f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`")
     for name in names:
-        yield from _rate_errors(sampling.entries.get(name), run)
+        yield from _rate_errors(run, name)
 
 
-def _rate_errors(draw: Node | None, run: RunSections) -> Iterator[Diagnostic]:
-    """Yield DPC107 if a draw that takes `rate` or `expected` has both, DPC103 if neither; nothing if misread."""
-    scheme = entry(draw, "scheme")
+def _rate_errors(run: RunSections, name: str) -> Iterator[Diagnostic]:
+    """Yield DPC107 if a level's draw that takes `rate` or `expected` has both, DPC103 if a valid one has neither."""
+    draw, scheme = entry(run.node("sampling"), name), node_at(run.run.sections, "sampling", name, "scheme")
     takes = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
     if not isinstance(draw, Section) or "expected" not in takes:
         return
     rate, expected = draw.entries.get("rate"), draw.entries.get("expected")
     if rate and expected:
         yield _duplicate_statement_error(draw, "rate", "expected")
-    elif not rate and not expected and run.sampling is not None:
+    elif not rate and not expected and name in (run.sampling or ()):
         message = f"`{draw.path}` needs `rate` or `expected`"
         yield error("DPC103", draw.anchor, message, "`expected` is the average number drawn: rate = expected / count")
 
@@ -408,11 +413,14 @@ def _length_errors(run: RunSections) -> Iterator[Diagnostic]:
         yield error("DPC103", training.anchor, f"`{training.path}` needs `steps` or `epochs`", "e.g. `steps: 10_000`")
 
 
-def _clip_errors(run: RunSections, data: Data) -> Iterator[Diagnostic]:
+def _clip_errors(run: RunSections, levels: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Yield DPC108 if `mechanism.clip` names no level, no constructed task, and is not `batch`."""
-    names = (*(level.name for level in data.levels), *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
-    clip = run.node("mechanism", "clip")
-    if run.mechanism and clip is not None and run.clip not in names:
+    names = (*levels, *((TASK, BATCH) if _has_episodes(run) else (BATCH,)))
+    clip, kind = run.node("mechanism", "clip"), run.node("mechanism", "type")
+    name = kind.text if isinstance(kind, Scalar) else Gaussian.name
+    if name not in MECHANISMS or "clip" not in mechanism_keys(name) or not isinstance(clip, Scalar):
+        return
+    if isinstance(scalars.value(clip), str) and clip.text not in names:
         built = f"`{TASK}` clips each constructed task, " if _has_episodes(run) else ""
         yield _unknown_level_error(clip, names, also=f"; {built}`{BATCH}` clips the whole batch as one vector")
 

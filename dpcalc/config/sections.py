@@ -27,8 +27,9 @@ from dpcalc.config.messages import (
     wrong_value_error,
     wrong_word_error,
 )
-from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH_SIZE, EPISODES, LABEL, AtMost, DrawSize
+from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH_SIZE, EPISODES, LABEL, LEVEL_NAME, AtMost, DrawSize
 from dpcalc.config.schema import (
+    MAX_LEVELS,
     MAX_PHASES,
     SCHEMES,
     Accounting,
@@ -36,6 +37,7 @@ from dpcalc.config.schema import (
     Data,
     Draw,
     Episodes,
+    Level,
     Partition,
     Privacy,
     Training,
@@ -161,7 +163,7 @@ class RunSections:
 
     Attributes:
         run: the tree that the phase comes from, with inherited sections.
-        sampling: draws by level, {} for constructed tasks; None if the section has errors.
+        sampling: valid draws by level, {} for constructed tasks; None if the section is wrong as a whole.
         episodes: how tasks are constructed; None if they are not, or the section has errors.
         mechanism: what its section states, None if that has errors.
         clip: name of the clipping level; None if none is stated or the mechanism clips nothing.
@@ -189,6 +191,8 @@ class Sections:
     Attributes:
         root: the file in its long form.
         data: the section, None if the section has errors.
+        names: of the levels, outermost first; () if one is missing or wrong.
+        counts: for each of these levels (fewest, most) units under one parent, None if missing or wrong.
         tree: sizes of all units; None without a tree or with errors.
         privacy: the section, None if the section has errors.
         accounting: with defaults if the file has none; None if the section has errors.
@@ -200,6 +204,8 @@ class Sections:
 
     root: Section
     data: Data | None
+    names: tuple[str, ...]
+    counts: tuple[tuple[int, int] | None, ...]
     tree: Tree | None
     privacy: Privacy | None
     accounting: Accounting | None
@@ -211,12 +217,8 @@ class Sections:
     @property
     def count_ranges(self) -> tuple[tuple[int, int], ...] | None:
         """(fewest, most) units under one parent for each level; None if a size is missing or wrong."""
-        if self.data is None:
-            return None
-        if self.data.tree is not None:
-            return None if self.tree is None else tuple((min(sizes), max(sizes)) for sizes in self.tree.sizes)
-        count_ranges = tuple(level.count_range for level in self.data.levels if level.count_range)
-        return count_ranges if len(count_ranges) == len(self.data.levels) else None
+        known = tuple(count_range for count_range in self.counts if count_range)
+        return known if known and len(known) == len(self.counts) else None
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
@@ -232,11 +234,14 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
     reader.check_phases(root)
     data = reader.read_model(Data, root, "data")
     tree = reader.read_tree(root)
+    names, counts = _levels(root, tree)
     if "phases" in root.entries:
         reader.check_inherited(base_run(root))
     config = Sections(
         root=root,
         data=data,
+        names=names,
+        counts=counts,
         tree=tree,
         runs=tuple(reader.read_run(run) for run in runs(root)),
         privacy=reader.read_model(Privacy, root, "privacy"),
@@ -246,6 +251,34 @@ def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnost
         partition=reader.read_model(Partition, root, "partition") if "partition" in root.entries else None,
     )
     return config, tuple(reader.problems)
+
+
+def _levels(root: Section, tree: Tree | None) -> tuple[tuple[str, ...], tuple[tuple[int, int] | None, ...]]:
+    """Return (names of the levels, () if one is wrong; their (fewest, most) units, None for one missing or wrong)."""
+    names, data = level_names(root) or (), node_at(root, "data")
+    data_keys = data.entries if isinstance(data, Section) else {}
+    levels = data_keys.get("levels")
+    items = levels.items if names and isinstance(levels, Items) else []
+    errors: list[Diagnostic] = []
+    with _collected(errors):
+        for level in items:
+            _read_value(LEVEL_NAME, level.entries["name"] if isinstance(level, Section) else level, "name")
+    if errors or len(items) > MAX_LEVELS:
+        return (), ()
+    if any(key not in keys_of(Data) and not key.startswith(USER_KEY) for key in data_keys):
+        return names, (None,) * len(names)  # `60,000` in braces is 60 and a key `000`
+    if "tree" in data_keys:
+        return names, tuple((min(sizes), max(sizes)) for sizes in tree.sizes) if tree else (None,) * len(names)
+    return names, tuple(map(_count_range, items))
+
+
+def _count_range(level: Node) -> tuple[int, int] | None:
+    """Return (fewest, most) units of a level under one parent; None if a size is missing or wrong."""
+    stated = {key: node for key in ("count", "min", "max") if (node := entry(level, key))}
+    with _collected([]):
+        values = {key: _read_value(keys_of(Level)[key].kind, node, key) for key, node in stated.items()}
+        return Level(name="", **values).count_range
+    return None
 
 
 class _SectionReader:
@@ -400,7 +433,7 @@ class _SectionReader:
         return None
 
     def _read_sampling(self, run: Run) -> dict[str, Draw] | None:
-        """Return the draws by level; None if missing, wrong or a draw beside levels (errors added), or for episodes."""
+        """Return the valid draws by level, errors of others added; None if missing, no mapping, direct or episodes."""
         node = run.sections.entries.get("sampling")
         names = self._names
         if node is None:
@@ -425,13 +458,11 @@ class _SectionReader:
             self.problems.append(error("DPC107", _first_added_mark(node), message, hint))
             return None
         draws: dict[str, Draw] = {}
-        errors: list[Diagnostic] = []
         for name, draw in node.entries.items():
             if not name.startswith(USER_KEY):
-                with _collected(errors):
+                with _collected(self.problems):
                     draws[name] = _read_draw(draw)
-        self.problems.extend(errors)
-        return None if errors else draws
+        return draws
 
     def _misspelt_episodes_error(self, node: Node) -> Diagnostic | None:
         """Return the error for the first key of `sampling` that is nearly `episodes` or a key of it; None without."""
