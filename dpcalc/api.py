@@ -31,7 +31,7 @@ def epsilon(  # noqa: PLR0913  one for each thing that can vary
     group_size: int | None = None,
     **unknown: Never,
 ) -> Guarantee:
-    """Return certified bounds on epsilon of a plan, upper and lower (if finite); of its first steps upper; InputError.
+    """Return certified bounds on epsilon of a plan, upper and lower (if finite); the upper one alone with `steps`.
 
     Args:
         plan: of `load` or `plan`; or a path or mapping for `load`.

@@ -148,7 +148,7 @@ class AnyOf(ValueType):
         return {"anyOf": [kind.as_json_schema() for kind in self.kinds]}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a schema is a dict, which has no hash
 class Structure(ValueType):
     """A value of many parts, which has a reader of its own (curves, trees of counts)."""
 

@@ -157,7 +157,7 @@ def plan(  # noqa: PLR0913  one for each thing that can vary
 def _nested_config(
     given: Mapping[str, Any], levels: Mapping[str, object], sampling: Mapping[str, object], names: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Return a config over several levels; InputError for no mappings, and a number that is not said of its level."""
+    """Return a config over `levels`, noise 0 if none is given; InputError: no mappings, or a rate or size beside."""
     for name, section in (("levels", levels), ("sampling", sampling)):
         if not isinstance(section, Mapping):
             raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
@@ -247,7 +247,7 @@ def _loaded(
     unit: str | None = None,
     group_size: int | None = None,
 ) -> Loaded:
-    """Return a config from a file or mapping, warnings not yet issued; ConfigError names arguments; else InputError."""
+    """Return the config of a file or mapping, with unit and group if given; ConfigError; InputError for other types."""
     given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
     overrides = Overrides(
         flags=tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
@@ -325,6 +325,7 @@ def _option_text(value: Number, name: str) -> str:
     """Return a number as the text of an option, a fraction that is no finite decimal as a quotient; else InputError."""
     if isinstance(value, str):
         return value
+    # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction.
     if not isinstance(value, Rational):
         return repr(real_number(value, _with_argument_names(name)))
     exact = Fraction(value)

@@ -95,6 +95,7 @@ def _init(self: Any, *args: Any, **values: Any) -> None:  # noqa: ANN401  the me
         if twice := by_position.keys() & values.keys():
             raise TypeError(f"{type(self).__qualname__} got multiple values for argument {min(twice)!r}")
         values = by_position | values
+    # Most calls give all fields: then nothing is merged.
     if values.keys() != fields.taken or len(fields.taken) < len(fields.names):
         values = _completed(type(self), fields, values)
     for name in fields.names:
@@ -162,7 +163,7 @@ class _Signature:
 
 
 def _shown_default(field: dataclasses.Field[Any]) -> object:
-    """Return a field's default as a signature shows it."""
+    """Return a field's default as a signature shows it: the value, the factory itself, or Parameter.empty."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory
     return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default

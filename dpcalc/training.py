@@ -315,7 +315,7 @@ class Accountant:
         return fits
 
     def _ahead(self, more: int) -> Plan:
-        """Return the plan of the steps so far and `more` steps of the plan."""
+        """Return the plan of the steps so far and `more` steps as the plan goes on, its later phases included."""
         before = tuple(phase for phase in self._so_far().phases if phase.steps)
         done = with_total_steps(self._plan, self._steps).phases
         whole = with_total_steps(self._plan, self._steps + more).phases
@@ -352,6 +352,7 @@ class Accountant:
                 f"state: expected one of {self._plan!r}, {self._run_hash()}, got one of {state.get('plan')!s:.300}, "
                 f"{state.get('config')!s:.80}; its steps belong to another config: load it with that one"
             )
+        # Into a fresh accountant first, so that a wrong state changes nothing.
         taken_up = Accountant(self._plan)
         try:
             for place, noise, rate, count in state["history"]:

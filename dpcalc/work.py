@@ -121,6 +121,7 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
                 result, cost = known[key]
             else:
                 left = math.inf if meter is None or is_paid else max(meter.limit - meter.spent, 0.0)
+                # A meter that shares nothing charged: the cost may not depend on what was asked before.
                 inner = Meter(left)
                 token = _METER.set(inner)
                 try:

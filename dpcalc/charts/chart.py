@@ -202,7 +202,7 @@ def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
 
 
 def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
-    """Return a table in aligned columns and a line for each limit, for pipes or, with a width, below a chart.
+    """Return the chart as a table, fitted to `width` columns unless 0, and below it a line "name: value" a limit.
 
     Args:
         chart: the chart.

@@ -169,7 +169,7 @@ def _over_steps(request: CurveRequest) -> Chart:
 def _over_length(
     request: CurveRequest, name: str, grid: Sequence[float], setter: Callable[[Plan], Callable[[float], Plan]]
 ) -> Chart:
-    """Return the chart of epsilon over steps or epochs, with linear axes."""
+    """Return the chart of epsilon over steps or epochs, both axes linear."""
     chart = _epsilon_chart(request, name, grid, setter)
     return replace(chart, y=replace(chart.y, scale=LINEAR))
 

@@ -69,7 +69,7 @@ class CurveRequest:
 
 
 def profile(request: CurveRequest) -> Chart:
-    """Return certified delta over epsilon, by default to 1.5 times it, lower bounds if any; InputError but for pld."""
+    """Return delta over epsilon, by default up to 1.5 times it, lower bounds if known; InputError if not pld."""
     _refuse_methods(request)
     grid = request.grid or tuple(map(float, np.linspace(0.0, 1.5 * _finite_epsilon(request.first), POINTS)))
     series = []
@@ -101,7 +101,7 @@ def profile(request: CurveRequest) -> Chart:
 
 
 def tradeoff(request: CurveRequest) -> Chart:
-    """Return bounds on true over false positive rates, two lines a plan, and guessing; InputError but for pld.
+    """Return bounds on true over false positive rates, two lines a plan, and guessing; InputError if not pld.
 
     Two lines for each plan: attackers that detect units in the data, and units that are not in it.
     """

@@ -200,6 +200,7 @@ def lock(  # noqa: PLR0913  one parameter an option
     from dpcalc.cli.progress import costs_in_time
     from dpcalc.gate.diff import cases
     from dpcalc.gate.lock import lock_path, missing_configs, read_or_new_lock, updated_lock
+    from dpcalc.gate.verdict import Verdict
 
     with costs_in_time(timeout, memory_limit) as costs:
         paths = chosen_configs(configs).paths
@@ -216,19 +217,16 @@ def lock(  # noqa: PLR0913  one parameter an option
     if check:
         results = (*results, *missing_configs(configs_read, old_lock, config_args=configs or None))
     else:
-        results = tuple(_after_writing(result) for result in results)
+        # What differs from the old lock is in the new one: such a result passes, without its problems.
+        results = tuple(
+            replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
+            for result in results
+        )
         own = new_lock.restricted_to([old_lock.entry_name(case.new) for case in configs_read if case.new is not None])
         asides, changed = _write_lock(own, results, removed=set() if configs else {*old_lock.entries} - {*own.entries})
     reports = (Report(format="json" if as_json else "text"),)
     answer = gate_answer("lock", results, reports=reports, verbose=verbose)
     return replace(answer, asides=(*answer.asides, *asides), changed=(*answer.changed, *changed))
-
-
-def _after_writing(result: Result) -> Result:
-    """Return a failed result as passed, without its problems: the new lock has what differs; others unchanged."""
-    from dpcalc.gate.verdict import Verdict
-
-    return replace(result, verdict=Verdict.PASSED, problems=()) if result.verdict is Verdict.FAILED else result
 
 
 def _write_lock(own: Lock, results: Sequence[Result], *, removed: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -267,7 +265,7 @@ PREFIX = "DPC"
 
 
 def _codes(incomplete: str) -> list[str]:
-    """Return the completions for the shell of CODE."""
+    """Return the codes of rules that begin so, in upper or lower case, for the shell."""
     from dpcalc.report.rules import RULES
 
     return [code for code in RULES if code.startswith(incomplete.upper())]

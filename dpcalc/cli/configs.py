@@ -280,7 +280,9 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
     if output and output != STDOUT:
         write_file("--output", output, tree.encode(), force=force)
         asides, changed = (*asides, f"note: wrote {output}"), (output,)
-    file = DEFAULT if output in {None, STDOUT} else _name_from_here(str(output))
+    # As a config beside the file names it: a relative path with slashes, or the last part of an absolute one.
+    place = Path(output or DEFAULT)
+    file = DEFAULT if output == STDOUT else place.name if place.is_absolute() else place.as_posix()
     section = data_section(counts.names, [(size.min_units, size.max_units) for size in counts.sizes], file=file)
     if as_json:
         from dpcalc.scan.count import scan_output
@@ -292,12 +294,6 @@ def _answer(counts: Scan, output: str | None, *, force: bool, as_json: bool) -> 
     if output == STDOUT:
         return CommandResult(text=tree, asides=(*asides, text.rstrip()))
     return CommandResult(text=text, asides=asides, changed=changed)
-
-
-def _name_from_here(output: str) -> str:
-    """Return a relative path with slashes, an absolute one as its last part: as a config beside the file names it."""
-    path = Path(output)
-    return path.name if path.is_absolute() else path.as_posix()
 
 
 def _sizes(counts: Scan) -> list[str]:

@@ -130,7 +130,7 @@ def _of_every_unit(files: tuple[Loaded, ...]) -> tuple[Output, tuple[str, ...]]:
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
-    """Return the data-dependent cost of a config's votes, itself private; None if there is more; InputError: no fit."""
+    """Return the data-dependent cost of a config's votes, itself private; None unless it is that alone; InputError."""
     # None without votes, and for runs that are more than answers to them: several phases, groups, repetitions.
     plan = loaded.plan
     phase = plan.phases[0]

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, has_styles, on_terminal, output_text, remarks, width
+from dpcalc.cli.output import (
+    CommandResult,
+    check_picture,
+    has_styles,
+    on_terminal,
+    output_text,
+    remarks,
+    width,
+    write_picture,
+)
 from dpcalc.cli.progress import announce, report_progress
 from dpcalc.cli.sources import config_reader, for_each, loaded_plan, matching_paths, named_config, set_config
 from dpcalc.errors import InputError
 
 if TYPE_CHECKING:
+    from dpcalc.config.load import Loaded
     from dpcalc.sweep.points import GridAxis, Outcome, Pool, SweptConfig
 
 
@@ -48,7 +58,7 @@ class Curve(StrEnum):
 
 
 def _methods(incomplete: str) -> list[str]:
-    """Return the completions for the shell of `--method`."""
+    """Return the methods of curves that begin so, for the shell."""
     from dpcalc.charts.series import METHODS
 
     return options.one_of(METHODS)(incomplete)
@@ -101,8 +111,6 @@ def curve(  # noqa: PLR0913  one parameter an option
     if as_csv and as_json:
         raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
     if plot:
-        from dpcalc.cli.output import check_picture
-
         check_picture(plot)
     grid = tuple(sorted({float(text) for text in parse_numbers(over, option="--range")})) if over else ()
     varies_size, reader = kind == "rate", config_reader(context)
@@ -120,7 +128,6 @@ def curve(  # noqa: PLR0913  one parameter an option
     notes = []
     if plot:
         from dpcalc.charts.plot import chart_picture
-        from dpcalc.cli.output import write_picture
 
         notes.append(write_picture(plot, lambda ending: chart_picture(chart, ending)))
     asides = (*remarks([item for config in loaded for item in config.diagnostics]), *notes)
@@ -232,8 +239,6 @@ def sweep(  # noqa: PLR0913  one parameter an option
 
 def _check_plot(plot: str, axes: tuple[GridAxis, ...]) -> None:
     """Raise InputError for over two axes, a single one of words, or a picture that cannot be written."""
-    from dpcalc.cli.output import check_picture
-
     check_picture(plot)
     if len(axes) > 2:
         raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
@@ -252,7 +257,7 @@ def _base(context: typer.Context, axes: tuple[GridAxis, ...]) -> SweptConfig:
 
 
 def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory: int, points: int) -> Pool:
-    """Return the function that computes the points: on Dask, in this process if few, else in workers."""
+    """Return the function that computes the points: on Dask, in this process if at most FEW, else in workers."""
     from dpcalc.sweep.points import dask, in_process, processes
 
     if executor is Executor.DASK:
@@ -263,7 +268,6 @@ def _pool(executor: Executor, scheduler: str | None, jobs: int | None, *, memory
 def _picture_remark(plot: str, base: SweptConfig, axes: tuple[GridAxis, ...], outcomes: tuple[Outcome, ...]) -> str:
     """Write the picture, a line over one axis or a map of two, over an old one; return the remark on it."""
     from dpcalc.charts.plot import chart_picture
-    from dpcalc.cli.output import write_picture
     from dpcalc.sweep.points import subtitle
     from dpcalc.sweep.view import heat_picture, sweep_chart
 
@@ -351,20 +355,14 @@ def audit(  # noqa: PLR0913  one parameter an option
         false_alarm=options.probability("--false-alarm", false_alarm) or 0.0,
     )
     if plot:
-        from dpcalc.cli.output import check_picture
-
         check_picture(plot)
-    if config == scores == STDIN:
-        raise InputError("SCORES: expected a file beside a config from standard input, got - for both")
-    set_config(context, [config])
-    loaded = loaded_plan(context)
+    loaded = _config_beside(context, config, scores, "SCORES")
     result = audit_scores(require_pld_method(loaded.plan), read_scores(scores), rules)
     notes = []
     if plot:
         if not result.roc:
             raise InputError("--plot: expected canaries that are in and canaries that are out, got one kind alone")
         from dpcalc.charts.plot import chart_picture
-        from dpcalc.cli.output import write_picture
 
         notes.append(write_picture(plot, lambda ending: chart_picture(score_chart(result, loaded), ending)))
     return CommandResult(
@@ -373,6 +371,14 @@ def audit(  # noqa: PLR0913  one parameter an option
         asides=(*remarks(loaded.diagnostics, result.notes), *notes),
         changed=(plot,) if plot else (),
     )
+
+
+def _config_beside(context: typer.Context, config: str, file: str, what: str) -> Loaded:
+    """Return the config of a command that reads a file too; InputError if both are standard input."""
+    if config == file == STDIN:
+        raise InputError(f"{what}: expected a file beside a config from standard input, got - for both")
+    set_config(context, [config])
+    return loaded_plan(context)
 
 
 def _guesses(text: str) -> tuple[int, int]:
@@ -408,13 +414,9 @@ def audit_sampler(
     from dpcalc.audit.audit import audit_log
     from dpcalc.audit.view import audit_output
 
-    if config == log == STDIN:
-        raise InputError("LOG: expected a file beside a config from standard input, got - for both")
-    set_config(context, [config])
-    loaded = loaded_plan(context)
+    loaded = _config_beside(context, config, log, "LOG")
     result = audit_log(loaded.plan, log, on_progress=report_progress)
-    output = audit_output(result, loaded, log)
-    text = output_text(output, as_json=as_json)
+    text = output_text(audit_output(result, loaded, log), as_json=as_json)
     asides = remarks(loaded.diagnostics, result.notes)
     return CommandResult(text=text, code=0 if result.agrees else CONTRADICTED, asides=asides)
 

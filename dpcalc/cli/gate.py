@@ -83,7 +83,7 @@ class Report:
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
-    """Return reports, the one for standard output (by default text) last; remove files of earlier ones; or InputError.
+    """Return reports, the printed one (by default text) last, once files of earlier ones are removed; or InputError.
 
     Args:
         texts: values of `--report`.
@@ -100,6 +100,7 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     if len(set(paths)) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
         raise InputError(f"--report: expected a file for each report, got two for {twice}")
+    # Before anything is computed: a run that crashes must not leave yesterday's verdict.
     for report in chosen:
         report.clear()
     return (*(report for report in chosen if report.path is not None), *printed)
@@ -128,6 +129,7 @@ def _is_report(path: str) -> bool:
 
 def _send(path: str, data: bytes) -> None:
     """Write to a device or a pipe, opened without waiting and never replaced; OSError, also for a folder."""
+    # Without O_NONBLOCK a pipe that nobody reads would be waited for.
     descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -147,7 +149,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Report], verbose: bool) -> CommandResult:
-    """Write report files, return the printed one with the highest exit code, 2 too if a file cannot be written.
+    """Write report files and return the printed one with the highest exit code, at least 2 if a file is not written.
 
     Args:
         command: `check`, `validate`, `diff` or `lock`.

@@ -55,7 +55,7 @@ def add(  # noqa: PLR0913  one parameter an option
     run = load(config, key=key, assignments=assignments or ())
     entry = LedgerEntry(
         run=run,
-        name=name or run.plan.name or _stem(config),
+        name=name or run.plan.name or _name_of(config),
         part=part,
         opening=(options.number("--delta", delta), options.number("--budget", budget)),
         over_budget=over_budget,
@@ -63,7 +63,7 @@ def add(  # noqa: PLR0913  one parameter an option
     )
     account, written = added_to(ledger, entry)
     asides = [*remarks(run.diagnostics), *_promises(run.plan, account.loaded.plan)]
-    asides += _remarks(account.keeps_budget, written, dry_run)
+    asides += _budget_remarks(account.keeps_budget, written, dry_run)
     code = 0 if written or (dry_run and account.keeps_budget) else 1
     text = output_text(ledger_output("ledger add", account, added=written), as_json=as_json)
     return CommandResult(text=text, code=code, asides=tuple(asides), changed=(ledger,) if written else ())
@@ -128,7 +128,7 @@ def application() -> typer.Typer:
     return commands
 
 
-def _stem(config: str) -> str:
+def _name_of(config: str) -> str:
     """Return the file name of a config without its ending; raise InputError for standard input."""
     if config == "-":
         raise InputError("--name: expected a name for a run that is read from standard input, got none")
@@ -144,8 +144,8 @@ def _promises(run: Plan, ledger: Plan) -> Iterator[str]:
         yield f"note: the ledger states {visible(ours)}; the config of the run states {visible(theirs)}"
 
 
-def _remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do
-    """Return the remarks of `add` on a run that was not written, or that exceeds the budget."""
+def _budget_remarks(fits: bool, written: bool, dry_run: bool) -> tuple[str, ...]:  # noqa: FBT001  what happened, not what to do
+    """Return what `add` says of a run not written, or above the budget; () for a written one within it."""
     if fits:
         return ("note: nothing was written: --dry-run",) if dry_run else ()
     if written:

@@ -191,4 +191,5 @@ def _end(done: threading.Event, seconds: float, grace: float) -> None:
     if not done.wait(seconds + grace):
         code, sentence = no_verdict_reason(OutOfTimeError(f"no answer within {seconds:g} s; --timeout allows more"))
         print_remark(f"error[{code}]: {sentence}")
+        # Neither a long call of a library nor a handler in the block can stop it.
         os._exit(3)

@@ -41,7 +41,7 @@ TargetAdvantage = Annotated[
 
 
 def consistent_targets(targets: Mapping[str, str | None]) -> dict[str, float | None]:
-    """Return the numbers of the target options, None if not given; InputError: two, half of one, out of range.
+    """Return the numbers of the target options, None if not given; InputError unless at most one whole target.
 
     Args:
         targets: text of `--target-eps`, `--target-tpr`, `--at-fpr` and `--target-advantage`, or None.
@@ -212,10 +212,11 @@ solve_group = _solver(
 
 
 def _solve(context: typer.Context, request: SolveRequest) -> CommandResult:
-    """Load the config, solve, round to the safe side, write if asked; exit code 1 if no value does; or InputError."""
+    """Load the config, solve, round to the safe side and write if asked; the result has code 1 if no value fits."""
     targets = consistent_targets(request.targets)
     loaded = loaded_plan(context, assumed=request.quantity.assumed, allow_any_size=request.name == "rate")
     goal = goal_of(targets, loaded.plan)
+    # Before the search, which may take seconds.
     if request.write and not Path(loaded.path).is_file():
         raise InputError(f"--write: expected a config file to change, got {loaded.path}; give one, or leave it out")
 
@@ -292,7 +293,7 @@ def _solved_result(solution: Solution, loaded: Loaded, request: SolveRequest) ->
     notes = [f"wrote {change}" for change in written]
     if request.write and not notes and not refusal:
         notes = [f"{loaded.path} has this value already: nothing was written"]
-    asides = (*_remarks(loaded, solution.plan, request, notes), *refusal)
+    asides = (*_solver_remarks(loaded, solution.plan, request, notes), *refusal)
     code = 2 if refusal else 0
     output = solution_output(request.command, solution, loaded, written=written)
     text = output_text(output, as_json=request.as_json, quiet=request.quiet)
@@ -304,7 +305,7 @@ def _unsolved_result(none: NoSolution, loaded: Loaded, request: SolveRequest) ->
     from dpcalc.report.solution import no_solution_output
 
     output = no_solution_output(request.command, none, loaded)
-    asides = _remarks(loaded, loaded.plan, request, [])
+    asides = _solver_remarks(loaded, loaded.plan, request, [])
     if request.quiet and not request.as_json:
         asides = (*asides, f"{output.headline}; {dict(output.rows())['best']}")
     text = output_text(output, as_json=request.as_json, quiet=request.quiet)
@@ -326,8 +327,8 @@ def _write_value(solution: Solution, loaded: Loaded, request: SolveRequest) -> t
     return write(rewrite)
 
 
-def _remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
-    """Return config findings and notes as texts, no notes if quiet, no zero-noise finding if all phases got noise."""
+def _solver_remarks(loaded: Loaded, plan: Plan, request: SolveRequest, notes: list[str]) -> tuple[str, ...]:
+    """Return findings and notes as texts, not that noise is zero if the solved plan has some; if quiet no notes."""
     noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
     diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
     return remarks(diagnostics, notes, quiet=request.quiet)

@@ -100,7 +100,7 @@ def _changed_files(old: Loaded, new: Loaded, reported: tuple[Keys, ...]) -> Iter
 
 
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
-    """Return the old config's plan with one difference to the new taken over; ConfigError: invalid; TypeError: all.
+    """Return the old config's plan with one difference to the new taken over; ConfigError if that is not valid.
 
     Args:
         old: as for `differences`.
@@ -157,7 +157,7 @@ def _has_independent_keys(keys: Keys) -> bool:
 
 
 def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, loaded: Loaded) -> Difference:
-    """Return two unequal parts (None: lacking) as a Difference; mark None unless in the file of `loaded`, the new."""
+    """Return the Difference of two parts, None if lacking; `loaded` is the new config, whose files alone have marks."""
     mark = _changed_mark(old, parent if new is None else new)
     name = (new or old or parent).path
     # A mark in another file counts only if it is that of the referenced value; an option has no line to show.

@@ -60,7 +60,7 @@ class Table(dict[str, object]):
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         """Build the mapping from all pairs in the order of the file."""
-        super().__init__(reversed(pairs))
+        super().__init__(reversed(pairs))  # of repeated keys the first counts, as in YAML
         counts = Counter(name for name, _ in pairs)
         self.repeated = frozenset(name for name, count in counts.items() if count > 1)
 
@@ -174,7 +174,7 @@ class ConfigPart:
 
 
 def config_part(tree: Node, key: str) -> ConfigPart:
-    """Return a file's config: what `--key` names, a `dpcalc:` section, or all; ConfigError: key not there, no mapping.
+    """Return a file's config: what `--key` names, a `dpcalc:` section, or all; ConfigError if there is no mapping.
 
     Args:
         tree: the whole file.

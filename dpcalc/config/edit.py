@@ -234,7 +234,7 @@ class Rewrite:
 
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
-    """Make a file state another plan; return "path:line: key: value" per number; InputError: options, references.
+    """Make a file state another plan; return "path:line: key: value" per number; or InputError, and nothing changes.
 
     Raises:
         InputError: the file cannot be changed so, or not be written; nothing was changed.

@@ -132,6 +132,7 @@ def refuse_unusual_name(name: str) -> None:
 
 def config_folder(path: str) -> Folder:
     """Return a config's directory (of standard input: the current one) and the git root around it, or itself."""
+    # The folder of the name as given, not of the file that a link leads to.
     folder = Path.cwd() if path in {"-", STDIN} else Path(_absolute(path)).parent
     root = git_root(folder)
     return Folder(folder=_real(folder), root=_real(root or folder))

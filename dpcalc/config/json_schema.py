@@ -92,6 +92,7 @@ def _top_level_requirements() -> Schema:
 
 def _mechanism_requirements() -> Schema:
     """Return, as JSON Schema, the required keys of each mechanism type; without a type those of Gaussian noise."""
+    # A chain of if and else, since JSON Schema has no distinction of cases.
     needed: Schema = {"required": ["noise_multiplier"]}
     for name in MECHANISMS:
         required = [key for key, each in mechanism_keys(name).items() if each.is_required]

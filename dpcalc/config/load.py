@@ -264,6 +264,7 @@ def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERR
     """
     refuse_outward_link(path)
     source, files = decode(read_bytes(path), STDIN if path == "-" else path), config_folder(path)
+    # Opened without `--unit`, whose word `all` names no level.
     others = tuple((option, text) for option, text in overrides.flags if option != "--unit")
     names = level_names(_open(source, key, replace(overrides, flags=others), files).root) or ()
     flags_by_unit = [(*others, ("--unit", json.dumps(name, ensure_ascii=False))) for name in names] or [others]

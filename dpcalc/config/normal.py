@@ -232,7 +232,7 @@ def _rounded_text(number: Fraction) -> str:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return the SHA-256 in hex of listed fields (no names) of guarantee and budget; new fields count off default only.
+    """Return the SHA-256 in hex of what decides guarantee and budget, no names; later fields only if not the default.
 
     Note:
         The names of the run and of its phases are labels and do not count. Fields are listed one by one:

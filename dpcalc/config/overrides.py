@@ -92,7 +92,7 @@ class Changes:
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
-    """Return the command line's overrides as parsed changes, and errors: of unreadable ones, of keys set twice."""
+    """Return (the command line's changes, parsed; errors of unreadable ones and of keys that are set twice)."""
     reader = _Reader()
     for number, text in enumerate(overrides.unset, start=1):
         reader.read(partial(_removal, text, f"--unset #{number}"))
@@ -146,6 +146,7 @@ def _flag(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
     if not text.strip():
         raise ConfigError([error("DPC102", mark, f"{option} is empty", f"give it a value, or leave {option} out")])
     value, flaws = parse_yaml(source)
+    # Each key has the place of the whole option, in which no path is written.
     keys = tuple(key.split("."))
     return Assignment(keys=keys, marks=(mark,) * len(keys), value=replace(with_path(value, key), key=mark)), flaws
 

@@ -255,6 +255,7 @@ def consistency_errors(config: Sections) -> Iterator[Diagnostic]:
     Args:
         config: the sections; a section that is None has errors of its own and is skipped.
     """
+    # A rule skips what was misread, or what another rule reports: one mistake makes one error.
     data = config.root.entries.get("data")
     if data is not None:
         yield from (keyed_error(data, fault) for fault in name_faults(config.names))

@@ -81,6 +81,7 @@ def decimal_text(number: Fraction) -> str | None:
         exact = _EXACT.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize(_EXACT)
     except Inexact:
         return None
+    # `1e-5` is read more easily than 0.00001, and 0.004 more easily than `4e-3`.
     plain, powered = format(exact, "f"), format(exact, "e")
     return powered if len(powered) + 2 < len(plain) else plain
 

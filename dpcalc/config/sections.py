@@ -222,7 +222,7 @@ class Sections:
 
 
 def read_sections(root: Section, files: Files) -> tuple[Sections, tuple[Diagnostic, ...]]:
-    """Return the sections of a whole file as dataclasses, None for a wrong one, and the errors of all of them.
+    """Return (sections of a whole file as dataclasses, None for a wrong one; the errors of all of them).
 
     Args:
         root: the file.

@@ -110,6 +110,7 @@ class Diagnostic:
 
     def __post_init__(self) -> None:
         """Escape control characters that the message or the hint quotes."""
+        # Once, here: whatever prints a diagnostic then prints nothing that a terminal or a runner obeys.
         object.__setattr__(self, "message", visible(self.message))
         object.__setattr__(self, "hint", visible(self.hint))
         object.__setattr__(self, "example", tuple(map(visible, self.example)))

@@ -142,7 +142,9 @@ class _TreeBuilder:
         # An alias is the same node object again: among its own ancestors it would be built without end.
         self._ancestors.append(id(node))
         if isinstance(node, yaml.CollectionNode) and not node.flow_style:
-            mark = Mark(mark.source, mark.line, mark.column)
+            mark = Mark(
+                mark.source, mark.line, mark.column
+            )  # a block ends lines below: its first character stands for it
         tree: Node
         if isinstance(node, yaml.SequenceNode):
             items = tuple(self.build(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))

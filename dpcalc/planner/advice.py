@@ -40,7 +40,7 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
-    """Return notes on caps, other tools and cheaper draws; not Gaussian: caps and odd moments only; correlated: caps.
+    """Return notes on caps, other tools and cheaper draws; not Gaussian: caps and odd moments; correlated: caps.
 
     Args:
         composition: of the plan.
@@ -55,22 +55,22 @@ def advice(composition: Composition, epsilon: float, cost: Callable[[Composition
     """
     uncut = _with_cap(composition, None)
     if composition.has_correlated_noise:
-        return tuple(_of_caps(composition, uncut, epsilon, cost))
+        return tuple(_cap_notes(composition, uncut, epsilon, cost))
     if not composition.plan.is_gaussian:
-        others = _of_curves(composition, epsilon, cost)
-        return (*_of_caps(composition, uncut, epsilon, cost), *others)
+        others = _odd_moments_notes(composition, epsilon, cost)
+        return (*_cap_notes(composition, uncut, epsilon, cost), *others)
     notes = []
     tools = flat_poisson_row(uncut, known=epsilon)
     if not tools.valid and tools.epsilon is not None and epsilon > 1.01 * tools.epsilon:
         text = "Opacus would print {}: it assumes Poisson sampling of single examples, add-remove"
         notes.append(Note(text=text, epsilons=(tools.epsilon,)))
-        notes += _stand_ins(composition)
+        notes += _stand_in_notes(composition)
     for change, changed in _changes(composition):
         lower = cost(changed)
         if epsilon > WORTH_SAYING * lower:
             text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
             notes.append(Note(text=text, epsilons=(epsilon, lower)))
-    return (*_of_caps(composition, uncut, epsilon, cost), *notes)  # last, since its search takes what work is left
+    return (*_cap_notes(composition, uncut, epsilon, cost), *notes)  # last, since its search takes what work is left
 
 
 def _with_cap(composition: Composition, cap: int | None) -> Composition:
@@ -95,7 +95,7 @@ def _with_cap(composition: Composition, cap: int | None) -> Composition:
     return composition if phases == plan.phases else composition.changed(replace(plan, phases=phases, method=method))
 
 
-def _of_caps(
+def _cap_notes(
     composition: Composition, uncut: Composition, epsilon: float, cost: Callable[[Composition], float]
 ) -> Iterator[Note]:
     """Yield a note if cuts cost over 1 % of epsilon; with one capped level also the first larger cap that does not."""
@@ -144,6 +144,8 @@ def _smallest_cap(
         start: chance to begin with.
     """
     low, high = ends
+    # What a cap costs takes a composition, its chance of a full batch next to nothing, and both fall together: the last
+    # cost says at which chance the next cap is tried.
     with suppress(WorkExceededError):
         while high - low > 1:
             below, cap = low, high - 1  # the smallest cap in between that is full with this chance at most
@@ -157,7 +159,7 @@ def _smallest_cap(
     return None
 
 
-def _stand_ins(composition: Composition) -> Iterator[Note]:
+def _stand_in_notes(composition: Composition) -> Iterator[Note]:
     """Yield a note, not for replace-one, if stand-ins under fixed or with-replacement draws widen the shift."""
     plan = composition.plan
     # Below the clipped level a draw changes one vector, which may turn around under Poisson draws just as well.
@@ -174,7 +176,9 @@ def _stand_ins(composition: Composition) -> Iterator[Note]:
         )
 
 
-def _of_curves(composition: Composition, epsilon: float, cost: Callable[[Composition], float]) -> tuple[Note, ...]:
+def _odd_moments_notes(
+    composition: Composition, epsilon: float, cost: Callable[[Composition], float]
+) -> tuple[Note, ...]:
     """Return the note on `odd_moments: nonnegative` if it lowers epsilon by a factor over 1.1; () if less or stated."""
     plan = composition.plan
     known = replace(plan, phases=tuple(map(_with_signs, plan.phases)))
@@ -203,10 +207,10 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
         changed = composition.changed(replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases)))
         if changed.plan != plan and not _is_no_nearer(composition, changed):
             yield f"clip per {names[clip]}", changed
-    drawn = replace(plan, phases=tuple(_poisson(phase, plan.unit) for phase in plan.phases))
+    drawn = replace(plan, phases=tuple(_with_poisson_draws(phase, plan.unit) for phase in plan.phases))
     if drawn != plan:
         yield "draw Poisson batches of the same expected size", composition.changed(drawn)
-    binned = replace(plan, phases=tuple(map(_binned, plan.phases)))
+    binned = replace(plan, phases=tuple(map(_with_bins, plan.phases)))
     if binned != plan:
         bins = dict.fromkeys(
             phase.hierarchy.allocation.steps_of_a_pass for phase in binned.phases if phase.hierarchy.allocation
@@ -216,7 +220,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
         yield text, composition.changed(binned)
 
 
-def _poisson(phase: Phase, unit: int) -> Phase:
+def _with_poisson_draws(phase: Phase, unit: int) -> Phase:
     """Return the phase with Poisson draws of the same rates down to unit and shuffles; itself if they are unequal."""
     # Unchanged if a shuffled level has units of different sizes: passes become Poisson draws all together or not at
     # all.
@@ -230,7 +234,7 @@ def _poisson(phase: Phase, unit: int) -> Phase:
     return replace(phase, hierarchy=drawn)
 
 
-def _binned(phase: Phase) -> Phase:
+def _with_bins(phase: Phase) -> Phase:
     """Return the phase with its only shuffle as balls in bins; unchanged if sizes differ or a level above is drawn."""
     levels = phase.hierarchy.levels
     shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]

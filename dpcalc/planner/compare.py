@@ -344,6 +344,7 @@ def compare(plan: Plan) -> tuple[Row, ...]:
             rows += filter(None, others)
     if not any(row.valid and row.epsilon is not None for row in rows):
         rows.append(_guaranteed(composition))
+    # Valid rows first: whoever reads one number reads a guarantee.
     checked_rows = [_with_verdict(row, lower) for row in rows]
     return tuple(sorted(checked_rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
 

@@ -184,6 +184,7 @@ class Composition:
         """
         self.stated = plan
         self.plan = plan.independent()
+        # Bounds depend on draws and protection, not on noise, steps or delta: a search over those computes them once.
         shares = relative is not None and _has_same_units(self.plan, relative.plan)
         self._relative = relative if shares else None
         self._chosen: dict[tuple[int, Mechanism, int, float], PhaseBound] = (
@@ -274,6 +275,7 @@ class Composition:
 
     def _cheapest(self, choices: tuple[PhaseBound, ...], phase: Phase, *, may_compare: bool) -> PhaseBound:
         """Return the cheapest valid bound, remembered by noise, steps and delta; the first if not compared."""
+        # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
         key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
         if key not in self._chosen:
             valid = valid_bounds(phase, choices)
@@ -313,6 +315,7 @@ class Composition:
             ]
             for at, name in enumerate(each_unit.direction_names):
                 counts = step_counts(Chain(nodes=tuple(pair[at] for pair in pairs)))
+                # Directions of equal losses share one object, by whose id their moment bound is remembered.
                 steps[name] = distinct.setdefault(frozenset(counts.items()), counts)
         return steps
 

@@ -122,7 +122,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
     _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
     ahead, back = (bound(steps[each]) for each in composition.by_direction[name].direction_names)
     mu, is_rough = bound(steps[name]).mu, ahead.is_rough or back.is_rough
-    regret, misfit = (0.0, 0.0) if ahead.is_exact and back.is_exact else _excess(mu, ahead, back)
+    regret, misfit = (0.0, 0.0) if ahead.is_exact and back.is_exact else _regret_and_misfit(mu, ahead, back)
     return GaussianSummary(mu=mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
 
 
@@ -152,7 +152,7 @@ def _bound(counts: StepCounts, floor: float) -> _Bound:
             parts.append(upper_profile(counts, around=around, min_difference=digits))
         around = end
         if parts:
-            known = _read(profile, end, floor)
+            known = _bound_of_profile(profile, end, floor)
             end, around = known.end, known.decides
     return known or _rough_bound(counts, floor)
 
@@ -169,7 +169,7 @@ def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
         nodes = np.linspace(0.0, max(min(end, _LARGEST), _SMALLEST), _NODES)
         deltas = closed_form_profile(counts, nodes)
     has_sharper = not any(isinstance(step, RdpCurve) for step in counts)  # else moments are all that is known
-    return _read(partial(_chords, nodes, deltas), end, floor, is_rough=has_sharper)
+    return _bound_of_profile(partial(_chords, nodes, deltas), end, floor, is_rough=has_sharper)
 
 
 def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
@@ -182,8 +182,8 @@ def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
     return bounds
 
 
-def _read(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
-    """Return the bound of an upper profile up to where it is at most the floor, or `end`; mu inf if end >= 1e5."""
+def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
+    """Return the bound with the smallest mu over an upper profile, read up to the floor or `end`; inf if end >= 1e5."""
     if end >= _LARGEST:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
     low, high = 0.0, end
@@ -214,6 +214,8 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
     if first[1] <= floor:
         return 0.0, 0.0
     mu, decides = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
+    # An interval whose chord lies below delta_mu is done. Others are halved until they are narrow; then mu grows until
+    # the chord fits.
     intervals = [(first, last)]
     while intervals and mu < math.inf:
         left, right = intervals.pop()
@@ -243,7 +245,7 @@ def _lies_below(left: tuple[float, float], right: tuple[float, float], mu: float
     return False
 
 
-def _excess(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
+def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, float]:
     """Return (regret, misfit), >= 0, of mu against the curve that both profiles bound from below: maxima over grids."""
     # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
     # s, and the two orders of the pair are t and -t. Each epsilon of a profile gives a line that the curve is above.

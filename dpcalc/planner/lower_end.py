@@ -34,7 +34,6 @@ from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, com
 from dpcalc.planner.phase_data_set import Pair, PhaseDataSet, Repetition, allocated_data_set, drawn_data_set
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.co_sampled import CoSampled
 from dpcalc.sampling.counts import drop_rare_tail
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import WithReplacement
@@ -72,7 +71,8 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> tuple[flo
     run = composition.plan
     if not releasing_phases(run):
         return 0.0, True
-    worst = _worst_data_set(composition, direction) if _adds_noise(run) else None
+    # For mechanisms that add no noise to a sum no worst data set is known.
+    worst = _worst_data_set(composition, direction) if run.adds_noise else None
     if worst is None:
         return None
     counts, tight = worst[0], worst[1] and bounding.is_attained
@@ -96,7 +96,7 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
         direction: the one that decides the bound; "" takes the costliest by the moment bound.
     """
     composition = composed(plan).attained
-    has_data_set = _adds_noise(composition.plan) and releasing_phases(composition.plan)
+    has_data_set = composition.plan.adds_noise and releasing_phases(composition.plan)
     worst = _worst_data_set(composition, direction) if has_data_set else None
     if worst is None:
         return 0.0
@@ -109,11 +109,6 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
             raise
         return value
     return max(value, two_outcome_delta(worst[0], epsilon=epsilon))
-
-
-def _adds_noise(plan: Plan) -> bool:
-    """Return True if every phase adds noise to a sum; for other mechanisms no worst data set is known."""
-    return all(isinstance(phase.mechanism, Gaussian | AdditiveNoise) for phase in plan.phases)
 
 
 def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
@@ -142,7 +137,7 @@ def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curv
     tight = bool(best_ways) and all(candidate.is_tight for candidate in best_ways[0])
     if not best_ways or not any(candidate.counts for candidate in best_ways[0]):
         return None
-    counts = _together(best_ways[0]) if tight else _with_best_lengths(best_ways, composition.plan.delta)
+    counts = _total_counts(best_ways[0]) if tight else _with_best_lengths(best_ways, composition.plan.delta)
     return counts, tight and (bool(direction) or len(composition.units) == 1)
 
 
@@ -167,7 +162,7 @@ class _Candidate:
     steps: Callable[[Contributions], dict[Curve, int] | None]
 
 
-def _together(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
+def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
     """Return how often each loss occurs in all phases."""
     counts: Counter[Curve] = Counter()
     for candidate in candidates:
@@ -195,28 +190,28 @@ def _with_best_lengths(starts: list[list[_Candidate]], delta: float) -> dict[Cur
     """
     best = starts[0]
     with suppress(TooLargeError), allowance(_LENGTH_WORK):
-        score = trimmed_epsilon(_together(best), delta=delta).value
+        score = trimmed_epsilon(_total_counts(best), delta=delta).value
         for start in starts[1:]:
-            if _together(start) != _together(best):
-                value = trimmed_epsilon(_together(start), delta=delta).value
+            if _total_counts(start) != _total_counts(best):
+                value = trimmed_epsilon(_total_counts(start), delta=delta).value
                 score, best = max((score, best), (value, start), key=lambda pair: pair[0])
         step = _FINEST_LENGTH
         while step >= _FINEST_LENGTH:
             is_better = False
             for place, level in product(range(len(best)), reversed(range(len(best[0].others)))):
                 for move in (-step, step):
-                    moved = _moved(best[place], level, move)
+                    moved = _with_other_length(best[place], level, move)
                     if moved is None or moved.counts == best[place].counts:
                         continue
                     changed = [*best[:place], moved, *best[place + 1 :]]
-                    value = trimmed_epsilon(_together(changed), delta=delta).value
+                    value = trimmed_epsilon(_total_counts(changed), delta=delta).value
                     if value > _WORTH_TAKING * score:
                         score, best, is_better = value, changed, True
             step = step * 2 if is_better else step / 2
-    return _together(best)
+    return _total_counts(best)
 
 
-def _moved(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
+def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
     """Return the data set whose others at a level (0: the first) contribute `move` more; None if too long or slow."""
     others = [*candidate.others[:level], candidate.others[level] + move, *candidate.others[level + 1 :]]
     if abs(others[level]) > 1:
@@ -227,7 +222,7 @@ def _moved(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | No
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield each different data set of each phase in each direction; maybe none."""
+    """Yield the distinct data sets of each phase and direction; none if a phase has no known or too large ones."""
     # With an allocation, whose losses take long, only in the direction that is named, if one is.
     phases = releasing_phases(plan)
     paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
@@ -237,8 +232,8 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
     both_ways = (direction.startswith(BACKWARD),) if is_named else (False, True)
     seen: set[tuple[int, bool, frozenset[tuple[Curve, int]]]] = set()
     # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
-    for choose in (_without_random_siblings, _as_drawn):
-        phase_sets = [_data_set(plan, phase, protected, choose) for phase in phases]
+    for has_random_siblings in (False, True):
+        phase_sets = [_data_set(plan, phase, protected, has_random_siblings=has_random_siblings) for phase in phases]
         known = [x for x in phase_sets if x is not None]
         if len(known) < len(phases):
             continue
@@ -256,18 +251,8 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
                         others=tuple(map(Fraction, signs.others)),
                         counts=counts,
                         is_tight=is_tight,
-                        steps=partial(_few_steps, phases[place], released, phase_set),
+                        steps=partial(_steps_if_few, phases[place], released, phase_set),
                     )
-
-
-def _without_random_siblings(co_sampled: CoSampled) -> CoSampled:
-    """Return what is drawn with the unit where siblings of random contributions contribute nothing."""
-    return replace(co_sampled, frames=())
-
-
-def _as_drawn(co_sampled: CoSampled) -> CoSampled:
-    """Return what is drawn with the unit, unchanged."""
-    return co_sampled
 
 
 def _steps(
@@ -282,7 +267,7 @@ def _steps(
     return dict(counts)
 
 
-def _few_steps(
+def _steps_if_few(
     phase: Phase, released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
 ) -> dict[Curve, int] | None:
     """Return `_steps`; None for noise that is not Gaussian, an allocation, or many different centers."""
@@ -295,31 +280,29 @@ def _few_steps(
 def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: bool) -> Curve:
     """Return the loss of one repetition in D||D' (is_swapped: D'||D); of an allocated pass a lower bound on it."""
     if part.allocated is None:
-        return _curve(phase, *(pair[::-1] if is_swapped else pair), part.factor)
+        return _observed_loss(phase, *(pair[::-1] if is_swapped else pair), part.factor)
     estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
 
     def loss(steps: int) -> LossCurve:
-        return _curve(phase, *pair, part.factor / math.sqrt(steps))
+        return _observed_loss(phase, *pair, part.factor / math.sqrt(steps))
 
     ((curve, _),) = pass_losses((replace(part.allocated, number=1),), loss, estimate)
     return curve
 
 
-def _curve(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
-    """Return the loss of an observation: Gaussian, its noise times the factor; other noise: lower, factor unused."""
+def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
+    """Return the loss of an observation: Gaussian with its noise times the factor; of other noise a lower bound."""
     if isinstance(phase.mechanism, AdditiveNoise):
         return data_set_atoms(phase.mechanism, p, q)
     return MixturePair.of(p, q, deviation=phase.gaussian.noise_multiplier * noise_factor)
 
 
-def _data_set(
-    plan: Plan, phase: Phase, protected: ProtectedUnit, choose: Callable[[CoSampled], CoSampled]
-) -> PhaseDataSet | None:
-    """Return the data sets of one phase, with or without an allocation; None where none is known."""
+def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit, *, has_random_siblings: bool) -> PhaseDataSet | None:
+    """Return the data sets of one phase, random siblings zero or not (allocated: all zero); None if none is known."""
     place = plan.phases.index(phase)
     path, phase_bound = protected.paths[place], protected.choices[place][0]
     if phase.hierarchy.allocation is None:
-        return drawn_data_set(plan, phase, path, phase_bound, choose)
+        return drawn_data_set(plan, phase, path, phase_bound, has_random_siblings=has_random_siblings)
     return allocated_data_set(plan, phase, path, phase_bound)
 
 
@@ -362,6 +345,7 @@ def _has_pair(bound: Bound, pair: Pair) -> bool:
 
 def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
     """Return a pair of mixtures up to shift, reflection and weights below 2^-60, as (center, p, q) triples."""
+    # Symmetric noise hides as much after a common shift or a reflection of all centers.
     p, q = ({center: float(weight) for center, weight in side.items() if weight > _UNSEEN} for side in pair)
     centers = sorted({*p, *q})
     ahead = tuple((c - centers[0], p.get(c, 0.0), q.get(c, 0.0)) for c in centers)

@@ -56,7 +56,7 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
         queries: answered, or checked, >= 0.
         delta: in (0, 1).
     """
-    _sensible(queries, delta)
+    _refuse_out_of_range(queries, delta)
     if isinstance(aggregation, LNMax):
         epsilon, method = equal_steps(aggregation.epsilon, queries, delta=delta) if queries else 0.0, "optimal"
     else:
@@ -72,7 +72,7 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
         votes: of the teachers.
         delta: in (0, 1).
     """
-    _sensible(votes.queries, delta)
+    _refuse_out_of_range(votes.queries, delta)
     chances = other_wins_bound(aggregation, votes)
 
     def cumulants(orders: Array) -> tuple[Array, Array]:
@@ -117,11 +117,12 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
         target: epsilon, finite, > 0.
         delta: in (0, 1).
     """
-    _positive_target(target)
+    _refuse_target(target)
 
     def keeps(queries: int) -> bool:
         return data_independent_guarantee(aggregation, queries, delta=delta).epsilon <= target
 
+    # Epsilon rises with the queries: doubling and bisection find the last number that fits.
     low, high = 0, 1
     while high <= MAX_QUERIES and keeps(high):
         low, high = high, 2 * high
@@ -141,9 +142,10 @@ def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: floa
         target: epsilon, finite, > 0.
         delta: in (0, 1).
     """
-    _positive_target(target)
+    _refuse_target(target)
     chances = other_wins_bound(aggregation, votes)
     log_delta = -math.log(delta)
+    # The best order of what costs `target` lies near log(1/delta) / target; cumulative sums price every prefix at once.
     orders = np.geomspace(0.25 * log_delta / target, 6 * log_delta / target, _PREFIX_ORDERS)
     moments = aggregation.log_moments(chances, votes.top, orders)
     sums = np.maximum(*(np.cumsum(each, axis=0) for each in moments))
@@ -166,7 +168,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
     Returns:
         With an epsilon of at most `target`; a billionth less noise exceeds it.
     """
-    _positive_target(target)
+    _refuse_target(target)
 
     def excess(log_factor: float) -> float:
         """Return by how much epsilon exceeds the target with all noise times e^log_factor."""
@@ -239,7 +241,7 @@ def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction:
     )
 
 
-def _sensible(queries: int, delta: float) -> None:
+def _refuse_out_of_range(queries: int, delta: float) -> None:
     """Raise InputError for a number of queries or a delta out of range."""
     if not 0 <= queries <= MAX_QUERIES:
         raise InputError(f"queries: expected a whole number from 0 to {MAX_QUERIES:.0e}, got {queries}")
@@ -247,7 +249,7 @@ def _sensible(queries: int, delta: float) -> None:
         raise InputError(f"delta: expected a number between 0 and 1, both excluded, got {delta!r}")
 
 
-def _positive_target(target: float) -> None:
+def _refuse_target(target: float) -> None:
     """Raise InputError for a target that is not a finite epsilon > 0."""
     if not (math.isfinite(target) and target > 0):
         raise InputError(f"target epsilon: expected a finite number > 0, got {target!r}")

@@ -148,7 +148,7 @@ def allocated_data_set(plan: Plan, phase: Phase, path: Path, phase_bound: PhaseB
 
 
 def drawn_data_set(
-    plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound, choose: Callable[[CoSampled], CoSampled]
+    plan: Plan, phase: Phase, path: Path, phase_bound: PhaseBound, *, has_random_siblings: bool
 ) -> PhaseDataSet | None:
     """Return the data sets of a phase that is not allocated; None where none is known, as for irregular units.
 
@@ -157,14 +157,16 @@ def drawn_data_set(
         phase: one of its phases, without an allocation.
         path: the path to the protected unit.
         phase_bound: the upper bound of the phase.
-        choose: what is taken of the units drawn beside the protected one.
+        has_random_siblings: False for data in which siblings whose number in a batch is random contribute nothing.
     """
     hierarchy, clip = phase.hierarchy, phase.clip
     if hierarchy.episodes is not None:
         built = Repetition(pair=cache(partial(_episode_pair, plan, phase)), factor=1.0, number=phase.steps)
         return PhaseDataSet(phase_bound=phase_bound, repetitions=(built,))
     periods = [level.redraw_every for level in hierarchy.levels]
-    co_sampled = choose(co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size))
+    co_sampled = co_sampled_with(hierarchy, path, clip=clip, members=plan.group_size)
+    if not has_random_siblings:
+        co_sampled = replace(co_sampled, frames=())
     path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))
     if isinstance(phase.mechanism, AdditiveNoise):
         return _single_steps(plan, phase, co_sampled, path, phase_bound)
@@ -175,7 +177,9 @@ def drawn_data_set(
     ):
         return None
     if is_shuffled(path):
-        return None if _ends_visits(plan, phase) else _sums_of_passes(plan, phase, co_sampled, path, phase_bound)
+        # Of vectors clipped above the unit, a removal that shortens a pass may leave one out.
+        may_lack_a_vector = clip < plan.unit and _is_shortened(plan, phase)
+        return None if may_lack_a_vector else _sums_of_passes(plan, phase, co_sampled, path, phase_bound)
     whole, remaining = divmod(phase.steps, periods[0])
     repetitions = tuple(
         _sum_of_a_period(co_sampled, plan, [min(period, length) for period in periods[: plan.unit]], number)
@@ -289,11 +293,6 @@ def _is_shortened(plan: Plan, phase: Phase) -> bool:
     """Return True if removing the protected units from one parent takes a step from its passes."""
     group = Group(size=plan.group_size, placement=plan.group_size)
     return is_shortened(phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group=group)
-
-
-def _ends_visits(plan: Plan, phase: Phase) -> bool:
-    """Return True if vectors above the unit are clipped and a removal shortens a pass, so that one may be missing."""
-    return phase.clip < plan.unit and _is_shortened(plan, phase)
 
 
 def _passes_are_aligned(path: Path) -> bool:

@@ -305,25 +305,27 @@ def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
         unit's own and that of the unit in its place.
     """
     own = {part: tuple(phase for phase in plan.phases if phase.part == part) for part in plan.parts}
-    whole = _both(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
+    whole = _both_directions(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
     steps: dict[str, StepCounts] = {}
     for part, phases in own.items():
-        for direction, of_all, of_part in zip(("D||D'", "D'||D"), whole, _both(plan, compose, phases), strict=True):
-            steps[f"{direction}, part {part}"] = _together(of_all, of_part)
+        for direction, of_all, of_part in zip(
+            ("D||D'", "D'||D"), whole, _both_directions(plan, compose, phases), strict=True
+        ):
+            steps[f"{direction}, part {part}"] = _total_counts(of_all, of_part)
     if plan.adjacency is Adjacency.REPLACE_ONE and plan.unit == 1:
         # The unit is removed from its part, and another one is added to another part.
         removal = replace(plan, adjacency=Adjacency.ADD_REMOVE)
-        removals = {part: _both(removal, compose, phases) for part, phases in own.items()}
+        removals = {part: _both_directions(removal, compose, phases) for part, phases in own.items()}
         for part, other in permutations((*removals, ""), 2):
             removed, added = (removals.get(name, ({}, {})) for name in (part, other))
             words = f"a unit of {part or 'no part'} replaced by one of {other or 'no part'}"
             for direction, of_all in zip(("D||D'", "D'||D"), whole, strict=True):
-                steps[f"{direction}, {words}"] = _together(of_all, removed[0], added[1])
+                steps[f"{direction}, {words}"] = _total_counts(of_all, removed[0], added[1])
     distinct = {frozenset(counts.items()): counts for counts in steps.values()}  # equal ones are composed once
     return {name: distinct[frozenset(counts.items())] for name, counts in steps.items()}
 
 
-def _both(plan: Plan, compose: Compose, phases: tuple[Phase, ...]) -> "tuple[StepCounts, StepCounts]":
+def _both_directions(plan: Plan, compose: Compose, phases: tuple[Phase, ...]) -> "tuple[StepCounts, StepCounts]":
     """Return both directions' counts of phases as if on all data, ({}, {}) for none; UnsupportedError if costs vary."""
     if not phases:
         return {}, {}
@@ -344,6 +346,6 @@ def refuse_parts(plan: Plan) -> None:
         )
 
 
-def _together(*counts: "StepCounts") -> "StepCounts":
+def _total_counts(*counts: "StepCounts") -> "StepCounts":
     """Return the counts of runs that one unit takes part in."""
     return {curve: sum(each.get(curve, 0) for each in counts) for each in counts for curve in each}

@@ -95,11 +95,11 @@ def theorem_3_row(plan: Plan | Composition, *, known: float | None = None) -> Ro
 
 
 def flat_poisson_row(plan: Plan | Composition, *, known: float | None = None) -> Row:
-    """Return the row of tools that know flat Poisson draws only; epsilon None if not Gaussian or correlated.
+    """Return the row of tools that know flat Poisson draws, valid if that is the bound; epsilon None for other noise.
 
     Args:
         plan: a training run.
-        known: as for `theorem_3`.
+        known: as for `theorem_3_row`.
     """
     composition = composed(plan)
     run = composition.plan
@@ -255,7 +255,8 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     pairs = zip(laws, phases, strict=True)
     laws_and_noise = [(law, phase.gaussian.noise_multiplier, phase.steps) for law, phase in pairs if law]
     mixtures = [(_mixture(law), noise, steps) for law, noise, steps in laws_and_noise]
-    ones = [(_mixture(_as_one(law, plan.group_size)), noise, steps) for law, noise, steps in laws_and_noise]
+    chances = [(nonzero_probability(law), noise, steps) for law, noise, steps in laws_and_noise]
+    ones = [(_mixture({0: 1 - drawn, plan.group_size: drawn}), noise, steps) for drawn, noise, steps in chances]
     why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"
     if poisson and not valid:
         why = "as published, not valid here: knows examples that are removed, not exchanged"
@@ -286,12 +287,6 @@ def _law(phase: Phase, members: int) -> CountDistribution | None:
             return binomial(members, rate)
         case _:
             return None
-
-
-def _as_one(law: CountDistribution, members: int) -> CountDistribution:
-    """Return the distribution that counts any member in the batch as all of them."""
-    any_drawn = nonzero_probability(law)
-    return {0: 1 - any_drawn, members: any_drawn}
 
 
 def _mixture(law: CountDistribution) -> Pair:

@@ -67,12 +67,14 @@ class Profiles:
         Args:
             rates: false positive rates, shape (n,).
         """
-        return self._lines(rates, self.forward, self.backward), self._lines(rates, self.backward, self.forward)
+        return self._max_detected(rates, self.forward, self.backward), self._max_detected(
+            rates, self.backward, self.forward
+        )
 
-    def _lines(self, rates: Array, own: Array, other: Array) -> Array:
+    def _max_detected(self, rates: Array, own: Array, other: Array) -> Array:
         """Return the smallest upper bound on the true positive rate of one direction, between the rate and 1."""
         a = rates[:, None]
-        ahead, back = self._ahead(a, own).min(axis=1), 1 - self._back(a, other).max(axis=1)
+        ahead, back = self._by_own_profile(a, own).min(axis=1), 1 - self._by_opposite_profile(a, other).max(axis=1)
         lowest: Array = np.clip(np.minimum(ahead, back), rates, 1.0)
         return lowest
 
@@ -85,33 +87,36 @@ class Profiles:
         Returns:
             Two arrays of shape (n,): 1 - the true positive rate, with all digits where next to nothing is missed.
         """
-        return self._misses(rates, self.forward, self.backward), self._misses(rates, self.backward, self.forward)
+        return self._min_missed(rates, self.forward, self.backward), self._min_missed(
+            rates, self.backward, self.forward
+        )
 
-    def _misses(self, rates: Array, own: Array, other: Array) -> Array:
+    def _min_missed(self, rates: Array, own: Array, other: Array) -> Array:
         """Return the largest lower bound on the false negative rate of one direction, between 0 and 1 - rate."""
         a = rates[:, None]
-        ahead = 1 - self._ahead(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
-        missed: Array = np.clip(np.maximum(ahead, self._back(a, other).max(axis=1)), 0.0, 1 - rates)
+        ahead = 1 - self._by_own_profile(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
+        missed: Array = np.clip(np.maximum(ahead, self._by_opposite_profile(a, other).max(axis=1)), 0.0, 1 - rates)
         return missed
 
-    def _ahead(self, rates: Array, own: Array) -> Array:
+    def _by_own_profile(self, rates: Array, own: Array) -> Array:
         """Return e^epsilon a + delta for each rate and epsilon."""
         detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST)) * rates + own
         return detected
 
-    def _back(self, rates: Array, other: Array) -> Array:
+    def _by_opposite_profile(self, rates: Array, other: Array) -> Array:
         """Return e^-epsilon (1 - a - delta of the opposite direction) for each rate and epsilon, rounded down."""
+        # Rounded down, since it is taken from 1 where an upper bound is asked.
         remaining: Array = np.exp(-self.epsilons) * np.maximum(1 - rates - other - 4 * UNIT_ROUNDOFF, 0.0)
         return remaining * (1 - 8 * UNIT_ROUNDOFF)
 
     def deciding_epsilon(self, rate: float, *, forward: bool) -> float:
-        """Return the epsilon that decides the false negative rate.
+        """Return the epsilon with the largest e^-epsilon (1 - rate - delta): it decides the false negative rate.
 
         Args:
             rate: false positive rate, in (0, 1).
             forward: True for attackers that detect D, False for those that detect D'.
         """
-        back = self._back(np.array([[rate]]), self.backward if forward else self.forward)
+        back = self._by_opposite_profile(np.array([[rate]]), self.backward if forward else self.forward)
         return float(self.epsilons[int(np.argmax(back))])
 
 
@@ -135,6 +140,7 @@ def both_profiles(
     ]
     rate_array = np.array(rates)
     rough = [(_moment_profiles(pair, rates, deltas), pair) for pair in both]
+    # The costliest by moments first: it often shows that the others cost no more, which then are not composed.
     certified: list[Profiles] = []
     for cheap, pair in sorted(rough, key=lambda entry: -float(np.max(entry[0].true_positive_rates(rate_array)))):
         if not any(_costs_at_least(known, cheap, rate_array, everywhere=bool(deltas)) for known in certified):
@@ -196,10 +202,10 @@ def _composed_profiles(
             except (ArithmeticError, UnsupportedError):
                 continue
         sides.append(lowest)
-    return _few_misses(Profiles(cheap.epsilons, sides[0], sides[1], is_rough=is_rough), pair, rates)
+    return _sharp_for_few_misses(Profiles(cheap.epsilons, sides[0], sides[1], is_rough=is_rough), pair, rates)
 
 
-def _few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
+def _sharp_for_few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tuple[float, ...]) -> Profiles:
     """Return profiles tight also where false negative rates at the end rates are < .01; as they are on failure."""
     some = {min(rates), max(rates)}
     for rate, (forward, counts) in product(some, ((True, pair[1]), (False, pair[0]))):
@@ -221,6 +227,7 @@ def _few_misses(known: Profiles, pair: tuple[StepCounts, StepCounts], rates: tup
 
 def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
     """Return the epsilons to compose near: deciding three of the rates and all deltas; 0 too if several are asked."""
+    # A composition is sharp near one epsilon, the one that its tilt suits.
     some = rates if len(rates) <= 3 else tuple(np.geomspace(min(rates), max(rates), 3))
     at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST)) * rate + side)) for rate in some]
     at += [int(np.argmax(side <= delta)) for delta in deltas]

@@ -175,6 +175,7 @@ def largest_whole(  # noqa: PLR0913  how to begin is said by two of them
     first = certified(lowest)
     if first > goal.limit:
         raise NoSolution(name, goal, lowest, first)
+    # From the estimate's answer in doubling steps, until a number that meets the goal and one that fails enclose it.
     low = _near_root(estimated, ends, goal.limit, growth) if start is None else start
     high, reach = highest + 1, 1  # what fails, or is no number that there is
     while low > lowest and certified(low) > goal.limit:

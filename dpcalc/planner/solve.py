@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
@@ -138,6 +139,7 @@ def solve(
         raise InputError(
             f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
         )
+    search = SOLVABLES[quantity] if epochs is None else partial(_DRAWN[quantity], epochs=epochs)
     base = composed(plan)
     methods = [(plan.method, _SEARCH_WORK)]
     if plan.method == "auto" and isinstance(goal, EpsilonGoal):
@@ -145,19 +147,12 @@ def solve(
     for method, units in methods:
         # The first search whose work is allowed: one that went on by looser bounds would not end where it began.
         with suppress(WorkExceededError), allowance(units):
-            solution = _search(base.changed(replace(plan, method=method)), quantity, goal, phase, epochs)
+            solution = search(base.changed(replace(plan, method=method)), goal, phase)
             main = solution.guarantee
             if method != plan.method:
                 main = replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
             return replace(solution, plan=replace(solution.plan, method=plan.method), guarantee=main, epochs=epochs)
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
-
-
-def _search(base: Composition, quantity: str, goal: Goal, phase: str | None, epochs: Fraction | None) -> Solution:
-    """Return the cheapest value of one quantity, by the plan's accountant alone; at fixed epochs if they are given."""
-    if epochs is None:
-        return SOLVABLES[quantity](base, goal, phase)
-    return _DRAWN[quantity](base, goal, phase, epochs)
 
 
 def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
@@ -186,6 +181,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
     searched, step = {direction}, FINEST
     value = root * (1 + 2 * step)
     while (measure := certified_measure(with_value(value), goal))[0] > goal.limit:
+        # A direction that the search did not look at may cost more: then it is searched too.
         direction = measure[1].direction
         if direction in searched:
             step *= 2
@@ -405,6 +401,7 @@ def _solve_probability(goal: Goal, level: Level, with_scheme: Callable[[Scheme],
     )
     root, step = math.exp(ends[1]), FINEST
     value = Fraction(root * (1 - 4 * step))
+    # The estimate may be a little low: growing steps down, until the certified bound agrees.
     while goal.certified(with_value(value)) > goal.limit:
         step *= 2
         value = Fraction(root * (1 - 4 * step))

@@ -87,6 +87,7 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
 
 def _certified(link: Composition, log_delta: float, size: int, delta: float) -> float:
     """Return a certified epsilon of the chain at a link's delta, or a little below it; infinite if none fits."""
+    # The estimate may be a little low: a smaller delta for each link then leaves room.
     for less in (0.0, 0.01, 0.1, 1.0):
         epsilon = guarantee(_with_delta(link, log_delta - less), method="auto").epsilon
         if log_delta - less + _log_links(size, epsilon) <= math.log(delta):
@@ -101,6 +102,7 @@ def _with_delta(link: Composition, log_delta: float) -> Composition:
 
 def _log_links(size: int, epsilon: float) -> float:
     """Return log(1 + e^epsilon + ... + e^{(size - 1) epsilon}), rounded up."""
+    # Relative to the largest term, so that nothing overflows.
     terms = [number * epsilon for number in range(size)]
     return terms[-1] + math.log(math.fsum(math.exp(term - terms[-1]) for term in terms)) + 1e-12
 
@@ -163,7 +165,7 @@ def statement(plan: Plan) -> Statement:
     """Return all numbers of a privacy statement, upper bounds; for tuning only what epsilon and delta imply.
 
     Args:
-        plan: a training run, or its composition where that is at hand.
+        plan: a training run.
 
     Returns:
         Numbers, unrounded; every one of them an upper bound but the guarantee's own lower end. For the best of several

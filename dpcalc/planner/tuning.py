@@ -76,7 +76,7 @@ class TruncatedNegativeBinomial:
         """Refuse a shape that is not above -1 and a mean out of range."""
         if not (math.isfinite(self.shape) and self.shape > -1):
             raise InputError(f"tuning.shape: expected a finite number > -1, got {self.shape!r}")
-        _sensible_mean(self.mean)
+        _refuse_mean(self.mean)
 
     @property
     def words(self) -> str:
@@ -92,6 +92,7 @@ class TruncatedNegativeBinomial:
     @property
     def gamma(self) -> float:
         """Parameter gamma in (0, 1) with this mean, rounded down, which costs more; InputError if none has it."""
+        # The mean rises as gamma falls to 0; some shapes have a largest one.
         low = -1.0
         while self._mean(low) < self.mean:
             low *= 2
@@ -143,7 +144,7 @@ class Poisson:
 
     def __post_init__(self) -> None:
         """Refuse a mean out of range."""
-        _sensible_mean(self.mean)
+        _refuse_mean(self.mean)
 
     @property
     def words(self) -> str:
@@ -230,7 +231,7 @@ def _min_up_to(
     return value, order >= wide[-2]
 
 
-def _sensible_mean(mean: float) -> None:
+def _refuse_mean(mean: float) -> None:
     """Raise InputError for a mean number of runs that is not above 1 or too large."""
     if not 1 < mean <= MAX_RUNS:
         raise InputError(f"tuning.mean: expected a number above 1 and at most {MAX_RUNS:.0e}, got {mean!r}")

@@ -67,7 +67,7 @@ def first_steps(plan: Plan, steps: int) -> Plan:
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:
-    """Return a plan with its first `steps` steps; if it has fewer, the last phase is longer.
+    """Return a plan with its first `steps` steps, 0 in later phases; if it has fewer, the last phase is longer.
 
     Args:
         plan: the plan.

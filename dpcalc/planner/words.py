@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,8 @@ def sampling_text(phase: Phase) -> str:
             f"{built.tasks} tasks built of {built.ways} of {_count_text(classes)} ({classes.name}), "
             f"each {built.records} of {_count_text(records)} ({records.name})"
         )
-    texts = [_level_text(level) + _redraw_period_text(level) for level in levels]
+    periods = (f", held for {level.redraw_every} steps" if level.redraw_every > 1 else "" for level in levels)
+    texts = [_level_text(level) + period for level, period in zip(levels, periods, strict=True)]
     return "; then ".join((texts[0] + _participation_text(phase), *texts[1:]))
 
 
@@ -106,11 +107,6 @@ def other_sums_text(mechanism: Mechanism) -> str | None:
     return f" (with sums at {others} on the same sample: together {mechanism.joint.noise_multiplier:.6g})"
 
 
-def _redraw_period_text(level: Level) -> str:
-    """Return ", held for n steps" for a draw that lasts several steps, else ""."""
-    return f", held for {level.redraw_every} steps" if level.redraw_every > 1 else ""
-
-
 def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
     """Return one level's draw in a few words, by scheme; held draws and participation are not in it."""
     match level.scheme:
@@ -119,20 +115,23 @@ def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
         case Poisson(probability=rate) | CappedPoisson(probability=rate) as scheme:
             cut = f", cut at random to {scheme.max_batch_size}" if isinstance(scheme, CappedPoisson) else ""
             if level.is_equal:
-                return f"{_number(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
-            return f"each of {_count_text(level)} ({level.name}) with probability {_number(rate)}, Poisson{cut}"
+                return f"{_number_text(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
+            return f"each of {_count_text(level)} ({level.name}) with probability {_number_text(rate)}, Poisson{cut}"
         case WithReplacement(size=size) | Shuffle(size=size) as scheme:
             way = "with replacement" if isinstance(scheme, WithReplacement) else "shuffled"
             turn = " in turn" if isinstance(scheme, Shuffle) else ""
             is_cut = isinstance(scheme, Shuffle) and scheme.drop_last
             left_out = ", dropping the last incomplete batch of a pass" if is_cut else ""
             return f"{size} of {_count_text(level)} ({level.name}){turn}, {way}{left_out}"
-        case BallsInBins() | RandomAllocation() as allocation:
-            return f"each of {_count_text(level)} ({level.name}) in {_allocation_text(allocation)}"
+        case RandomAllocation(times=times, steps=steps):
+            return f"each of {_count_text(level)} ({level.name}) in {times} of all {steps} steps, chosen at random"
+        case BallsInBins(bins=bins, is_held=is_held):
+            chosen = f"one of {bins} steps of a pass, chosen {'once' if is_held else 'anew in each pass'}"
+            return f"each of {_count_text(level)} ({level.name}) in {chosen}"
         case CyclicPoisson(probability=rate, max_group_size=most) as cyclic:
             groups = f"{cyclic.groups} groups{f' of at most {most}' if most is not None else ''}"
             cap = f", cut at random to {cyclic.max_batch_size}" if cyclic.max_batch_size is not None else ""
-            drawn = f"each with probability {_number(rate)}, Poisson{cap}"
+            drawn = f"each with probability {_number_text(rate)}, Poisson{cap}"
             return f"{_count_text(level)} ({level.name}) in {groups}, one of them a step, {drawn}"
         case AnyOrder():
             return f"batches of {_count_text(level)} ({level.name}) in any order"
@@ -140,19 +139,12 @@ def _level_text(level: Level) -> str:  # noqa: PLR0911  one for each scheme
             return f"all {_count_text(level)} ({level.name})"
 
 
-def _allocation_text(allocation: Allocation) -> str:
-    """Return the steps in which a unit takes part, in words."""
-    if isinstance(allocation, RandomAllocation):
-        return f"{allocation.times} of all {allocation.steps} steps, chosen at random"
-    return f"one of {allocation.bins} steps of a pass, chosen {'once' if allocation.is_held else 'anew in each pass'}"
-
-
 def _count_text(level: Level) -> str:
     """Return the number of units under one parent: "5", or "3 to 5" where it differs."""
     return str(level.count) if level.is_equal else f"{level.min_count} to {level.count}"
 
 
-def _number(value: Fraction) -> str:
+def _number_text(value: Fraction) -> str:
     """Return a whole number as such, other fractions with four digits."""
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.4g}"
 
@@ -297,11 +289,8 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         lines.insert(1, _CAPPED)
     if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
         lines.insert(1, _EXACT_COUNTS)
-    for phase in plan.phases:
-        shuffled = [isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels]
-        if sum(shuffled) > 1:
-            lines.insert(1, _NESTED)
-            break
+    if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in plan.phases):
+        lines.insert(1, _NESTED)
     return tuple(lines)
 
 
@@ -370,16 +359,10 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
         composition.bounds[composition.units.index(protected)],
         strict=True,
     )
-    return tuple(
-        replace(
-            _summary(phase, composed, phase_bound),
-            sampling=sampling_text(phase) + _told_bins(phase, composed) + _fallback(phase_bound) + where,
-        )
-        for phase, composed, phase_bound in stated
-    )
+    return tuple(_summary(phase, composed, phase_bound, where) for phase, composed, phase_bound in stated)
 
 
-def _fallback(phase_bound: PhaseBound) -> str:
+def _chain_text(phase_bound: PhaseBound) -> str:
     """Return "; ..." of an allocation: that the chosen steps count as known, the chain of the bound; "" for neither."""
     if phase_bound.allocation is None:
         return ""
@@ -390,7 +373,7 @@ def _fallback(phase_bound: PhaseBound) -> str:
     return f"{known}; bounded by a chain of {steps}" if removed + added > 1 else known
 
 
-def _told_bins(phase: Phase, composed: Phase) -> str:
+def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
     """Return among how many bins the bound hides a unit where bands of a strategy tell it the others; else ""."""
     stated, hidden = phase.hierarchy.allocation, composed.hierarchy.allocation
     if not isinstance(stated, BallsInBins) or not isinstance(hidden, BallsInBins) or stated.bins == hidden.bins:
@@ -398,15 +381,16 @@ def _told_bins(phase: Phase, composed: Phase) -> str:
     return f"; bounded as one of {hidden.bins}, so many bins as the bands keep apart"
 
 
-def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSummary:
-    """Return the summary of a phase, which is composed as another one if its noise is correlated."""
+def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str) -> PhaseSummary:
+    """Return the summary of a phase, `composed` the phase its bound is of; `where` ends the words on sampling."""
     bound, mechanism = phase_bound.bound, phase.mechanism
     is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
+    joint = mechanism.joint.noise_multiplier if isinstance(mechanism, Gaussian) else None
     sensitivity, strategy = None, ""
     chosen = phase_bound.allocation.rate if isinstance(phase_bound.allocation, CheckIn) else phase.hierarchy.chosen_rate
     correlated = _correlated(mechanism)
     if correlated is not None:
-        strategy = correlated.strategy.text
+        joint, strategy = correlated.joint_noise_multiplier, correlated.strategy.text
         if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
             sensitivity = correlated.sensitivity(phase.steps)
     return PhaseSummary(
@@ -415,7 +399,7 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSum
         mechanism=mechanism_text(phase),
         noise_multiplier=phase.noise_multiplier,
         clip=phase.clip_names[phase.clip],
-        sampling=sampling_text(phase),
+        sampling=sampling_text(phase) + _hidden_bins_text(phase, composed) + _chain_text(phase_bound) + where,
         inclusion=bound.inclusion * chosen,
         shift=bound.shift if is_gaussian else None,
         distances=bound.distances if is_gaussian else (),
@@ -424,20 +408,12 @@ def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound) -> PhaseSum
         revealed=phase_bound.revealed,
         steps_of_a_pass=phase_bound.steps_of_a_pass,
         also=getattr(mechanism, "also", ()),
-        joint_noise_multiplier=_joint_noise_multiplier(mechanism),
+        joint_noise_multiplier=joint,
         other_sums=other_sums_text(mechanism),
         clips=phase.clips,
         sensitivity=sensitivity,
         strategy=strategy,
     )
-
-
-def _joint_noise_multiplier(mechanism: Mechanism) -> float | None:
-    """Return the noise multiplier of all sums of a step together, None but for Gaussian noise."""
-    correlated = _correlated(mechanism)
-    if correlated is not None:
-        return correlated.joint_noise_multiplier
-    return mechanism.joint.noise_multiplier if isinstance(mechanism, Gaussian) else None
 
 
 # Facts that a chart must state: those that its runs share, and those in which they differ.

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from dpcalc.cli import curve
+from dpcalc.cli import explore
 from dpcalc.cli import output as terminal
 from tests.cli.solving import FLAT
 
@@ -40,8 +40,8 @@ def test_csv_json_and_table_tell_the_same(real, file):
 
 
 def test_a_person_sees_a_chart(real, file, monkeypatch):
-    monkeypatch.setattr(curve, "on_terminal", lambda: True)
-    monkeypatch.setattr(curve, "width", lambda: 80)
+    monkeypatch.setattr(explore, "on_terminal", lambda: True)
+    monkeypatch.setattr(explore, "width", lambda: 80)
     lines = real(*STEPS, str(file())).out.splitlines()
     assert lines[0] == "epsilon over steps, delta = 1e-05"
     assert "- budget 1.5" in lines

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.cli import curve
+from dpcalc.cli import explore
 from tests.cli.running import environment
 from tests.cli.solving import FLAT
 
@@ -32,7 +32,7 @@ def test_all_forms_tell_the_same(real, file, monkeypatch):
     assert float(real("epsilon", path, "-q").out) == pytest.approx(points[1]["epsilon"], rel=1e-4)
     table = real("sweep", path, *OVER).out.splitlines()
     assert table[0].split() == ["mechanism.noise_multiplier", "training.steps", "epsilon", "kind", "method", "fits"]
-    monkeypatch.setattr(curve, "on_terminal", lambda: True)
+    monkeypatch.setattr(explore, "on_terminal", lambda: True)
     headline = "epsilon: mechanism.noise_multiplier (down), training.steps (across)"
     assert real("sweep", path, *OVER).out.splitlines()[0] == headline
     assert real("sweep", path, *OVER[:2]).out.startswith("epsilon over mechanism.noise_multiplier\n")
@@ -64,7 +64,7 @@ def test_words(real, file, monkeypatch):
     assert points[0]["epsilon"] < points[1]["epsilon"]
     assert "expected numbers for a line" in real("sweep", str(file()), *words, "--plot", "a.svg").err
     assert real("sweep", str(file()), *words, *OVER[:2], "--plot", "a.svg").code == 0
-    monkeypatch.setattr(curve, "on_terminal", lambda: True)
+    monkeypatch.setattr(explore, "on_terminal", lambda: True)
     out = real("sweep", str(file()), *words, *OVER[:2]).out
     assert [line.split()[0] for line in out.splitlines()[2:4]] == ["zero-out", "replace-one"]
 

@@ -126,7 +126,7 @@ def raises(function: Function) -> bool:
 def names_exception(docstring: str) -> bool:
     """The contract of the first line names what is raised, or a section does."""
     first, _, below = docstring.partition("\n")
-    return "Raises:" in below or re.search(r"Errors?\b|Refusal|NoSolution", first) is not None
+    return "Raises:" in below or re.search(r"Errors?\b|Refusal|NoSolution|ExceptionGroup", first) is not None
 
 
 def language_problems(path: Path) -> list[str]:
